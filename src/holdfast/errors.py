@@ -1,0 +1,192 @@
+"""
+Every error that Holdfast raises on purpose.
+
+The world's faults have names here; our own mistakes fail an `assert`. An error carries its fields
+and writes its own sentence: what happened, to which thing, what was expected, what to do.
+
+    HoldfastError
+    ├── ConfigError                  what the operator wrote
+    ├── ProtocolError                .code (short, stable, for programs)
+    │   ├── LocalProtocolError       we tried something the protocol forbids
+    │   └── RemoteProtocolError      the peer did
+    ├── RefusedError                 a request that is understood and refused; the connection lives
+    │   ├── SequenceGapError         a producer skipped a number
+    │   ├── UnknownDeliveryError     an acknowledgement of something not delivered
+    │   ├── TransactionError         unknown, doubled or too large transaction
+    │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
+    │   └── DestinationError         a destination that cannot be used in this way
+    ├── StoreError
+    │   ├── CorruptEntryError        .segment .byte .index: where the damage is
+    │   ├── TruncatedEntryError      the bytes end before the entry does
+    │   ├── CorruptRecordError       a record inside a good entry makes no sense
+    │   ├── JournalFailedError       a write or sync failed; nothing more is claimed
+    │   ├── StoreLockedError         another process has the directory
+    │   ├── BallotLostError          term and vote are unreadable: this identity must not vote again
+    │   └── RecordNotFoundError      a record number that is not in the store
+    ├── ReplicationError
+    │   ├── NotLeaderError           .leader
+    │   ├── QuorumLostError          no majority in time
+    │   ├── MembershipError          a change that is refused, and why
+    │   └── FencedError              this node was removed or a newer generation rules
+    └── LinkError
+        ├── LinkLostError            the connection went away in the middle of something
+        ├── AuthenticationError      the other side does not know the secret
+        └── FailoverExhaustedError   no address answered within the attempts allowed
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """The root of everything Holdfast raises on purpose."""
+
+
+class ConfigError(HoldfastError):
+    """The configuration is wrong; `problems` lists every mistake, one sentence each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class ProtocolError(HoldfastError):
+    """A rule of the wire protocol was broken; `code` is short and stable, for programs."""
+
+    def __init__(self, message: str, *, code: str = "protocol-error") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class LocalProtocolError(ProtocolError):
+    """We tried something that the protocol forbids."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer did something that the protocol forbids; its connection is closed."""
+
+
+class RefusedError(HoldfastError):
+    """A request that is understood and refused. The connection lives on."""
+
+    code = "refused"
+
+
+class SequenceGapError(RefusedError):
+    """A producer skipped a sequence number, so an earlier message is missing."""
+
+    code = "producer-sequence-gap"
+
+    def __init__(self, producer_id: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"producer {producer_id}: expected sequence {expected}, found {found};"
+            f" send the missing messages first"
+        )
+        self.producer_id = producer_id
+        self.expected = expected
+        self.found = found
+
+
+class UnknownDeliveryError(RefusedError):
+    """An acknowledgement of something that was not delivered on this connection."""
+
+    code = "unknown-delivery"
+
+
+class TransactionError(RefusedError):
+    """A transaction that is unknown, begun twice, or too large."""
+
+    code = "transaction"
+
+
+class StoreFullError(RefusedError):
+    """No room on disk: publishing is refused, acknowledging goes on."""
+
+    code = "store-full"
+
+
+class DestinationError(RefusedError):
+    """A destination that does not exist or cannot be used in this way."""
+
+    code = "destination"
+
+
+class StoreError(HoldfastError):
+    """Something is wrong with what is kept on disk."""
+
+
+class CorruptEntryError(StoreError):
+    """A log entry whose checksum or shape is wrong, with its exact place."""
+
+    def __init__(self, reason: str, *, segment: str = "", byte: int = 0, index: int = 0) -> None:
+        where = f"segment {segment} byte {byte:,}" if segment else f"byte {byte:,}"
+        which = f" (entry {index:,})" if index else ""
+        super().__init__(f"{reason} at {where}{which}")
+        self.reason = reason
+        self.segment = segment
+        self.byte = byte
+        self.index = index
+
+
+class TruncatedEntryError(CorruptEntryError):
+    """The bytes end before the entry does."""
+
+
+class CorruptRecordError(StoreError):
+    """A record inside an entry with a good checksum makes no sense."""
+
+
+class JournalFailedError(StoreError):
+    """A write or sync failed. Final: nothing more is written or claimed by this process."""
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the data directory."""
+
+
+class BallotLostError(StoreError):
+    """Term and vote are unreadable in both slots; this identity must not vote again."""
+
+
+class RecordNotFoundError(StoreError):
+    """A record number that is not, or no longer, in the store."""
+
+
+class ReplicationError(HoldfastError):
+    """The group of members cannot do what was asked."""
+
+
+class NotLeaderError(ReplicationError):
+    """Only the leader can do this; `leader` is its name, where known."""
+
+    def __init__(self, leader: str | None = None) -> None:
+        hint = f"the leader is {leader}" if leader else "no leader is known at the moment"
+        super().__init__(f"this node is not the leader; {hint}")
+        self.leader = leader
+
+
+class QuorumLostError(ReplicationError):
+    """No majority answered in time."""
+
+
+class MembershipError(ReplicationError):
+    """A change of members that is refused; the sentence says why and what to do."""
+
+
+class FencedError(ReplicationError):
+    """This node was removed, or a newer generation of the cluster rules."""
+
+
+class LinkError(HoldfastError):
+    """Something is wrong between two machines."""
+
+
+class LinkLostError(LinkError):
+    """The connection went away in the middle of something."""
+
+
+class AuthenticationError(LinkError):
+    """The other side does not know the secret, or is not known."""
+
+
+class FailoverExhaustedError(LinkError):
+    """No address answered within the attempts allowed."""

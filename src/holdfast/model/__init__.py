@@ -1,0 +1,1 @@
+"""The shared words of messaging: values only."""
