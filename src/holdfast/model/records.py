@@ -1,0 +1,172 @@
+"""
+What must survive a crash: the records of the log, as values.
+
+One batch of records is one log entry. Records are applied in the order of the log on every node and
+give the same state everywhere; nothing else may change lasting state. They are built once on the hot
+path and not changed afterwards, so they have slots and no checks. `store.record_codec` turns them
+into bytes and back.
+
+Invariants:
+    A sequence is given to one message of a queue and never again, also after a failover.
+    A message keeps its queue number and sequence when it is written again by the cleaner.
+    The records of one transaction stand in one entry.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NewType
+
+RecordNumber = NewType("RecordNumber", int)
+"""A record's place in the store's one order, from 1."""
+
+QueueSequence = NewType("QueueSequence", int)
+"""A message's place in its queue, from 1."""
+
+MESSAGE_OVERHEAD_BYTES: Final = 36
+"""What a message costs in the log beside its headers and body."""
+
+
+class MessageRecord:
+    """A message put on a queue. `headers` and `body` are None where only the index is wanted."""
+
+    __slots__ = (
+        "body",
+        "headers",
+        "producer_id",
+        "producer_sequence",
+        "queue_number",
+        "redelivery_count",
+        "rewritten",
+        "sequence",
+        "size",
+        "stored_at",
+    )
+
+    def __init__(
+        self,
+        queue_number: int,
+        sequence: int,
+        headers: bytes | None,
+        body: bytes | None,
+        size: int,
+        producer_id: str | None = None,
+        producer_sequence: int = 0,
+    ) -> None:
+        self.queue_number = queue_number
+        self.sequence = sequence
+        self.headers = headers
+        """Header lines `name:value\\n`, escaped as in STOMP 1.2."""
+        self.body = body
+        self.size = size
+        """Bytes of headers and body together."""
+        self.producer_id = producer_id
+        self.producer_sequence = producer_sequence
+        self.rewritten = False
+        """Written again by the cleaner: a copy of a live message whose segment is to go."""
+        self.redelivery_count = 0
+        self.stored_at = 0
+        """Microseconds of the first storing; 0 means the entry's own timestamp."""
+
+
+class AcknowledgeRecord:
+    """Messages of one queue that are done with."""
+
+    __slots__ = ("queue_number", "sequences")
+
+    def __init__(self, queue_number: int, sequences: list[int]) -> None:
+        self.queue_number = queue_number
+        self.sequences = sequences
+
+
+class QueueRecord:
+    """A queue's whole state but its messages: declares it, and restores it when cleaned."""
+
+    __slots__ = ("dispatch_mark", "name", "next_sequence", "queue_number")
+
+    def __init__(
+        self, queue_number: int, name: str, next_sequence: int = 1, dispatch_mark: int = 0
+    ) -> None:
+        self.queue_number = queue_number
+        self.name = name
+        self.next_sequence = next_sequence
+        self.dispatch_mark = dispatch_mark
+
+
+class DispatchMarkRecord:
+    """Messages of the queue up to `mark` may have been seen by a consumer."""
+
+    __slots__ = ("mark", "queue_number")
+
+    def __init__(self, queue_number: int, mark: int) -> None:
+        self.queue_number = queue_number
+        self.mark = mark
+
+
+class PurgeRecord:
+    """Every message of the queue up to `through_sequence` is removed."""
+
+    __slots__ = ("queue_number", "through_sequence")
+
+    def __init__(self, queue_number: int, through_sequence: int) -> None:
+        self.queue_number = queue_number
+        self.through_sequence = through_sequence
+
+
+class DeleteQueueRecord:
+    """The queue and everything on it is removed. Its number is never used again."""
+
+    __slots__ = ("queue_number",)
+
+    def __init__(self, queue_number: int) -> None:
+        self.queue_number = queue_number
+
+
+class ProducerRecord:
+    """The last sequence stored of a producer: a transaction's, or restored when cleaned."""
+
+    __slots__ = ("producer_id", "sequence")
+
+    def __init__(self, producer_id: str, sequence: int) -> None:
+        self.producer_id = producer_id
+        self.sequence = sequence
+
+
+class ForgetProducerRecord:
+    """A producer that was idle too long is forgotten."""
+
+    __slots__ = ("producer_id",)
+
+    def __init__(self, producer_id: str) -> None:
+        self.producer_id = producer_id
+
+
+class CountersRecord:
+    """The cluster's counters: the next queue number that was never used."""
+
+    __slots__ = ("next_queue_number",)
+
+    def __init__(self, next_queue_number: int) -> None:
+        self.next_queue_number = next_queue_number
+
+
+class CleanedRecord:
+    """Everything that lives up to entry `through_index` was written again: it may be dropped."""
+
+    __slots__ = ("through_index",)
+
+    def __init__(self, through_index: int) -> None:
+        self.through_index = through_index
+
+
+Record = (
+    MessageRecord
+    | AcknowledgeRecord
+    | QueueRecord
+    | DispatchMarkRecord
+    | PurgeRecord
+    | DeleteQueueRecord
+    | ProducerRecord
+    | ForgetProducerRecord
+    | CountersRecord
+    | CleanedRecord
+)

@@ -1,0 +1,1 @@
+"""Keeps records; says how far they are durable."""
