@@ -1,0 +1,213 @@
+"""
+What a node says of itself, as values.
+
+The node builds these, the HTTP interface writes them as JSON, the command line reads them back, the
+metrics are counted from them: one list of fields behind all four. Every field has a default (except
+the names), so a program of one version reads the status of a node of another.
+
+Invariants:
+    Values only: frozen, no behaviour but conversion.
+    A field that only the leader can know is None on every other node, never a guess.
+
+Made on the node's loop; safe to hand to any thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Role = Literal["leader", "follower", "candidate", "witness", "learner"]
+MemberKind = Literal["voter", "witness", "learner"]
+Space = Literal["ok", "low"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """One member of the cluster, as the answering node knows it."""
+
+    name: str
+    address: str = ""
+    kind: MemberKind = "voter"
+    site: str = ""
+    node_id: str = ""
+    """32 hexadecimal digits; empty until the member was met."""
+
+    connected: bool = False
+    match_index: int | None = None
+    """The last entry known to be durable there. Only the leader knows it."""
+
+    lag_entries: int | None = None
+    lag_records: int | None = None
+    lag_bytes: int | None = None
+    lag_seconds: float | None = None
+    admin: str = ""
+    """Where its admin port can be reached, `host:port`; empty when unknown."""
+
+    stomp: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamageStatus:
+    """One place in the log whose bytes are wrong, and whether a peer's copy has mended it."""
+
+    segment: str
+    byte: int
+    index: int
+    reason: str
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """The log on this node's disk."""
+
+    bytes_on_disk: int = 0
+    segments: int = 0
+    live_messages: int = 0
+    first_index: int = 0
+    last_index: int = 0
+    free_bytes: int | None = None
+    space: Space = "ok"
+    """`low`: publishing is refused until space returns; acknowledging goes on."""
+
+    damage: tuple[DamageStatus, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageCounters:
+    """Messages since this process started."""
+
+    enqueued: int = 0
+    delivered: int = 0
+    acknowledged: int = 0
+    redelivered: int = 0
+    receipts: int = 0
+    refused: int = 0
+    dead_lettered: int = 0
+    duplicates: int = 0
+    """Sends that were stored before and only confirmed again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurationStatus:
+    """How long something took, since this process started."""
+
+    count: int = 0
+    seconds_sum: float = 0.0
+    seconds_p50: float = 0.0
+    seconds_p99: float = 0.0
+    buckets: tuple[tuple[float, int], ...] = ()
+    """(upper bound in seconds, cumulative count), ascending; the last bound is infinite and left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCounters:
+    """Group commit since this process started."""
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    uncommitted_bytes: int = 0
+    """Sealed and not yet committed, now."""
+
+    syncs: DurationStatus = field(default_factory=DurationStatus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus:
+    """Message bodies kept in memory."""
+
+    used_bytes: int = 0
+    limit_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """One node: who it is, what it does, how far its log goes."""
+
+    name: str
+    role: Role = "candidate"
+    node_id: str = ""
+    leader: str | None = None
+    leader_contact_seconds: float | None = None
+    """Since the leader was last heard; 0 on the leader itself, None if never."""
+
+    serving: bool = False
+    """The leader accepts clients: its own term is committed and applied."""
+
+    term: int = 0
+    commit_index: int = 0
+    applied_index: int = 0
+    members: tuple[MemberStatus, ...] = ()
+    copies: int = 1
+    sites: int = 1
+    site: str = ""
+    store: StoreStatus = field(default_factory=StoreStatus)
+    cluster_id: str = ""
+    generation: int = 0
+    uptime_seconds: float = 0.0
+    version: str = ""
+    stomp: str = ""
+    admin: str = ""
+    connections: int = 0
+    messages: MessageCounters = field(default_factory=MessageCounters)
+    batches: BatchCounters = field(default_factory=BatchCounters)
+    memory: MemoryStatus = field(default_factory=MemoryStatus)
+
+    def member(self, name: str | None) -> MemberStatus | None:
+        """The member of that name, if there is one."""
+        return next((member for member in self.members if member.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    """One queue. Deliveries and consumers exist on the leader only and are 0 elsewhere."""
+
+    name: str
+    number: int = 0
+    messages: int = 0
+    """Held now, those under way to a consumer included."""
+
+    unacknowledged: int = 0
+    """Of `messages`: sent to a consumer and not settled."""
+
+    consumers: int = 0
+    bytes: int = 0
+    enqueued: int = 0
+    acknowledged: int = 0
+    redelivered: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStatus:
+    """One client's connection."""
+
+    id: str
+    peer: str = ""
+    protocol: str = ""
+    connected_seconds: float = 0.0
+    subscriptions: int = 0
+    unacknowledged: int = 0
+    paused: bool = False
+    """Its socket is not read for now: the store or its own outgoing data is behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentStatus:
+    """One file of the log. Sealed segments are byte-identical on every node."""
+
+    base_index: int
+    last_index: int = 0
+    bytes: int = 0
+    sealed: bool = False
+    digest: str = ""
+    """BLAKE2b of the sealed file, hexadecimal; empty while it is still written."""
+
+
+Status = NodeStatus | QueueStatus | ConnectionStatus | SegmentStatus
+
+
+def as_json(status: Status) -> dict[str, Any]:
+    """The same fields as plain dictionaries, lists, strings and numbers."""
+    return asdict(status)

@@ -1,0 +1,1 @@
+"""The `holdfast` command: one module per group of commands."""
