@@ -1,0 +1,55 @@
+# Every command a developer runs. `make` alone lists them. CI runs the same recipes (.ci/run).
+
+BIN := .venv/bin
+STAMP := .venv/.holdfast-setup
+PYTEST := $(BIN)/pytest
+# The quick stage: no sockets, no real time. The whole stage: real processes, or many cases.
+QUICK := tests/unit tests/property tests/test_tidy.py tests/test_architecture.py
+WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz
+# Only the folders that hold a test: pytest calls an empty one a failure.
+existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
+        format test test-quick test-whole clean
+
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make .venv with Holdfast and its tools, at the pinned versions
+
+$(STAMP): pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh .venv
+	@touch $@
+
+check: setup ## format, lint, types, import contracts, spelling: changes no file
+	@$(MAKE) --no-print-directory --keep-going check-format check-lint check-types check-imports check-spelling
+
+# Each check runs and reports even when an earlier one failed.
+check-format:
+	@echo "check: format"; $(BIN)/ruff format --check --quiet --diff .
+check-lint:
+	@echo "check: lint"; $(BIN)/ruff check --quiet .
+check-types:
+	@echo "check: types"; $(BIN)/mypy --no-error-summary
+check-imports:
+	@echo "check: imports"; $(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+check-spelling:
+	@echo "check: spelling"; git ls-files -z | xargs -0 $(BIN)/codespell
+
+format: setup ## format every file and fix what ruff can fix by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check test-quick test-whole ## everything CI runs: check, then all tests
+
+test-quick: setup ## unit and property tests, tidiness, architecture: a minute
+	$(PYTEST) $(call existing,$(QUICK)) $(ARGS)
+
+test-whole: setup ## conformance, transcripts, integration with real processes
+	$(if $(call existing,$(WHOLE)),$(PYTEST) $(call existing,$(WHOLE)) $(ARGS),@true)
+
+clean: ## remove what the tools left behind; keeps .venv
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find src tests benches tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

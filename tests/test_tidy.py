@@ -1,0 +1,430 @@
+"""
+Our style as a test: what no linter knows, checked on every file of the repository.
+
+Each rule is a function from one file to the faults it finds; a fault names the place and what to do
+instead. A rule that makes a piece of code worse is argued with in a review, not worked around: the
+few exceptions stand in the tables below, each with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 800
+POSITIONAL_ARGUMENTS_MAX = 6
+CONSTRUCTOR_ARGUMENTS_MAX = 9
+NESTING_MAX = 4
+HEADER_LINES_MIN = 3
+FILE_BYTES_MAX = 500 * 1024
+
+WORD_INSTEAD = {
+    "ack": "acknowledge (ack is a word of the wire)",
+    "cfg": "settings",
+    "conn": "connection",
+    "helper": "the noun it is about",
+    "helpers": "the noun they are about",
+    "manager": "the noun it keeps (links, segments)",
+    "mgr": "the noun it keeps (links, segments)",
+    "misc": "one name for each thing in it",
+    "msg": "message",
+    "util": "the noun it is about",
+    "utils": "the noun they are about",
+}
+MODULE_INSTEAD = WORD_INSTEAD | {
+    "common": "the noun they share",
+    "core": "the noun it is about",
+    "data": "what the data is",
+    "handler": "what it handles, as a noun",
+    "info": "what it tells",
+    "process": "what it does, as a noun",
+    "service": "what it serves, as a noun",
+}
+CLASS_INSTEAD = {
+    "Abstract": "the name of the contract itself",
+    "Factory": "a function that makes the thing",
+    "Handler": "what it is: a noun from the field",
+    "Helper": "the noun it is about",
+    "Manager": "the noun it keeps",
+    "Service": "what it serves, as a noun",
+    "Util": "the noun it is about",
+}
+# `ack` is a header and a frame: code that speaks a wire protocol has to say it.
+WIRE_FOLDERS = ("src/holdfast/protocols/", "src/holdfast/sessions/", "src/holdfast/client/")
+# A contract has no code of its own; every implementation runs its suite.
+NO_TEST_FILE = ("__init__.py", "__main__.py", "contract.py")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of the repository; `name` is its path from the root."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return REPOSITORY / self.name
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8", errors="replace")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.name)
+
+    @cached_property
+    def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        found = (ast.FunctionDef, ast.AsyncFunctionDef)
+        return [node for node in ast.walk(self.tree) if isinstance(node, found)]
+
+    @property
+    def is_product(self) -> bool:
+        return self.name.startswith("src/")
+
+    @property
+    def is_test(self) -> bool:
+        return self.name.startswith("tests/")
+
+    @property
+    def has_words_of_the_wire(self) -> bool:
+        return self.is_test or self.name.startswith(WIRE_FOLDERS)
+
+    def at(self, node: ast.AST, fault: str) -> str:
+        return f"{self.name}:{getattr(node, 'lineno', 1)}: {fault}"
+
+
+Rule = Callable[[SourceFile], Iterator[str]]
+
+
+@cache
+def repository_files() -> tuple[SourceFile, ...]:
+    """Every file that git keeps or would keep."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = sorted(set(listing.stdout.splitlines()))
+    return tuple(SourceFile(name) for name in names if (REPOSITORY / name).is_file())
+
+
+def python_files() -> list[SourceFile]:
+    return [file for file in repository_files() if file.name.endswith(".py")]
+
+
+def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> int:
+    if ast.get_docstring(node, clean=False) is None:
+        return 0
+    first = node.body[0]
+    return (first.end_lineno or first.lineno) - first.lineno + 1
+
+
+# Rules for every Python file ------------------------------------------------------------------
+
+
+def function_is_short(file: SourceFile) -> Iterator[str]:
+    """A function over 70 lines, docstring aside, does two things."""
+    for node in file.functions:
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1 - docstring_lines(node)
+        if lines > FUNCTION_LINES_MAX:
+            yield file.at(
+                node,
+                f"{node.name} has {lines} lines, {FUNCTION_LINES_MAX} are the most:"
+                f" one function holds the branches, move the straight parts into small ones",
+            )
+
+
+def file_is_short(file: SourceFile) -> Iterator[str]:
+    """A file over 800 lines holds two ideas."""
+    lines = file.text.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield (
+            f"{file.name}: {lines} lines, {FILE_LINES_MAX} are the most:"
+            f" split it by idea; a module that outgrows itself becomes a package of the same name"
+        )
+
+
+def arguments_are_few(file: SourceFile) -> Iterator[str]:
+    """Beyond a few, arguments are named at the call: make them keyword-only."""
+    for node in file.functions:
+        names = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+        count = len([name for name in names if name not in {"self", "cls"}])
+        # A value built on the hot path takes its fields by position: a keyword call costs time.
+        limit = CONSTRUCTOR_ARGUMENTS_MAX if node.name == "__init__" else POSITIONAL_ARGUMENTS_MAX
+        if count > limit and not (file.is_test and node.name.startswith("test_")):
+            yield file.at(
+                node,
+                f"{node.name} takes {count} positional arguments, {limit} are the most:"
+                f" put `*` after the first three, or pass one value that holds them",
+            )
+
+
+def nesting_depth(statements: list[ast.stmt]) -> int:
+    """How many compound statements stand inside each other; elif does not count again."""
+    deepest = 0
+    for statement in statements:
+        inner = 0
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(statement, field, [])
+            is_elif = field == "orelse" and len(block) == 1 and isinstance(block[0], ast.If)
+            depth = nesting_depth(block) - (1 if is_elif and isinstance(statement, ast.If) else 0)
+            inner = max(inner, depth)
+        parts = [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]
+        for part in parts:
+            inner = max(inner, nesting_depth(part.body))
+        opens = isinstance(
+            statement,
+            (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match),
+        )
+        deepest = max(deepest, inner + (1 if opens else 0))
+    return deepest
+
+
+def nesting_is_shallow(file: SourceFile) -> Iterator[str]:
+    """Deep nesting hides the branch that matters."""
+    for node in file.functions:
+        depth = nesting_depth(node.body)
+        if depth > NESTING_MAX:
+            yield file.at(
+                node,
+                f"{node.name} nests {depth} deep, {NESTING_MAX} is the most:"
+                f" return early, or move the inner loop into its own function",
+            )
+
+
+def module_name_is_a_noun(file: SourceFile) -> Iterator[str]:
+    """A name like `utils` says only that nobody knew where a thing belongs."""
+    for part in Path(file.name).parts:
+        stem = part.removesuffix(".py").removeprefix("test_")
+        if stem in MODULE_INSTEAD:
+            yield f"{file.name}: `{stem}` is no name for a module: say {MODULE_INSTEAD[stem]}"
+
+
+def words_of(identifier: str) -> list[str]:
+    return identifier.lower().strip("_").split("_")
+
+
+def function_name_says_what(file: SourceFile) -> Iterator[str]:
+    """Functions and arguments are called by whole words of the field."""
+    for node in file.functions:
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        for identifier in [node.name, *(argument.arg for argument in arguments)]:
+            for word in words_of(identifier):
+                if word == "ack" and file.has_words_of_the_wire:
+                    continue
+                if word in WORD_INSTEAD:
+                    yield file.at(node, f"`{identifier}`: say {WORD_INSTEAD[word]}")
+        if node.name.startswith(("do_", "process_")) or node.name.endswith("_impl"):
+            yield file.at(node, f"`{node.name}`: name what it does, with a verb of the field")
+
+
+def class_name_is_a_noun(file: SourceFile) -> Iterator[str]:
+    """A class is called what it is."""
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.ClassDef):
+            for word in re.findall(r"[A-Z][a-z]+", node.name):
+                if word.removesuffix("s") in CLASS_INSTEAD:
+                    instead = CLASS_INSTEAD[word.removesuffix("s")]
+                    yield file.at(node, f"class {node.name}: name it {instead}")
+
+
+def module_has_a_header(file: SourceFile) -> Iterator[str]:
+    """A module opens with what it is for, why it exists, and what is always true."""
+    if file.name.endswith("__init__.py") and not file.text.strip():
+        return
+    docstring = ast.get_docstring(file.tree)
+    if docstring is None:
+        yield f"{file.name}: no header: open with a docstring: what, why, invariants, owner"
+    elif file.is_product and not file.name.endswith("__init__.py"):
+        lines = docstring.count("\n") + 1
+        if lines < HEADER_LINES_MIN:
+            yield (
+                f"{file.name}: a header of {lines} lines: tell in {HEADER_LINES_MIN} to 15 what"
+                f" it is for, why it exists, what is always true, and who owns it"
+            )
+
+
+def calls_of(file: SourceFile) -> Iterator[tuple[ast.Call, str]]:
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.Call):
+            yield node, ast.unparse(node.func)
+
+
+def nothing_prints(file: SourceFile) -> Iterator[str]:
+    """The product logs, and the command line speaks through rich."""
+    if not (file.is_product or file.is_test):
+        return
+    for node, name in calls_of(file):
+        if name == "print":
+            instead = "assert with a message" if file.is_test else "structlog, or rich in cli/"
+            yield file.at(node, f"print: use {instead}")
+
+
+def time_is_an_argument(file: SourceFile) -> Iterator[str]:
+    """Only environment/ asks what time it is, so that a test can say what time it is."""
+    if not file.is_product or file.name.startswith("src/holdfast/environment/"):
+        return
+    for node, name in calls_of(file):
+        if name in {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now"}:
+            yield file.at(node, f"{name}: take `now` as an argument, or an environment.Clock")
+
+
+def unit_tests_do_not_sleep(file: SourceFile) -> Iterator[str]:
+    """A test that sleeps is slow on a good day and flaky on a bad one."""
+    if not file.name.startswith(("tests/unit/", "tests/property/")):
+        return
+    for node, name in calls_of(file):
+        is_yield = name == "asyncio.sleep" and ast.unparse(node.args[0]) == "0"
+        if name in {"asyncio.sleep", "time.sleep"} and not is_yield:
+            yield file.at(node, f"{name}: advance a clock, or wait for the condition itself")
+
+
+def test_says_what_it_proves(file: SourceFile) -> Iterator[str]:
+    """A test without a sentence cannot be judged when it fails."""
+    if not file.is_test:
+        return
+    for node in file.functions:
+        if node.name.startswith("test_") and not ast.get_docstring(node):
+            yield file.at(node, f"{node.name}: add one sentence saying what it proves")
+
+
+# `test_says_what_it_proves` is a rule, not a test.
+test_says_what_it_proves.__test__ = False  # type: ignore[attr-defined]
+
+
+def source_has_its_test(file: SourceFile) -> Iterator[str]:
+    """Each module is covered by its own tests, not by accident."""
+    name = file.name.removeprefix("src/holdfast/")
+    if not file.is_product or Path(name).name in NO_TEST_FILE:
+        return
+    wanted = Path("tests/unit") / Path(name).parent / f"test_{Path(name).name}"
+    if not (REPOSITORY / wanted).exists():
+        yield f"{file.name}: no test file: write {wanted}"
+
+
+# Rules for every file ---------------------------------------------------------------------------
+
+LEFTOVER = re.compile(r"\b(FIXME|TODO|HACK)\b(?!.{0,3}#\d)")
+# A letter of each stands in brackets, so that this file does not find itself.
+ADDRESSES = re.compile(
+    r"pypi[.]org|python[h]osted|npmjs[.](org|com)|deb[.]debian|index[-_]url|[.]pyen[v]"
+    r"|(?<![\w.])/(roo[t]|hom[e])/|(?<![\w.])/wor[k]/(main|shared|[.])"
+)
+
+
+def leftovers_have_an_issue(file: SourceFile) -> Iterator[str]:
+    """What is not done is written where it will be found: in an issue."""
+    if file.name == "tests/test_tidy.py":
+        return
+    for number, line in enumerate(file.text.splitlines(), start=1):
+        if found := LEFTOVER.search(line):
+            yield f"{file.name}:{number}: {found[1]}: do it, or file an issue and write its #number"
+
+
+def nothing_of_this_machine(file: SourceFile) -> Iterator[str]:
+    """A clone works on every machine: no registry's address, no path of one machine."""
+    for number, line in enumerate(file.text.splitlines(), start=1):
+        if found := ADDRESSES.search(line):
+            yield (
+                f"{file.name}:{number}: `{found[0]}`: name the package and let its client find it,"
+                f" or take the path from the repository or the environment"
+            )
+
+
+def file_is_small(file: SourceFile) -> Iterator[str]:
+    """A large blob stays in every clone for ever."""
+    size = file.path.stat().st_size
+    if size > FILE_BYTES_MAX:
+        yield f"{file.name}: {size:,} bytes, {FILE_BYTES_MAX:,} are the most: generate it in a test"
+
+
+PYTHON_RULES: list[Rule] = [
+    arguments_are_few,
+    class_name_is_a_noun,
+    file_is_short,
+    function_is_short,
+    function_name_says_what,
+    module_has_a_header,
+    module_name_is_a_noun,
+    nesting_is_shallow,
+    nothing_prints,
+    source_has_its_test,
+    test_says_what_it_proves,
+    time_is_an_argument,
+    unit_tests_do_not_sleep,
+]
+FILE_RULES: list[Rule] = [file_is_small, leftovers_have_an_issue, nothing_of_this_machine]
+
+
+@pytest.mark.parametrize("rule", PYTHON_RULES, ids=lambda rule: rule.__name__)
+def test_python_files_are_tidy(rule: Rule) -> None:
+    """Every Python file of the repository keeps every rule of the style page."""
+    faults = [fault for file in python_files() for fault in rule(file)]
+
+    assert not faults, "\n".join([str(rule.__doc__), *faults])
+
+
+@pytest.mark.parametrize("rule", FILE_RULES, ids=lambda rule: rule.__name__)
+def test_all_files_are_tidy(rule: Rule) -> None:
+    """Every file of the repository is small, finished and free of one machine's addresses."""
+    faults = [fault for file in repository_files() for fault in rule(file)]
+
+    assert not faults, "\n".join([str(rule.__doc__), *faults])
+
+
+# The rules themselves ---------------------------------------------------------------------------
+
+UNTIDY = {
+    arguments_are_few: "def f(a, b, c, d, e, g, h): pass",
+    class_name_is_a_noun: "class LinkManager: pass",
+    file_is_short: "x = 1\n" * 801,
+    function_is_short: "def f():\n" + "    x = 1\n" * 70,
+    function_name_says_what: "def send_msg(): pass",
+    module_has_a_header: '"""Too short."""',
+    nesting_is_shallow: "def f():\n"
+    + "".join("  " * n + "if 1:\n" for n in range(1, 6))
+    + " " * 12
+    + "f()",
+    nothing_prints: "print(1)",
+    time_is_an_argument: "import time\ntime.time()",
+    leftovers_have_an_issue: "# TODO later",
+    nothing_of_this_machine: "cd " + "/".join(["", "root", "x"]),
+    source_has_its_test: "x = 1",
+}
+
+
+@pytest.mark.parametrize("rule", UNTIDY, ids=lambda rule: rule.__name__)
+def test_each_rule_finds_what_it_is_for(rule: Rule) -> None:
+    """A rule that finds nothing would be kept by everything: each finds a fault made for it."""
+    file = SourceFile("src/holdfast/invented/untidy.py")
+    file.__dict__["text"] = UNTIDY[rule]
+
+    assert list(rule(file))
+
+
+def test_tests_are_held_to_their_own_rules() -> None:
+    """A test without a sentence and a unit test that sleeps are both found."""
+    file = SourceFile("tests/unit/test_untidy.py")
+    file.__dict__["text"] = "async def test_x():\n    await asyncio.sleep(1)\n"
+
+    assert list(test_says_what_it_proves(file))
+    assert list(unit_tests_do_not_sleep(file))
+
+
+def test_an_elif_chain_is_not_nested() -> None:
+    """Ten alternatives side by side are one level deep."""
+    chain = "if x == 0:\n  pass\n" + "".join(f"elif x == {n}:\n  pass\n" for n in range(1, 10))
+
+    assert nesting_depth(ast.parse(chain).body) == 1

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Make a virtual environment with Holdfast (editable), its tools, and nothing else.
+#
+# Takes the first Python 3.11 or newer that can make one. Every version comes from
+# constraints.txt, the build tools included. Safe to run again: it only brings the
+# environment up to date. Called by `make setup`.
+
+set -eu
+venv=${1:-.venv}
+
+is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+can_make_venv() { "$1" -c 'import venv, ensurepip' 2>/dev/null; }
+
+find_python() {
+    for name in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
+        if is_new_enough "$name" && can_make_venv "$name"; then
+            echo "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# Debian ships python3 without venv and ensurepip; the package python3-venv has them.
+install_python() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
+    echo "setup: no Python that can make a virtual environment; installing python3-venv" >&2
+    apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends python3 python3-venv >&2
+}
+
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || ! is_new_enough "$venv/bin/python"; then
+    python=$(find_python) || { install_python && python=$(find_python); } || {
+        echo "setup: needs Python 3.11 or newer with its venv module." >&2
+        echo "setup: on Debian and Ubuntu: apt-get install python3 python3-venv (as root)," >&2
+        echo "setup: or name another one: make setup PYTHON=/path/to/python3" >&2
+        exit 1
+    }
+    echo "setup: $("$python" --version) makes $venv"
+    "$python" -m venv --clear "$venv"
+fi
+
+# The build tools first, at their pinned versions, then everything without build isolation:
+# an isolated build would fetch a setuptools of its own choice.
+pip="$venv/bin/python -m pip --disable-pip-version-check --quiet"
+$pip install --constraint constraints.txt --upgrade pip setuptools
+$pip install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+echo "setup: $("$venv/bin/python" --version), Holdfast and its tools are in $venv"
