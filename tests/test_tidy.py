@@ -400,7 +400,7 @@ UNTIDY = {
     nothing_prints: "print(1)",
     time_is_an_argument: "import time\ntime.time()",
     leftovers_have_an_issue: "# TODO later",
-    nothing_of_this_machine: "cd " + "/".join(["", "root", "x"]),
+    nothing_of_this_machine: f"cd {Path('/', 'root', 'x')}",
     source_has_its_test: "x = 1",
 }
 
