@@ -98,7 +98,7 @@ class DurationStatus:
     seconds_p50: float = 0.0
     seconds_p99: float = 0.0
     buckets: tuple[tuple[float, int], ...] = ()
-    """(upper bound in seconds, cumulative count), ascending; the last bound is infinite and left out."""
+    """(upper bound in seconds, cumulative count), ascending; the infinite one is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
