@@ -1,0 +1,38 @@
+"""
+Time, as a contract.
+
+Everything that needs the time is handed a `Clock` or, better, the time itself as an argument, so
+that tests and the simulator can decide what time it is. Two kinds are told apart on purpose:
+the monotonic clock is for waiting and for leases, the wall clock only for stamps that people read.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def monotonic(self) -> float:
+        """Return seconds since an unknown start; never goes back."""
+        ...
+
+    def wall_microseconds(self) -> int:
+        """Return microseconds since 1970 in UTC; may jump either way."""
+        ...
+
+
+class SystemClock:
+    """The clocks of the machine."""
+
+    __slots__ = ()
+
+    def monotonic(self) -> float:
+        """Return seconds since an unknown start; never goes back."""
+        return time.monotonic()
+
+    def wall_microseconds(self) -> int:
+        """Return microseconds since 1970 in UTC; may jump either way."""
+        return time.time_ns() // 1_000

@@ -1,0 +1,252 @@
+"""
+The disk, as a contract: every file operation of the journal goes through it.
+
+A simulated disk can stand in and lose what was not synced, tear a write in the middle, fail a
+sync or run full. The contract promises no more than disks do: what was written is durable only
+after `sync` of the file returned, and a name only after `sync_directory` returned. Reads see what
+was written, durable or not. A sector of 512 bytes is written as a whole or not at all.
+
+Errors are plain `OSError`; the journal decides what they mean. Handles may be used from several
+threads at once, because every read and write names its own place.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+SECTOR_BYTES: Final = 512
+"""The largest piece that a disk writes as a whole or not at all."""
+
+_ZEROS: Final = bytes(1024 * 1024)
+
+
+class DiskFile(Protocol):
+    """One open file."""
+
+    def read(self, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write all of `data` at `offset`; OSError if not all of it could be written."""
+        ...
+
+    def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
+        """Write all buffers one after the other from `offset`; durable when this returns."""
+        ...
+
+    def sync(self) -> None:
+        """Make everything written to this file so far durable."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend the file to `size` bytes; durable after `sync`."""
+        ...
+
+    def size(self) -> int:
+        """Return the bytes in the file."""
+        ...
+
+    def close(self) -> None:
+        """Give the handle back; it must not be used again."""
+        ...
+
+
+class DiskLock(Protocol):
+    """An exclusive lock, held until released or until the process ends."""
+
+    def release(self) -> None:
+        """Let others have it."""
+        ...
+
+
+class Disk(Protocol):
+    """Files and directories."""
+
+    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> DiskFile:
+        """Open a file; FileNotFoundError if it is missing and `create` is false."""
+        ...
+
+    def exists(self, path: Path) -> bool:
+        """Tell whether a file or directory has this name."""
+        ...
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and its parents, durably; fine if it is there already."""
+        ...
+
+    def list_directory(self, path: Path) -> list[str]:
+        """Return the sorted names in a directory."""
+        ...
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, replacing `target`; durable after `sync_directory` of the parent."""
+        ...
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file, fine if it is gone already; durable after `sync_directory`."""
+        ...
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in this directory durable."""
+        ...
+
+    def free_bytes(self, path: Path) -> int:
+        """Return how much an ordinary process may still write to the file system of `path`."""
+        ...
+
+    def lock(self, path: Path) -> DiskLock:
+        """Take the exclusive lock of this file, created if need be; BlockingIOError if taken."""
+        ...
+
+
+def fill_zeros(file: DiskFile, start: int, end: int) -> None:
+    """Write zeros from `start` to before `end`, really and not as a hole; not synced."""
+    offset = start
+    while offset < end:
+        count = min(end - offset, len(_ZEROS))
+        file.write(_ZEROS if count == len(_ZEROS) else bytes(count), offset)
+        offset += count
+
+
+class RealFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read(self, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes from `offset`; fewer only at the end of the file."""
+        data = os.pread(self._descriptor, count, offset)
+        if len(data) == count or not data:
+            return data
+        # One call returns at most 2 GiB and may be interrupted; go on until the end.
+        parts = [data]
+        length = len(data)
+        while length < count:
+            data = os.pread(self._descriptor, count - length, offset + length)
+            if not data:
+                break
+            parts.append(data)
+            length += len(data)
+        return b"".join(parts)
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write all of `data` at `offset`; OSError if not all of it could be written."""
+        written = os.pwrite(self._descriptor, data, offset)
+        if written != len(data):
+            raise _short_write(written, len(data))
+
+    def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
+        """
+        Write all buffers one after the other from `offset`; durable when this returns.
+
+        One call with RWF_DSYNC means the same as pwrite and fdatasync, but gives the
+        interpreter lock away once instead of twice: a busy loop thread delays it less.
+        """
+        expected = sum(map(len, buffers))
+        written = os.pwritev(self._descriptor, buffers, offset, os.RWF_DSYNC)
+        if written != expected:
+            raise _short_write(written, expected)
+
+    def sync(self) -> None:
+        """Make everything written to this file so far durable."""
+        os.fdatasync(self._descriptor)
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend the file to `size` bytes; durable after `sync`."""
+        os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        """Return the bytes in the file."""
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        """Give the handle back; it must not be used again."""
+        os.close(self._descriptor)
+
+
+class RealLock:
+    """An flock, which the kernel drops with the process."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self._descriptor)
+
+
+class RealDisk:
+    """The file system of the machine."""
+
+    __slots__ = ()
+
+    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> RealFile:
+        """Open a file; FileNotFoundError if it is missing and `create` is false."""
+        flags = os.O_RDWR if writable else os.O_RDONLY
+        if create:
+            flags |= os.O_CREAT
+        return RealFile(os.open(path, flags | os.O_CLOEXEC, 0o640))
+
+    def exists(self, path: Path) -> bool:
+        """Tell whether a file or directory has this name."""
+        return path.exists()
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and its parents, durably; fine if it is there already."""
+        if path.is_dir():
+            return
+        self.make_directory(path.parent)
+        path.mkdir(mode=0o750, exist_ok=True)
+        self.sync_directory(path.parent)
+
+    def list_directory(self, path: Path) -> list[str]:
+        """Return the sorted names in a directory."""
+        return sorted(os.listdir(path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, replacing `target`; durable after `sync_directory` of the parent."""
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file, fine if it is gone already; durable after `sync_directory`."""
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in this directory durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, path: Path) -> int:
+        """Return how much an ordinary process may still write to the file system of `path`."""
+        statistics = os.statvfs(path)
+        return statistics.f_bavail * statistics.f_frsize
+
+    def lock(self, path: Path) -> RealLock:
+        """Take the exclusive lock of this file, created if need be; BlockingIOError if taken."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return RealLock(descriptor)
+
+
+def _short_write(written: int, expected: int) -> OSError:
+    return OSError(errno.ENOSPC, f"only {written:,} of {expected:,} bytes could be written")
