@@ -122,7 +122,9 @@ def decode_records(body: memoryview | bytes, *, with_content: bool = True) -> It
             continue
         decoder = _DECODERS.get(kind)
         if decoder is None:
-            raise CorruptRecordError(f"record of unknown type {kind} at byte {start:,} of its entry")
+            raise CorruptRecordError(
+                f"record of unknown type {kind} at byte {start:,} of its entry"
+            )
         try:
             yield decoder(bytes(body[start:end]))
         except (struct.error, UnicodeDecodeError, ValueError) as error:

@@ -1,0 +1,1 @@
+"""The heart: destinations, subscriptions, dispatch. Pure: no clock, no socket, no file, no waiting."""

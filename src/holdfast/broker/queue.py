@@ -1,0 +1,177 @@
+"""
+A queue: each message goes to one consumer.
+
+Lasting state (changed only by `apply`): number, name, index, next_sequence, dispatch_mark. The rest
+lives on the leader only: who has what, what was given back, contents still in memory.
+
+Non-persistent messages never reach the log. They wait in a lane of their own, each behind the
+persistent message that was sent before it, so that one producer's order holds across both.
+
+Invariants:
+    next_sequence <= assigned_sequence: what is assigned and not applied is on its way to the log.
+    Nothing with a sequence above dispatch_mark is dispatched.
+    A live sequence below `cursor` is in delivery, given back, or held for damage; never lost sight of.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+
+from holdfast.broker.sequence_index import SequenceIndex
+from holdfast.broker.subscription import Subscription
+from holdfast.model.records import MessageRecord
+
+
+class TransientMessage:
+    """A message that lives in memory only: non-persistent, or on a topic."""
+
+    __slots__ = ("body", "frames", "headers", "key", "order", "size")
+
+    def __init__(self, key: int, headers: bytes, body: bytes, order: int) -> None:
+        self.key = key
+        """Negative: minus the serial number."""
+        self.headers = headers
+        self.body = body
+        self.size = len(headers) + len(body)
+        self.order = order
+        """The last sequence assigned before it."""
+        self.frames: dict[object, bytes] | None = None
+        """The session's own: what was written for one subscriber serves the next."""
+
+
+class Queue:
+    """One queue of one broker."""
+
+    __slots__ = (
+        "acknowledged",
+        "acknowledged_total",
+        "asked_mark",
+        "assigned_sequence",
+        "cache",
+        "cursor",
+        "delivered_total",
+        "dispatch_mark",
+        "enqueued_total",
+        "flag_through",
+        "home",
+        "index",
+        "is_declared",
+        "is_deleted",
+        "is_temporary",
+        "is_touched",
+        "mark_step",
+        "name",
+        "next_sequence",
+        "number",
+        "owner",
+        "purging_through",
+        "ready",
+        "redelivered",
+        "redelivered_total",
+        "returned",
+        "subscriptions",
+        "transients",
+        "waiting",
+        "withheld",
+    )
+
+    def __init__(self, number: int, name: str) -> None:
+        self.number = number
+        self.name = name
+        self.index = SequenceIndex()
+        self.next_sequence = 1
+        """The sequence after the last one applied."""
+        self.dispatch_mark = 0
+        self.home = 0
+        """The record number of the record that declares this queue; 0: not in the log."""
+        self.is_declared = False
+        """Whether the declaring record is applied; until then the queue is the leader's plan."""
+        self.is_deleted = False
+        self.is_temporary = False
+        self.owner: object = None
+        """A temporary queue's connection."""
+        self.enqueued_total = 0
+        self.acknowledged_total = 0
+        self.delivered_total = 0
+        self.redelivered_total = 0
+        self.subscriptions: list[Subscription] = []
+        self.ready: deque[Subscription] = deque()
+        self.cache: dict[int, MessageRecord] = {}
+        self.transients: dict[int, TransientMessage] = {}
+        self.forget_leadership(0)
+
+    def forget_leadership(self, step: int) -> None:
+        """Start the volatile half anew from lasting state; nobody is connected."""
+        self.assigned_sequence = self.next_sequence
+        self.asked_mark = self.dispatch_mark
+        self.mark_step = step
+        self.cursor = self.index.first() or self.next_sequence
+        self.flag_through = min(self.dispatch_mark, self.next_sequence - 1)
+        self.purging_through = 0
+        self.acknowledged: list[int] = []
+        self.returned: list[tuple[int, int]] = []
+        """Heap of (order, key): what goes out again, before anything new."""
+        self.redelivered: set[int] = set()
+        self.withheld: set[int] = set()
+        """Live sequences not to dispatch: their bytes are damaged, or they were acknowledged late."""
+        self.waiting: deque[int] = deque()
+        self.subscriptions.clear()
+        self.ready.clear()
+        self.cache.clear()
+        self.transients.clear()
+        self.is_touched = False
+
+    def next_key(self) -> int:
+        """
+        Take the next message to dispatch and give its key, 0 if there is none now.
+
+        What was given back goes first, in its old order; then, by order of sending, persistent
+        messages up to the dispatch mark and non-persistent ones.
+        """
+        while self.returned:
+            _, key = heapq.heappop(self.returned)
+            if key in self.transients or (self.index.is_live(key) and key not in self.withheld):
+                return key
+        sequence = self.cursor
+        if sequence < self.next_sequence:
+            sequence = self.index.next_live(sequence, self.next_sequence)
+            while sequence in self.withheld:
+                sequence = self.index.next_live(sequence + 1, self.next_sequence)
+            self.cursor = sequence
+        if self.waiting and self.transients[self.waiting[0]].order < sequence:
+            return self.waiting.popleft()
+        if sequence < self.next_sequence and sequence <= self.dispatch_mark:
+            self.cursor = sequence + 1
+            return sequence
+        return 0
+
+    def give_back(self, keys: list[int], *, redelivered: bool) -> None:
+        """Put unacknowledged deliveries back at the head in their old order."""
+        for key in keys:
+            transient = self.transients.get(key) if key < 0 else None
+            if key < 0 and transient is None:
+                continue
+            heapq.heappush(self.returned, (transient.order if transient else key, key))
+            if redelivered:
+                self.redelivered.add(key)
+
+    def is_flagged(self, key: int) -> bool:
+        """Whether a delivery of `key` must say that it may have been delivered before."""
+        return 0 < key <= self.flag_through or key in self.redelivered
+
+    def close_subscription(self, subscription: Subscription, *, keys: list[int]) -> None:
+        """Remove a subscription; `keys` and what it holds go back, flagged."""
+        subscription.is_closed = True
+        if subscription in self.subscriptions:
+            self.subscriptions.remove(subscription)
+        if subscription.is_ready:
+            self.ready.remove(subscription)
+            subscription.is_ready = False
+        self.give_back([*keys, *subscription.unacknowledged], redelivered=True)
+        subscription.unacknowledged.clear()
+
+    @property
+    def transient_count(self) -> int:
+        """Non-persistent messages waiting or in delivery."""
+        return len(self.transients)

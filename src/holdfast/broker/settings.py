@@ -1,0 +1,50 @@
+"""
+Limits and defaults of the broker, each with its unit.
+
+Everything that can grow has a maximum here; what happens at the maximum is said beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.model.limits import MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Limits of one broker."""
+
+    memory_bytes: int = 256 * MiB
+    """Message contents kept in memory. Beyond it persistent bodies are read from the log again, and
+    producers of non-persistent messages wait."""
+
+    message_memory_overhead_bytes: int = 400
+    """What one message in memory costs beside its content; counted against `memory_bytes`."""
+
+    prefetch_default: int = 1000
+    """Most deliveries unacknowledged at once per subscription, unless it says otherwise."""
+
+    prefetch_max: int = 65_535
+    """A subscription that asks for more, or for no limit, gets this."""
+
+    dispatch_mark_step_min: int = 4096
+    """How far the dispatch mark runs ahead; messages below it are flagged after a failover."""
+
+    dispatch_mark_step_max: int = 65_536
+    """The step doubles up to this while a backlog is drained."""
+
+    transaction_bytes_max: int = 60 * MiB
+    """Content of one transaction; it must fit one log entry. More is refused."""
+
+    transaction_operation_count_max: int = 100_000
+    """Sends and acknowledgements in one transaction. More is refused."""
+
+    topic_pending_bytes_max: int = 4 * MiB
+    """What waits for one slow topic subscriber; beyond it the topic's producers wait."""
+
+    producer_idle_seconds: float = 7 * 24 * 3600.0
+    """A producer's last sequence is forgotten after so long without a message, by log time."""
+
+    dead_letter_queue: str = "ActiveMQ.DLQ"
+    """Where rejected messages go."""

@@ -1,0 +1,73 @@
+"""
+A topic: each message goes to every live subscription.
+
+Nothing of a topic is lasting: a message is handed to those who are there. A subscriber without room
+keeps a bounded backlog; once it is over the limit the topic is *blocked* and its producers wait.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.queue import TransientMessage
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+
+Delivery = tuple[Subscription, int, object, int, bool]
+"""Subscription, key, message or None, record number to read it from, redelivered flag."""
+
+
+class Topic:
+    """One topic of one broker."""
+
+    __slots__ = ("blocked_by", "enqueued_total", "is_temporary", "name", "owner", "subscriptions")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.subscriptions: list[Subscription] = []
+        self.blocked_by: set[Subscription] = set()
+        """Subscriptions whose backlog is over the limit."""
+        self.enqueued_total = 0
+        self.is_temporary = False
+        self.owner: object = None
+
+    def publish(self, message: TransientMessage, out: list[Delivery], pending_bytes: int) -> None:
+        """Hand a message to every subscription; those over `pending_bytes` block the topic."""
+        self.enqueued_total += 1
+        key = message.key
+        size = message.size
+        for subscription in self.subscriptions:
+            receiver = subscription.receiver
+            if subscription.pending or not subscription.has_room():
+                subscription.pending.append(message)
+                subscription.pending_bytes += size
+                if subscription.pending_bytes > pending_bytes:
+                    self.blocked_by.add(subscription)
+                continue
+            receiver.room_bytes -= size
+            if subscription.mode is not AcknowledgeMode.AUTO:
+                subscription.unacknowledged[key] = None
+            out.append((subscription, key, message, 0, False))
+
+    def drain(self, subscription: Subscription, out: list[Delivery]) -> bool:
+        """Deliver a subscription's backlog as far as there is room; True if that unblocks."""
+        pending = subscription.pending
+        while pending and subscription.has_room():
+            message = pending.popleft()
+            subscription.pending_bytes -= message.size
+            subscription.receiver.room_bytes -= message.size
+            if subscription.mode is not AcknowledgeMode.AUTO:
+                subscription.unacknowledged[message.key] = None
+            out.append((subscription, message.key, message, 0, False))
+        if pending or subscription not in self.blocked_by:
+            return False
+        self.blocked_by.discard(subscription)
+        return not self.blocked_by
+
+    def close_subscription(self, subscription: Subscription) -> bool:
+        """Remove a subscription; True if that unblocks the topic."""
+        subscription.is_closed = True
+        self.subscriptions.remove(subscription)
+        subscription.pending.clear()
+        subscription.unacknowledged.clear()
+        if subscription not in self.blocked_by:
+            return False
+        self.blocked_by.discard(subscription)
+        return not self.blocked_by

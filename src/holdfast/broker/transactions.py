@@ -1,0 +1,75 @@
+"""
+Sends and acknowledgements held until commit.
+
+A transaction lives with its connection on the leader; nothing of it is in the log before COMMIT. Then
+all its records go into one batch, so into one log entry: all or nothing, also over a failover.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.queue import Queue
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.subscription import Subscription
+from holdfast.broker.topic import Topic
+from holdfast.errors import TransactionError
+
+
+class Transaction:
+    """One local transaction of one connection."""
+
+    __slots__ = ("name", "operation_count", "sends", "settings", "settlements", "size_bytes")
+
+    def __init__(self, name: str, settings: BrokerSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.sends: list[tuple[Queue | Topic, bytes, bytes, bool]] = []
+        """Destination, headers, body, persistent."""
+        self.settlements: list[tuple[Subscription, list[int]]] = []
+        self.size_bytes = 0
+        self.operation_count = 0
+
+    def add_send(
+        self, destination: Queue | Topic, headers: bytes, body: bytes, *, persistent: bool
+    ) -> None:
+        """
+        Hold a send until commit.
+
+        Raises:
+            TransactionError: The transaction grew over its limits.
+        """
+        self._grow(1, len(headers) + len(body))
+        self.sends.append((destination, headers, body, persistent))
+
+    def add_settlement(self, subscription: Subscription, keys: list[int]) -> None:
+        """
+        Hold an acknowledgement until commit; the deliveries leave the prefetch window now.
+
+        Raises:
+            TransactionError: The transaction grew over its limits.
+        """
+        self._grow(len(keys), 0)
+        for key in keys:
+            subscription.unacknowledged.pop(key, None)
+        self.settlements.append((subscription, keys))
+
+    def undo(self) -> None:
+        """Roll back: what was acknowledged is in delivery again and may be acknowledged again."""
+        for subscription, keys in self.settlements:
+            if not subscription.is_closed:
+                held = list(subscription.unacknowledged)
+                subscription.unacknowledged = dict.fromkeys([*keys, *held])
+
+    def _grow(self, count: int, size: int) -> None:
+        settings = self.settings
+        self.operation_count += count
+        self.size_bytes += size
+        if self.operation_count > settings.transaction_operation_count_max:
+            raise TransactionError(
+                f"transaction {self.name!r} has more than"
+                f" {settings.transaction_operation_count_max:,} operations; commit more often"
+            )
+        if self.size_bytes > settings.transaction_bytes_max:
+            raise TransactionError(
+                f"transaction {self.name!r} has more than"
+                f" {settings.transaction_bytes_max:,} bytes; commit more often"
+            )
