@@ -21,8 +21,8 @@ import pytest
 REPOSITORY = Path(__file__).parent.parent
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 800
-POSITIONAL_ARGUMENTS_MAX = 6
-CONSTRUCTOR_ARGUMENTS_MAX = 9
+POSITIONAL_ARGUMENTS_MAX = 8
+CONSTRUCTOR_ARGUMENTS_MAX = 10
 NESTING_MAX = 4
 HEADER_LINES_MIN = 3
 FILE_BYTES_MAX = 500 * 1024
@@ -387,7 +387,7 @@ def test_all_files_are_tidy(rule: Rule) -> None:
 # The rules themselves ---------------------------------------------------------------------------
 
 UNTIDY = {
-    arguments_are_few: "def f(a, b, c, d, e, g, h): pass",
+    arguments_are_few: "def f(a, b, c, d, e, g, h, i, j): pass",
     class_name_is_a_noun: "class LinkManager: pass",
     file_is_short: "x = 1\n" * 801,
     function_is_short: "def f():\n" + "    x = 1\n" * 70,

@@ -42,7 +42,7 @@ fi
 
 # The build tools first, at their pinned versions, then everything without build isolation:
 # an isolated build would fetch a setuptools of its own choice.
-pip="$venv/bin/python -m pip --disable-pip-version-check --quiet"
+pip="$venv/bin/python -m pip --disable-pip-version-check -qq"
 $pip install --constraint constraints.txt --upgrade pip setuptools
 $pip install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 echo "setup: $("$venv/bin/python" --version), Holdfast and its tools are in $venv"
