@@ -1,0 +1,327 @@
+"""
+One frame's bytes to values and back: escapes, header lines, the end of a header block, encoding.
+
+Pure functions and one small incremental scanner; knows no roles, no order of frames, no buffers
+but that of an unfinished header block. Values handed over raw stay raw (see `frames`).
+
+Line ends: STOMP 1.2 ends a line with LF or CRLF; 1.1 with LF only, and a CR belongs to the value;
+1.0 does not say, and CRLF is taken as ActiveMQ takes it. Before the version is known CRLF is taken
+too, since the first frame may be of any version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from holdfast.errors import LocalProtocolError, RemoteProtocolError
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.protocols.stomp.states import Version
+
+_UNESCAPED: dict[Version, dict[str, str]] = {
+    "1.0": {},
+    "1.1": {r"\n": "\n", r"\c": ":", r"\\": "\\"},
+    "1.2": {r"\n": "\n", r"\c": ":", r"\\": "\\", r"\r": "\r"},
+}
+"""Escape sequences of each version (STOMP 1.2, Value Encoding)."""
+
+_TO_ESCAPES: dict[Version, dict[int, str]] = {
+    # 1.0 has no escapes, and a line feed inside a header would end it: the next best is a space.
+    "1.0": {ord("\n"): " "},
+    # 1.1 cannot escape a carriage return and need not: only a line feed ends its lines.
+    "1.1": {ord("\n"): r"\n", ord(":"): r"\c", ord("\\"): r"\\"},
+    "1.2": {ord("\n"): r"\n", ord(":"): r"\c", ord("\\"): r"\\", ord("\r"): r"\r"},
+}
+
+_ESCAPE = re.compile(r"\\(?:.|$)", re.DOTALL)
+_ESCAPE_BYTES = re.compile(rb"\\(.)", re.DOTALL)
+_FROM_ESCAPED_BYTES = {b"n": b" ", b"c": b":", b"\\": b"\\", b"r": b"\r"}
+
+_LENGTH_DIGITS_MAX = 19
+"""More digits than any length has; int() of thousands of digits costs time, then fails."""
+
+
+def unescape(text: str, version: Version) -> str:
+    """
+    Decode a header name or value.
+
+    Raises:
+        RemoteProtocolError: `bad-escape`; the version does not define the sequence. STOMP 1.2,
+            Value Encoding: undefined sequences must be treated as a fatal protocol error.
+    """
+    if version == "1.0" or "\\" not in text:
+        return text
+    meanings = _UNESCAPED[version]
+
+    def meaning(match: re.Match[str]) -> str:
+        found = meanings.get(match[0])
+        if found is None:
+            raise RemoteProtocolError(
+                f"undefined escape sequence {match[0]!r} in a header;"
+                f" STOMP {version} defines {' '.join(meanings)}",
+                code="bad-escape",
+            )
+        return found
+
+    return _ESCAPE.sub(meaning, text)
+
+
+def escape(text: str, version: Version) -> str:
+    """Encode a header name or value; in 1.0, which cannot, a line feed becomes a space."""
+    return text.translate(_TO_ESCAPES[version])
+
+
+def encode_lines(lines: bytes, version: Version) -> bytes:
+    """Turn header lines with 1.2 escapes into those of `version`; free for 1.2 and plain lines."""
+    if version == "1.2" or b"\\" not in lines:
+        return lines
+    if version == "1.1":
+        return _ESCAPE_BYTES.sub(lambda m: b"\r" if m[1] == b"r" else m[0], lines)
+    # Without escapes a name holding a colon would be read as another header: it is left out.
+    kept = [line for line in lines.splitlines(keepends=True) if b"\\c" not in line.split(b":")[0]]
+    return _ESCAPE_BYTES.sub(lambda m: _FROM_ESCAPED_BYTES[m[1]], b"".join(kept))
+
+
+def encode_frame(
+    command: str, headers: Iterable[tuple[str, str]], body: bytes, version: Version
+) -> bytes:
+    """
+    Encode any frame; a body gets a content-length unless the headers have one.
+
+    Raises:
+        LocalProtocolError: A header of CONNECT or CONNECTED that cannot be written unescaped.
+    """
+    raw = command in {"CONNECT", "CONNECTED", "STOMP"}
+    lines = [command]
+    has_length = not body
+    for name, value in headers:
+        if raw:
+            if "\n" in name or ":" in name or "\n" in value:
+                raise LocalProtocolError(
+                    f"{command} cannot carry the header {name!r}: it is not escaped (STOMP 1.2,"
+                    " Value Encoding), so no line feed and no colon in the name",
+                    code="bad-header",
+                )
+            lines.append(f"{name}:{value}")
+        else:
+            lines.append(f"{escape(name, version)}:{escape(value, version)}")
+        has_length = has_length or name == "content-length"
+    if not has_length:
+        lines.append(f"content-length:{len(body)}")
+    lines.append("\n")
+    return b"%b%b\0" % ("\n".join(lines).encode(), body)
+
+
+def encode_receipt(receipt: bytes) -> bytes:
+    """Encode the RECEIPT for a raw receipt header, which goes back as it came."""
+    return b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt
+
+
+def cut_line(head: bytes, mark: bytes) -> tuple[bytes, bytes | None]:
+    """
+    Cut the first header line that begins with `mark` out of a head; give the rest and its value.
+
+    Args:
+        head: Command and header lines, each with a line feed at its end.
+        mark: A line feed, the header's name and a colon.
+    """
+    start = head.find(mark)
+    if start < 0:
+        return head, None
+    value = start + len(mark)
+    end = head.find(b"\n", value)
+    return head[:start] + head[end:], head[value:end]
+
+
+def check_raw(value: bytes | None, version: Version) -> None:
+    """
+    Check a raw value that is handed over undecoded.
+
+    Raises:
+        RemoteProtocolError: `bad-escape` or `bad-header`.
+    """
+    if value is not None and not (value.isascii() and b"\\" not in value):
+        unescape(_decode(value), version)
+
+
+def parse_headers(head: bytes, version: Version, *, is_escaped: bool = True) -> dict[str, str]:
+    """
+    Decode the header lines of a head; of a repeated header the first counts.
+
+    Args:
+        head: Command and header lines, each with a line feed at its end.
+
+    Raises:
+        RemoteProtocolError: `bad-header` or `bad-escape`.
+    """
+    text = _decode(head)
+    block = text[text.index("\n") + 1 : -1]
+    if not block:
+        return {}
+    pairs = [line.split(":", 1) for line in block.split("\n")]
+    if "\\" in block and is_escaped and version != "1.0":
+        pairs = [[unescape(part, version) for part in pair] for pair in pairs]
+    try:
+        headers: dict[str, str] = dict(pairs)
+    except ValueError:
+        raise _bad_line(next(pair[0] for pair in pairs if len(pair) == 1)) from None
+    if len(headers) != len(pairs):
+        # STOMP 1.2, Repeated Header Entries: only the first should be used.
+        headers = {}
+        for name, value in pairs:
+            headers.setdefault(name, value)
+    if "" in headers:
+        raise _bad_line(":" + headers[""])
+    if version == "1.0":
+        # The examples of STOMP 1.0 pad values; 1.2 forbids trimming from then on.
+        return {name: value.strip() for name, value in headers.items()}
+    return headers
+
+
+def parse_length(headers: dict[str, str], bytes_max: int) -> int:
+    """
+    Give the content-length, or -1 without one.
+
+    Raises:
+        RemoteProtocolError: `bad-content-length` or `body-too-large`.
+    """
+    text = headers.get("content-length")
+    if text is None:
+        return -1
+    if not (text.isascii() and text.isdigit()):
+        raise RemoteProtocolError(
+            f"content-length {text[:40]!r}; expected a number of octets", code="bad-content-length"
+        )
+    digits = text.lstrip("0") or "0"
+    if len(digits) > _LENGTH_DIGITS_MAX or int(digits) > bytes_max:
+        raise body_too_large(bytes_max)
+    return int(digits)
+
+
+def body_too_large(bytes_max: int) -> RemoteProtocolError:
+    """Build the error for a body over the limit."""
+    return RemoteProtocolError(
+        f"the body is larger than {bytes_max:,} bytes, which is the limit", code="body-too-large"
+    )
+
+
+def body_end_missing() -> RemoteProtocolError:
+    """Build the error for a body that is longer than its content-length says."""
+    return RemoteProtocolError(
+        "the octet after the body is not NUL; content-length is wrong", code="bad-content-length"
+    )
+
+
+def body_not_allowed(name: str) -> RemoteProtocolError:
+    """Build the error for a body where the protocol allows none (STOMP 1.2, Body)."""
+    return RemoteProtocolError(
+        f"{name} with a body; only SEND, MESSAGE and ERROR may have one", code="body-not-allowed"
+    )
+
+
+def unknown_command(line: bytes) -> RemoteProtocolError:
+    """Build the error for a command that does not exist."""
+    return RemoteProtocolError(
+        f"unknown command {line[:40].decode(errors='replace')!r}", code="unknown-command"
+    )
+
+
+def _decode(head: bytes) -> str:
+    try:
+        return head.decode()
+    except UnicodeDecodeError:
+        raise RemoteProtocolError(
+            "a header is not UTF-8 (STOMP 1.2, Value Encoding)", code="bad-header"
+        ) from None
+
+
+def _bad_line(line: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"header line {line[:40]!r}; expected name:value", code="bad-header")
+
+
+class HeadScanner:
+    """
+    Reads one head (command and header lines) that may arrive in any number of pieces.
+
+    The exact and slow way: line by line, checking every limit while the line is still incomplete,
+    so that the first octet too many is the one that fails, however the head was cut in pieces.
+    Holds at most `header_block_bytes_max` octets.
+    """
+
+    __slots__ = ("_commands", "_head", "_lines", "_settings", "_strips_cr", "_unfinished")
+
+    def __init__(
+        self, settings: StompSettings, commands: Collection[bytes], *, strips_cr: bool
+    ) -> None:
+        self._settings = settings
+        self._commands = commands
+        self._strips_cr = strips_cr
+        self._head = bytearray()
+        self._unfinished = 0
+        self._lines = 0
+
+    @property
+    def head(self) -> bytes:
+        """The lines so far, each ended by one LF; the blank line is not among them."""
+        return bytes(self._head)
+
+    def feed(self, data: bytes, start: int) -> int:
+        """
+        Take octets from `start`; give where the body begins, or -1 if the head is not complete.
+
+        Raises:
+            RemoteProtocolError: `unknown-command` or a limit: `command-too-long`,
+                `header-too-long`, `too-many-headers`, `header-block-too-large`.
+        """
+        head = self._head
+        while True:
+            newline = data.find(b"\n", start)
+            stop = newline if newline >= 0 else len(data)
+            self._check_limits(stop - start)
+            head += data[start:stop]
+            self._unfinished += stop - start
+            if newline < 0:
+                return -1
+            start = newline + 1
+            if self._strips_cr and self._unfinished and head[-1] == 13:
+                del head[-1]
+                self._unfinished -= 1
+            if not self._unfinished:
+                return start
+            if not self._lines and bytes(head) not in self._commands:
+                raise unknown_command(bytes(head))
+            if self._lines > self._settings.header_count_max:
+                raise RemoteProtocolError(
+                    f"more than {self._settings.header_count_max:,} headers, which is the limit",
+                    code="too-many-headers",
+                )
+            head += b"\n"
+            self._unfinished = 0
+            self._lines += 1
+
+    def _check_limits(self, count: int) -> None:
+        """Check that `count` more octets of the present line are within every limit."""
+        settings = self._settings
+        line_room = (
+            settings.header_line_bytes_max if self._lines else settings.command_bytes_max
+        ) - self._unfinished
+        block_room = settings.header_block_bytes_max - len(self._head)
+        if count <= line_room and count <= block_room:
+            return
+        if block_room < line_room:
+            raise RemoteProtocolError(
+                f"the headers are larger than {settings.header_block_bytes_max:,} bytes,"
+                " which is the limit",
+                code="header-block-too-large",
+            )
+        if not self._lines:
+            raise RemoteProtocolError(
+                f"the command is longer than {settings.command_bytes_max:,} bytes,"
+                " which is the limit",
+                code="command-too-long",
+            )
+        raise RemoteProtocolError(
+            f"a header line is longer than {settings.header_line_bytes_max:,} bytes,"
+            " which is the limit",
+            code="header-too-long",
+        )
