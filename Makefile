@@ -8,11 +8,14 @@ QUICK := tests/unit tests/property tests/test_tidy.py tests/test_architecture.py
 WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
+DEMO := examples/demo.py
+BENCH := benches/run.py
+TOPOLOGY ?= three
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-whole clean
+        format test test-quick test-whole demo bench serve clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -49,6 +52,15 @@ test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 
 test-whole: setup ## conformance, transcripts, integration with real processes
 	$(if $(call existing,$(WHOLE)),$(PYTEST) $(call existing,$(WHOLE)) $(ARGS),@true)
+
+demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three or witness)
+	$(BIN)/python $(DEMO) --topology $(TOPOLOGY) $(ARGS)
+
+bench: setup ## measure; prints medians and ratios (ARGS=--help lists the scenarios)
+	$(BIN)/python $(BENCH) $(ARGS)
+
+serve: setup ## run one node on this machine; its data is in var/serve
+	$(BIN)/holdfast serve --data var/serve $(ARGS)
 
 clean: ## remove what the tools left behind; keeps .venv
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
