@@ -1,1 +1,1 @@
-"""The heart: destinations, subscriptions, dispatch. Pure: no clock, no socket, no file, no waiting."""
+"""The heart: destinations, subscriptions, dispatch. Pure: no clock, socket, file or waiting."""

@@ -136,7 +136,7 @@ class Broker:
 
     # ---- sending
 
-    def send(  # noqa: PLR0913 - the hot path hands on what it has, without an object around it
+    def send(
         self,
         queue: Queue,
         headers: bytes,
@@ -258,7 +258,7 @@ class Broker:
                 del subscription.unacknowledged[each]
                 self._settle(subscription, each)
         if receipt is not None:
-            self._reply_with_batch(replier, receipt)
+            self.reply_after_pending(replier, receipt)
         if not subscription.is_ready:
             self.refill(subscription)
 
@@ -298,7 +298,7 @@ class Broker:
                 queue.withheld.add(sequence)
                 self._settle_on(queue, sequence)
         if receipt is not None:
-            self._reply_with_batch(replier, receipt)
+            self.reply_after_pending(replier, receipt)
 
     def reject(
         self,
@@ -329,7 +329,7 @@ class Broker:
                 self.send(dead_letters, headers, record.body, replier, None)
             self._settle(subscription, key)
         if receipt is not None:
-            self._reply_with_batch(replier, receipt)
+            self.reply_after_pending(replier, receipt)
         self.refill(subscription)
 
     def settled_automatically(self, queue: Queue, keys: list[int]) -> None:
@@ -371,6 +371,15 @@ class Broker:
             queue.redelivered.discard(key)
             self.state.memory_bytes -= message.size + self.state.overhead
 
+    def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
+        """Reply once everything asked so far is stored; at once if nothing is under way."""
+        if self.batch.records or self.batch.replies or self.acknowledged_queues:
+            self._reply_with_batch(replier, receipt)
+        elif self.in_flight:
+            self.in_flight[-1].replies.append((replier, receipt))
+        else:
+            replier.reply(receipt)
+
     def _reply_with_batch(self, replier: Replier, receipt: bytes) -> None:
         self.batch.replies.append((replier, receipt))
         self.batch.is_urgent = True
@@ -407,7 +416,7 @@ class Broker:
         if producer_id is not None:
             self._record(ProducerRecord(producer_id, producer_sequence))
         if receipt is not None:
-            self._reply_with_batch(replier, receipt)
+            self.reply_after_pending(replier, receipt)
 
     def _settle_transaction(self, transaction: Transaction) -> None:
         for subscription, keys in transaction.settlements:
@@ -532,7 +541,7 @@ class Broker:
         return deliveries
 
     def _advance_mark(self, queue: Queue) -> None:
-        """Ask for a dispatch mark further ahead, in steps that double while a backlog is drained."""
+        """Ask for a mark further ahead, in steps that double while a backlog is drained."""
         backlog = queue.assigned_sequence - queue.cursor > queue.mark_step
         if backlog:
             queue.mark_step = min(queue.mark_step * 2, self.settings.dispatch_mark_step_max)

@@ -1,11 +1,11 @@
 """
 The broker's lasting state as bytes and back, without message contents.
 
-A checkpoint makes a start quick; losing one costs time, never data. The bytes are canonical: queues by
-number, chunks by number, dead slots zero, so that equal states give equal bytes on every node.
+A checkpoint makes a start quick; losing one costs time, never data. The bytes are canonical: queues
+by number, chunks by number, dead slots zero, so that equal states give equal bytes on every node.
 
-Layout: u32 length, a JSON head (counters, queues, producers), then per queue and chunk, in the order
-of the head: 512 record numbers (u64), 512 sizes (u32), 512 live flags (u8).
+Layout: u32 length, a JSON head (counters, queues, producers), then per queue and chunk, in the
+order of the head: 512 record numbers (u64), 512 sizes (u32), 512 live flags (u8).
 """
 
 from __future__ import annotations

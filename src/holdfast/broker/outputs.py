@@ -2,9 +2,9 @@
 What the broker wants done, and the order it must be done in.
 
 A `Batch` is what must last: its records become one log entry. Its replies may go out, and its
-non-persistent messages may be seen, only after that entry is committed and its records are applied;
-`server.loop` is the one place that releases them. Deliveries are of applied messages only, so they may
-go out at once.
+non-persistent messages may be seen, only after that entry is committed and its records are
+applied; `server.loop` is the one place that releases them. Deliveries are of applied messages only,
+so they may go out at once.
 """
 
 from __future__ import annotations

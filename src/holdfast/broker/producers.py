@@ -1,9 +1,9 @@
 """
 Exactly one record per producer sequence.
 
-A producer that carries an id numbers its messages from 1. The last number stored is replicated state;
-a retry is confirmed again and not stored again, and a gap is refused, so that a producer's messages
-stand in the log in order and without holes whatever failed in between (design.md 5).
+A producer that carries an id numbers its messages from 1. The last number stored is replicated
+state; a retry is confirmed again and not stored again, and a gap is refused, so that a producer's
+messages stand in the log in order and without holes whatever failed in between.
 
 Invariants:
     last <= assigned: what is assigned and not applied is on its way to the log.

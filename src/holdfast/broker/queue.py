@@ -10,7 +10,7 @@ persistent message that was sent before it, so that one producer's order holds a
 Invariants:
     next_sequence <= assigned_sequence: what is assigned and not applied is on its way to the log.
     Nothing with a sequence above dispatch_mark is dispatched.
-    A live sequence below `cursor` is in delivery, given back, or held for damage; never lost sight of.
+    A live sequence below `cursor` is in delivery, given back or withheld; never lost sight of.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Queue:
         """Heap of (order, key): what goes out again, before anything new."""
         self.redelivered: set[int] = set()
         self.withheld: set[int] = set()
-        """Live sequences not to dispatch: their bytes are damaged, or they were acknowledged late."""
+        """Live sequences not to dispatch: damaged on disk, or acknowledged late."""
         self.waiting: deque[int] = deque()
         self.subscriptions.clear()
         self.ready.clear()

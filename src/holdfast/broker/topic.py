@@ -17,7 +17,15 @@ Delivery = tuple[Subscription, int, object, int, bool]
 class Topic:
     """One topic of one broker."""
 
-    __slots__ = ("blocked_by", "enqueued_total", "is_temporary", "name", "owner", "subscriptions")
+    __slots__ = (
+        "blocked_by",
+        "enqueued_total",
+        "is_deleted",
+        "is_temporary",
+        "name",
+        "owner",
+        "subscriptions",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -26,6 +34,7 @@ class Topic:
         """Subscriptions whose backlog is over the limit."""
         self.enqueued_total = 0
         self.is_temporary = False
+        self.is_deleted = False
         self.owner: object = None
 
     def publish(self, message: TransientMessage, out: list[Delivery], pending_bytes: int) -> None:

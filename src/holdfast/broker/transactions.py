@@ -1,8 +1,8 @@
 """
 Sends and acknowledgements held until commit.
 
-A transaction lives with its connection on the leader; nothing of it is in the log before COMMIT. Then
-all its records go into one batch, so into one log entry: all or nothing, also over a failover.
+A transaction lives with its connection on the leader; nothing of it is in the log before COMMIT.
+Then all its records go into one batch, so into one log entry: all or nothing, also over a failover.
 """
 
 from __future__ import annotations

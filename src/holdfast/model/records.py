@@ -1,10 +1,10 @@
 """
 What must survive a crash: the records of the log, as values.
 
-One batch of records is one log entry. Records are applied in the order of the log on every node and
-give the same state everywhere; nothing else may change lasting state. They are built once on the hot
-path and not changed afterwards, so they have slots and no checks. `store.record_codec` turns them
-into bytes and back.
+One batch of records is one log entry. Records are applied in the order of the log on every node
+and give the same state everywhere; nothing else may change lasting state. They are built once on the
+hot path and not changed afterwards, so they have slots and no checks. `store.record_codec` turns
+them into bytes and back.
 
 Invariants:
     A sequence is given to one message of a queue and never again, also after a failover.

@@ -2,8 +2,8 @@
 Records to bytes and back: what stands inside the body of a log entry.
 
 A record is framed by the journal (type, flags, length); here is what the payload of each type looks
-like. The broker, the offline tools and later Spark read the log through this one module. All integers
-are little endian. The format is described in docs/reference/journal-format.md.
+like. The broker and the offline tools read the log through this one module. All integers are little
+endian. The format is described in docs/reference/journal-format.md.
 
 Invariants:
     decode(encode(records)) gives the same records, field by field.

@@ -1,0 +1,504 @@
+"""
+STOMP as the broker understands it: what each frame asks, and what the client is told.
+
+Semantics follow the specification and ActiveMQ: a message is persistent only if it says so,
+acknowledgement modes are auto, client (cumulative) and client-individual, NACK sends to the
+dead-letter queue. A request that is refused gets an ERROR frame and the connection lives; a broken
+protocol rule gets an ERROR frame and the connection is closed.
+
+The session is fed bytes and collects bytes in `out`; the server sends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.topic import Topic
+from holdfast.broker.transactions import Transaction
+from holdfast.errors import (
+    DestinationError,
+    ProtocolError,
+    RefusedError,
+    StoreFullError,
+    TransactionError,
+    UnknownDeliveryError,
+)
+from holdfast.model.destination import Kind, parse_destination
+from holdfast.model.limits import PRODUCER_ID_BYTES_MAX
+from holdfast.model.records import MessageRecord
+from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, escape
+from holdfast.protocols.stomp.connection import StompConnection
+from holdfast.protocols.stomp.frames import (
+    AcknowledgeFrame,
+    Frame,
+    HeaderBlock,
+    ProtocolFailed,
+    SendFrame,
+)
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.sessions.context import SessionContext
+from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
+
+_NOT_SERVED = {
+    "selector": "selectors",
+    "browser": "queue browsers",
+    "activemq.subscriptionName": "durable subscriptions",
+    "activemq.subcriptionName": "durable subscriptions",
+    "durable-subscription-name": "durable subscriptions",
+    "durable-subscriber-name": "durable subscriptions",
+    "activemq.exclusive": "exclusive consumers",
+    "activemq.noLocal": "noLocal",
+    "activemq.retroactive": "retroactive consumers",
+}
+"""SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
+
+ReadMessage = Callable[[int], MessageRecord]
+
+_HEART_BEAT_MS_MIN = 100
+"""A client that wants beats more often gets them so often; more would only cost."""
+
+
+class SendTarget:
+    """What the constant headers of a SEND come to: worked out once, used for every frame."""
+
+    __slots__ = ("destination", "is_dated", "lines", "persistent", "producer_id", "transaction")
+
+    def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
+        self.destination = destination
+        self.lines = lines
+        self.persistent = persistent
+        self.is_dated = False
+        self.producer_id: str | None = None
+        self.transaction: str | None = None
+
+
+class StompSession:
+    """One client connection."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: SessionContext,
+        settings: StompSettings,
+        read_message: ReadMessage,
+        *,
+        opened_at: float | None = None,
+    ) -> None:
+        self.broker = broker
+        self.context = context
+        self.protocol = StompConnection("server", settings, opened_at=opened_at)
+        self.read_message = read_message
+        """Reads a stored message by record number; a rejected one may not be in memory."""
+        self.out: list[bytes] = []
+        self.room_bytes = 0
+        self.subscriptions: dict[str, Subscription] = {}
+        self.by_ordinal: dict[bytes, Subscription] = {}
+        self.transactions: dict[str, Transaction] = {}
+        self.ordinal = 0
+        self.is_connected = False
+        self.is_closing = False
+        """Nothing more is read; the connection is to be closed when `out` is sent."""
+        self.blocked_on: Topic | None = None
+        """The topic whose slow subscribers this producer waits for."""
+        self.leaving_receipt: bytes | None = None
+        context.session_count += 1
+        self.id = f"{context.node}-{context.term}-{context.session_count}"
+        self.received_count = 0
+        self.delivered_count = 0
+
+    # ---- what comes in
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the client and do what they ask; answers are in `out`."""
+        protocol = self.protocol
+        protocol.receive_data(data)
+        for event in protocol.events_received():
+            if self.is_closing:
+                return
+            kind = type(event)
+            try:
+                if kind is SendFrame:
+                    self._send(event)
+                elif kind is AcknowledgeFrame:
+                    self._acknowledge(event)
+                elif kind is ProtocolFailed:
+                    self._fail(event.error, event.receipt)
+                else:
+                    self._COMMANDS[event.command](self, event)
+            except RefusedError as error:
+                self._refuse(error, event.receipt)
+            except ProtocolError as error:
+                self._fail(error, event.receipt)
+
+    def _send(self, frame: SendFrame) -> None:
+        block = frame.block
+        target = block.memo
+        if type(target) is not SendTarget or target.destination.is_deleted:
+            target = self._resolve(block)
+        receipt = frame.receipt
+        headers = target.lines
+        if not target.is_dated:
+            headers += self.context.timestamp_line
+        if target.transaction is not None:
+            transaction = self._transaction(target.transaction)
+            transaction.add_send(
+                target.destination, headers, frame.body, persistent=target.persistent
+            )
+            if receipt is not None:
+                self.reply(receipt)
+            return
+        destination = target.destination
+        broker = self.broker
+        if target.persistent:
+            if self.context.refusal is not None:
+                raise StoreFullError(self.context.refusal)
+            sequence = 0
+            if target.producer_id is not None:
+                sequence = _number(frame.producer_sequence, "producer-sequence")
+            broker.send(
+                destination, headers, frame.body, self, receipt, target.producer_id, sequence
+            )
+            return
+        if type(destination) is Topic:
+            broker.publish(destination, headers, frame.body)
+            if destination.blocked_by:
+                self.blocked_on = destination
+        else:
+            broker.send_transient(destination, headers, frame.body)
+        if receipt is not None:
+            self.reply(receipt)
+
+    def _resolve(self, block: HeaderBlock) -> SendTarget:
+        """Work out what a SEND with these headers means and keep it with the headers."""
+        headers = block.headers
+        destination = self._destination(headers["destination"])
+        lines = block.lines
+        reply_to = headers.get("reply-to")
+        if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
+            lines = self._with_remote_reply(lines, reply_to)
+        persistent = headers.get("persistent")
+        wanted = self.context.default_persistent if persistent is None else persistent == "true"
+        lasting = type(destination) is Queue and not destination.is_temporary
+        target = SendTarget(destination, lines, persistent=wanted and lasting)
+        target.is_dated = "timestamp" in headers
+        target.transaction = headers.get("transaction")
+        producer_id = headers.get("producer-id")
+        if producer_id is not None and target.persistent and target.transaction is None:
+            target.producer_id = _producer_id(producer_id)
+        block.memo = target
+        return target
+
+    def _with_remote_reply(self, lines: bytes, reply_to: str) -> bytes:
+        """Show the client's temporary queue to others under its full name."""
+        kind, _, name = reply_to[1:].partition("/")
+        self._destination(reply_to)
+        full = escape(f"/remote-{kind}/{self.id}.{name}", "1.2").encode()
+        return b"".join(
+            b"reply-to:%b\n" % full if line.startswith(b"reply-to:") else line
+            for line in lines.splitlines(keepends=True)
+        )
+
+    def _destination(self, text: str) -> Queue | Topic:
+        parsed = parse_destination(text)
+        kind = parsed.kind
+        broker = self.broker
+        if kind is Kind.QUEUE:
+            return broker.queue(parsed.name)
+        if kind is Kind.TOPIC:
+            return broker.topic(parsed.name)
+        if kind is Kind.TEMPORARY_QUEUE:
+            return broker.temporary_queue(f"{self.id}.{parsed.name}", owner=self)
+        if kind is Kind.REMOTE_TEMPORARY_QUEUE:
+            return broker.temporary_queue(parsed.name)
+        name = f"{self.id}.{parsed.name}" if kind is Kind.TEMPORARY_TOPIC else parsed.name
+        return broker.topic(f"temporary {name}")
+
+    # ---- acknowledging
+
+    def _acknowledge(self, frame: AcknowledgeFrame) -> None:
+        block = frame.block
+        subscription, key = self._delivery(frame)
+        if frame.negative:
+            if block is not None and "transaction" in block.headers:
+                raise TransactionError("NACK cannot be part of a transaction; use it outside")
+            if subscription is not None:
+                self._reject(subscription, key, frame.receipt)
+                return
+        if subscription is None:
+            self._acknowledge_late(frame)
+            return
+        if block is not None and "transaction" in block.headers:
+            transaction = self._transaction(block.headers["transaction"])
+            keys = self.broker.cumulative(subscription, key)
+            transaction.add_settlement(subscription, keys)
+            self.broker.refill(subscription)
+            if frame.receipt is not None:
+                self.reply(frame.receipt)
+            return
+        self.broker.acknowledge(subscription, key, self, frame.receipt)
+
+    def _delivery(self, frame: AcknowledgeFrame) -> tuple[Subscription | None, int]:
+        """Find which delivery an acknowledgement means; no subscription: one of the past."""
+        name = frame.id
+        ordinal, _, digits = name.partition(b"-")
+        subscription = self.by_ordinal.get(ordinal)
+        if subscription is not None:
+            try:
+                return subscription, int(digits)
+            except ValueError:
+                raise _unknown_name(name) from None
+        identity = read_identity(name)
+        if identity is None:
+            raise _unknown_name(name)
+        key = identity[1]
+        wanted = frame.block.headers.get("subscription") if frame.block is not None else None
+        for subscription in self.subscriptions.values():
+            if key in subscription.unacknowledged and (wanted is None or subscription.id == wanted):
+                return subscription, key
+        return None, key
+
+    def _acknowledge_late(self, frame: AcknowledgeFrame) -> None:
+        identity = read_identity(frame.id)
+        assert identity is not None, "checked by _delivery"
+        number, key = identity
+        if frame.negative or key < 0:
+            raise _unknown_name(frame.id)
+        self.broker.acknowledge_identity(number, key, self, frame.receipt)
+
+    def _reject(self, subscription: Subscription, key: int, receipt: bytes | None) -> None:
+        queue = subscription.queue
+        record: MessageRecord | TransientMessage | None = None
+        if queue is not None and key in subscription.unacknowledged:
+            record = queue.transients.get(key) if key < 0 else queue.cache.get(key)
+            if record is None and key > 0 and queue.index.is_live(key):
+                record = self.read_message(queue.index.record_number(key))
+        if record is None:
+            record = MessageRecord(0, 0, b"", b"", 0)
+        self.broker.reject(subscription, key, record, self, receipt)
+
+    # ---- the other frames
+
+    def _connect(self, frame: Frame) -> None:
+        headers = [
+            ("version", self.protocol.version),
+            ("session", self.id),
+            ("server", self.context.server),
+            ("heart-beat", self._heart_beats()),
+            ("holdfast-cluster", self.context.cluster),
+            ("holdfast-term", str(self.context.term)),
+            ("holdfast-node", self.context.node),
+        ]
+        request = frame.headers.get("request-id") or frame.headers.get("receipt")
+        if request is not None:
+            headers += [("response-id", request), ("receipt-id", request)]
+        self.is_connected = True
+        self.out.append(encode_frame("CONNECTED", headers, b"", self.protocol.version))
+
+    def _heart_beats(self) -> str:
+        """Promise what the client wants and want what it promises, as ActiveMQ does."""
+        theirs = self.protocol.peer_heart_beat
+        mine = tuple(max(_HEART_BEAT_MS_MIN, beat) if beat else 0 for beat in reversed(theirs))
+        outgoing, incoming = mine
+        self.protocol.negotiate_heart_beats((outgoing, incoming), theirs)
+        return f"{outgoing},{incoming}"
+
+    def _subscribe(self, frame: Frame) -> None:
+        headers = frame.headers
+        for name, what in _NOT_SERVED.items():
+            if headers.get(name, "false") != "false":
+                raise DestinationError(f"{what} are not served (header {name!r})")
+        written = headers["destination"]
+        subscription_id = headers.get("id", written)
+        if subscription_id in self.subscriptions:
+            raise DestinationError(f"subscription id {subscription_id!r} is in use already")
+        destination = self._destination(written)
+        self.ordinal += 1
+        subscription = Subscription(
+            self,
+            subscription_id,
+            mode=_mode(headers.get("ack", "auto")),
+            prefetch=self._prefetch(headers, destination),
+            destination=written,
+        )
+        subscription.ordinal = self.ordinal
+        self.subscriptions[subscription_id] = subscription
+        self.by_ordinal[b"%d" % self.ordinal] = subscription
+        self.broker.subscribe(subscription, destination)
+        subscription.memo = DeliveryFormat(
+            subscription,
+            version=self.protocol.version,
+            cluster=self.context.cluster,
+            term=self.context.term,
+            named="id" in headers,
+        )
+        if frame.receipt is not None:
+            self.reply(frame.receipt)
+
+    def _prefetch(self, headers: dict[str, str], destination: Queue | Topic) -> int:
+        settings = self.broker.settings
+        text = headers.get("activemq.prefetchSize", headers.get("prefetch-count"))
+        if text is None:
+            is_queue = type(destination) is Queue
+            return settings.prefetch_default if is_queue else settings.prefetch_max
+        wanted = _number(text.encode(), "prefetch")
+        return min(wanted, settings.prefetch_max) or settings.prefetch_max
+
+    def _unsubscribe(self, frame: Frame) -> None:
+        headers = frame.headers
+        subscription_id = headers.get("id", headers.get("destination", ""))
+        subscription = self.subscriptions.pop(subscription_id, None)
+        if subscription is None:
+            raise DestinationError(f"there is no subscription {subscription_id!r} to end")
+        del self.by_ordinal[b"%d" % subscription.ordinal]
+        self.broker.unsubscribe(subscription, self._held_keys(subscription))
+        if frame.receipt is not None:
+            self.reply(frame.receipt)
+
+    def _held_keys(self, subscription: Subscription) -> list[int]:
+        """Give what open transactions acknowledged: it goes back if they do not commit."""
+        return [
+            key
+            for transaction in self.transactions.values()
+            for holder, keys in transaction.settlements
+            if holder is subscription
+            for key in keys
+        ]
+
+    def _begin(self, frame: Frame) -> None:
+        name = frame.headers["transaction"]
+        if name in self.transactions:
+            raise TransactionError(f"transaction {name!r} has begun already")
+        self.transactions[name] = Transaction(name, self.broker.settings)
+        if frame.receipt is not None:
+            self.reply(frame.receipt)
+
+    def _commit(self, frame: Frame) -> None:
+        transaction = self._transaction(frame.headers["transaction"])
+        if self.context.refusal is not None and transaction.sends:
+            raise StoreFullError(self.context.refusal)
+        producer_id = frame.headers.get("producer-id")
+        sequence = 0
+        if producer_id is not None:
+            producer_id = _producer_id(producer_id)
+            text = frame.headers.get("producer-sequence", "")
+            sequence = _number(text.encode(), "producer-sequence")
+        self.broker.commit(transaction, self, frame.receipt, producer_id, sequence)
+        del self.transactions[transaction.name]
+
+    def _abort(self, frame: Frame) -> None:
+        transaction = self._transaction(frame.headers["transaction"])
+        transaction.undo()
+        del self.transactions[transaction.name]
+        if frame.receipt is not None:
+            self.reply(frame.receipt)
+
+    def _transaction(self, name: str) -> Transaction:
+        transaction = self.transactions.get(name)
+        if transaction is None:
+            raise TransactionError(f"transaction {name!r} has not begun; send BEGIN first")
+        return transaction
+
+    def _disconnect(self, frame: Frame) -> None:
+        self.leave()
+        if frame.receipt is None:
+            self.is_closing = True
+            return
+        self.leaving_receipt = frame.receipt
+        self.broker.reply_after_pending(self, frame.receipt)
+
+    _COMMANDS: ClassVar[dict[str, Callable[[Any, Frame], None]]] = {
+        "CONNECT": _connect,
+        "SUBSCRIBE": _subscribe,
+        "UNSUBSCRIBE": _unsubscribe,
+        "BEGIN": _begin,
+        "COMMIT": _commit,
+        "ABORT": _abort,
+        "DISCONNECT": _disconnect,
+    }
+
+    # ---- what goes out
+
+    def reply(self, receipt: bytes) -> None:
+        """Tell the client that a request is complete and, where it must last, stored."""
+        self.out.append(encode_receipt(receipt))
+        if receipt == self.leaving_receipt:
+            self.is_closing = True
+
+    def deliver(
+        self,
+        subscription: Subscription,
+        key: int,
+        message: MessageRecord | TransientMessage,
+        *,
+        redelivered: bool,
+    ) -> None:
+        """Write one delivery to the client."""
+        form = subscription.memo
+        assert type(form) is DeliveryFormat
+        if subscription.topic is not None and type(message) is TransientMessage:
+            form.write_shared(self.out, key, message)
+        else:
+            form.write(self.out, key, message, redelivered=redelivered)
+
+    def _refuse(self, error: RefusedError, receipt: bytes | None) -> None:
+        self._error(str(error), error.code, receipt)
+
+    def _fail(self, error: ProtocolError, receipt: bytes | None) -> None:
+        self._error(str(error), error.code, receipt)
+        self.is_closing = True
+
+    def _error(self, text: str, code: str, receipt: bytes | None) -> None:
+        """STOMP 1.2, ERROR: say what went wrong, and for which frame."""
+        version = self.protocol.version
+        headers = [("message", text.splitlines()[0]), ("code", code)]
+        headers.append(("content-type", "text/plain"))
+        frame = encode_frame("ERROR", headers, text.encode(), version)
+        if receipt is not None:
+            frame = frame.replace(b"ERROR\n", b"ERROR\nreceipt-id:%b\n" % receipt, 1)
+        self.out.append(frame)
+
+    # ---- the end
+
+    def leave(self) -> None:
+        """Give back everything this connection holds; idempotent."""
+        for subscription in list(self.subscriptions.values()):
+            self.broker.unsubscribe(subscription, self._held_keys(subscription))
+        self.subscriptions.clear()
+        self.by_ordinal.clear()
+        self.transactions.clear()
+        self.broker.drop_temporary(self)
+        self.blocked_on = None
+
+
+def _mode(text: str) -> AcknowledgeMode:
+    try:
+        return AcknowledgeMode(text)
+    except ValueError:
+        modes = ", ".join(mode.value for mode in AcknowledgeMode)
+        raise DestinationError(f"acknowledgement mode {text!r}; expected one of {modes}") from None
+
+
+def _number(raw: bytes | None, name: str) -> int:
+    try:
+        value = int(raw or b"")
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 63:
+        shown = (raw or b"").decode(errors="replace")[:40]
+        raise RefusedError(f"header {name}: {shown!r} is not a number from 0 to 2^63-1")
+    return value
+
+
+def _producer_id(text: str) -> str:
+    if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
+        raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
+    return text
+
+
+def _unknown_name(name: bytes) -> UnknownDeliveryError:
+    shown = name.decode(errors="replace")[:80]
+    return UnknownDeliveryError(f"{shown!r} is not the id of a delivery on this connection")
