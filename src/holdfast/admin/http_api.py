@@ -1,0 +1,301 @@
+"""
+The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
+
+    GET  /health /ready /status /queues /connections /segments /metrics
+    POST /cluster/transfer /cluster/add /cluster/remove /cluster/promote
+    POST /queues/{name}/purge       DELETE /queues/{name}
+
+Any node answers. A change that only the leader can make is passed on to it, once: a request that
+was passed on already is never passed on again. Errors are `{"error": {"code", "message"}}`.
+
+Who may change something: programs on this machine; from another one only with the token made from
+the cluster's secret (`remote.admin_token`). A request with an `Origin` comes from a web page, and
+none of ours makes changes, so it is refused: a page cannot use the operator's browser to reach a
+loopback port. Questions are answered to whoever can reach the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from holdfast.admin.metrics import CONTENT_TYPE, Metrics
+from holdfast.admin.operations import Operations
+from holdfast.admin.remote import ERRORS, FORWARDED_HEADER, Answer, RemoteNode, admin_token
+from holdfast.admin.status import MemberKind, as_json
+from holdfast.errors import (
+    AuthenticationError,
+    HoldfastError,
+    LinkLostError,
+    NotLeaderError,
+    RefusedError,
+)
+
+REQUEST_BYTES_MAX = 64 * 1024
+
+Ask = Callable[[str, str, str, dict[str, Any] | None], Awaitable[Answer]]
+"""Ask another node: its address, method, path with query, body."""
+
+_Body = TypeVar("_Body", bound=BaseModel)
+_Endpoint = Callable[[Request], Awaitable[Response]]
+_Change = Callable[[Request, bytes], Awaitable[Response]]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _NoArguments(_Request):
+    pass
+
+
+class _Transfer(_Request):
+    to: str | None = None
+
+
+class _Add(_Request):
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+    address: str = Field(pattern=r"^.+:\d{1,5}$")
+    kind: MemberKind = "voter"
+    site: str = ""
+
+
+class _Remove(_Request):
+    name: str
+
+
+class _Promote(_Request):
+    name: str
+    force: bool = False
+    peers_are_dead: bool = False
+
+
+def build_application(operations: Operations, *, ask: Ask | None = None) -> Starlette:
+    """
+    The admin port of one node.
+
+    Args:
+        ask: How to reach another node; by default over HTTP in a thread.
+    """
+    name = operations.status().name
+    api = _Interface(operations, ask or _ask_over_http(name, operations.secret))
+    return Starlette(
+        routes=[
+            Route("/health", api.health),
+            Route("/ready", api.ready),
+            Route("/status", api.status),
+            Route("/queues", api.queues),
+            Route("/connections", api.connections),
+            Route("/segments", api.segments),
+            Route("/metrics", api.metrics),
+            Route("/cluster/transfer", api.guarded(api.transfer), methods=["POST"]),
+            Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
+            Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),
+            Route("/cluster/promote", api.guarded(api.promote), methods=["POST"]),
+            Route("/queues/{queue:path}/purge", api.guarded(api.purge), methods=["POST"]),
+            Route("/queues/{queue:path}", api.guarded(api.delete), methods=["DELETE"]),
+        ],
+        exception_handlers={HoldfastError: _refuse, HTTPException: _refuse_http},
+    )
+
+
+def _ask_over_http(own_name: str, secret: bytes) -> Ask:
+    async def ask(address: str, method: str, path: str, body: dict[str, Any] | None) -> Answer:
+        remote = RemoteNode(address, secret=secret, forwarded_by=own_name)
+        return await asyncio.to_thread(remote.send, method, path, body)
+
+    return ask
+
+
+class _Interface:
+    """The endpoints of one node."""
+
+    def __init__(self, operations: Operations, ask: Ask) -> None:
+        self._operations = operations
+        self._ask = ask
+        self._metrics = Metrics(operations)
+
+    async def health(self, request: Request) -> Response:
+        status = self._operations.status()
+        return JSONResponse(
+            {"alive": True, "name": status.name, "uptime_seconds": status.uptime_seconds}
+        )
+
+    async def ready(self, request: Request) -> Response:
+        verdict = self._operations.readiness()
+        code = HTTPStatus.OK if verdict.ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return JSONResponse(verdict.as_json(), status_code=code)
+
+    async def status(self, request: Request) -> Response:
+        return JSONResponse(as_json(self._operations.status()))
+
+    async def queues(self, request: Request) -> Response:
+        """The leader's view, as it alone knows consumers; this node's own if it cannot be had."""
+        status = self._operations.status()
+        is_local = status.role == "leader" or "local" in request.query_params
+        if not is_local and (answer := await self._leaders_answer(request)) is not None:
+            return JSONResponse(answer.body)
+        queues = [as_json(queue) for queue in self._operations.queues()]
+        return JSONResponse({"node": status.name, "role": status.role, "queues": queues})
+
+    async def connections(self, request: Request) -> Response:
+        connections = [as_json(connection) for connection in self._operations.connections()]
+        return JSONResponse({"connections": connections})
+
+    async def segments(self, request: Request) -> Response:
+        segments = [as_json(segment) for segment in await self._operations.segments()]
+        return JSONResponse({"segments": segments})
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def transfer(self, request: Request, body: bytes) -> Response:
+        wanted = _read(body, _Transfer)
+        leader = await self._operations.transfer(wanted.to)
+        return JSONResponse({"leader": leader})
+
+    async def add(self, request: Request, body: bytes) -> Response:
+        wanted = _read(body, _Add)
+        await self._operations.add_member(
+            wanted.name, wanted.address, kind=wanted.kind, site=wanted.site
+        )
+        return JSONResponse({"added": wanted.name})
+
+    async def remove(self, request: Request, body: bytes) -> Response:
+        wanted = _read(body, _Remove)
+        await self._operations.remove_member(wanted.name)
+        return JSONResponse({"removed": wanted.name})
+
+    async def promote(self, request: Request, body: bytes) -> Response:
+        wanted = _read(body, _Promote)
+        if not wanted.force:
+            await self._operations.promote(wanted.name)
+            return JSONResponse({"promoted": wanted.name})
+        report = await self._operations.promote_force(
+            wanted.name, peers_are_dead=wanted.peers_are_dead
+        )
+        return JSONResponse({"promoted": wanted.name, "report": report.as_json()})
+
+    async def purge(self, request: Request, body: bytes) -> Response:
+        _read(body, _NoArguments)
+        count = await self._operations.purge(request.path_params["queue"])
+        return JSONResponse({"purged": count})
+
+    async def delete(self, request: Request, body: bytes) -> Response:
+        _read(body, _NoArguments)
+        count = await self._operations.delete(request.path_params["queue"])
+        return JSONResponse({"deleted": request.path_params["queue"], "messages": count})
+
+    def guarded(self, change: _Change) -> _Endpoint:
+        """The change, made only for those who may, and passed on if this node does not lead."""
+
+        async def endpoint(request: Request) -> Response:
+            _require_allowed(request, self._operations.secret)
+            body = await _receive(request)
+            try:
+                return await change(request, body)
+            except NotLeaderError as error:
+                return await self._pass_on(request, body, error)
+
+        return endpoint
+
+    async def _pass_on(self, request: Request, body: bytes, error: NotLeaderError) -> Response:
+        address = self._operations.leader_admin()
+        if address is None or FORWARDED_HEADER in request.headers:
+            raise error
+        try:
+            answer = await self._ask(address, request.method, _target(request), json.loads(body))
+        except LinkLostError as lost:
+            raise LinkLostError(f"{error}; {lost}") from lost
+        return JSONResponse(answer.body, status_code=answer.status)
+
+    async def _leaders_answer(self, request: Request) -> Answer | None:
+        address = self._operations.leader_admin()
+        if address is None or FORWARDED_HEADER in request.headers:
+            return None
+        try:
+            answer = await self._ask(address, "GET", _target(request), None)
+        except LinkLostError:
+            return None
+        return answer if answer.status == HTTPStatus.OK else None
+
+
+def _target(request: Request) -> str:
+    """Path and query exactly as they came: quoted characters of a queue's name stay quoted."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    return raw.decode("ascii").split("?")[0]
+
+
+async def _receive(request: Request) -> bytes:
+    """The body, bounded; one that is empty counts as an object without fields."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > REQUEST_BYTES_MAX:
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large")
+    return bytes(data) or b"{}"
+
+
+def _read(body: bytes, kind: type[_Body]) -> _Body:
+    """The request's JSON object, checked."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg'].lower()}"
+            for fault in error.errors(include_url=False, include_input=False)
+        ]
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "; ".join(faults)) from error
+
+
+def _require_allowed(request: Request, secret: bytes) -> None:
+    if "origin" in request.headers:
+        raise AuthenticationError("changes are not made for web pages")
+    if _is_local(request):
+        return
+    if not secret:
+        raise AuthenticationError(
+            "changes from another machine need a cluster secret; this node has none"
+        )
+    expected = f"Bearer {admin_token(secret)}".encode()
+    given = request.headers.get("authorization", "").encode()
+    if not hmac.compare_digest(expected, given):
+        raise AuthenticationError("the token for changes is missing or wrong; give --secret-file")
+
+
+def _is_local(request: Request) -> bool:
+    try:
+        return request.client is not None and ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Our own errors, by name and with the status that says the same to a program."""
+    fault: dict[str, Any] = {"code": "refused", "message": str(error)}
+    status = HTTPStatus.CONFLICT if isinstance(error, RefusedError) else HTTPStatus.BAD_GATEWAY
+    for code, (kind, known) in ERRORS.items():
+        if isinstance(error, kind):
+            fault["code"], status = code, known
+    if isinstance(error, NotLeaderError):
+        fault["leader"] = error.leader
+    return JSONResponse({"error": fault}, status_code=status)
+
+
+async def _refuse_http(request: Request, error: Exception) -> Response:
+    """Wrong paths, methods and bodies, in the same shape."""
+    assert isinstance(error, HTTPException)
+    fault = {"code": "request", "message": error.detail}
+    return JSONResponse({"error": fault}, status_code=error.status_code, headers=error.headers)

@@ -1,0 +1,185 @@
+"""
+The node's numbers in Prometheus' text format.
+
+Counted nowhere twice: each scrape reads the same status that the operator sees and turns it into
+samples. The registry belongs to one node, so two nodes in one process (as in tests) do not mix.
+
+Called on the node's loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from holdfast.admin.operations import Operations
+from holdfast.admin.status import DurationStatus, MemberStatus, NodeStatus, QueueStatus
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+ROLES = ("leader", "follower", "candidate", "witness", "learner")
+
+_MESSAGE_COUNTERS = (
+    ("enqueued", "Messages put on a queue or topic"),
+    ("delivered", "Messages sent to a consumer"),
+    ("acknowledged", "Messages acknowledged by a consumer"),
+    ("redelivered", "Messages sent to a consumer again"),
+    ("receipts", "Receipts sent to clients"),
+    ("refused", "Requests that were understood and refused"),
+    ("dead_lettered", "Messages moved to a dead-letter queue"),
+    ("duplicates", "Sends that were stored before and only confirmed again"),
+)
+_MEMBER_GAUGES = (
+    ("lag_entries", "Entries a member is behind the leader"),
+    ("lag_records", "Records a member is behind the leader"),
+    ("lag_bytes", "Bytes of log a member is behind the leader"),
+    ("lag_seconds", "Seconds a member is behind the leader"),
+    ("match_index", "Last entry known to be durable on a member"),
+)
+_QUEUE_GAUGES = (
+    ("messages", "Messages held, those under way included"),
+    ("unacknowledged", "Messages sent to a consumer and not settled"),
+    ("consumers", "Subscriptions on the queue"),
+    ("bytes", "Bytes of the messages held"),
+)
+_QUEUE_COUNTERS = (
+    ("enqueued", "Messages put on the queue"),
+    ("acknowledged", "Messages of the queue acknowledged"),
+    ("redelivered", "Messages of the queue sent again"),
+)
+
+
+class Metrics:
+    """The numbers of one node, ready to be scraped."""
+
+    __slots__ = ("_registry",)
+
+    def __init__(self, operations: Operations) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_NodeCollector(operations))
+
+    def exposition(self) -> bytes:
+        """All samples now, in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class _NodeCollector(Collector):
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing beforehand: names are fixed, and the node may not have started yet."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._operations.status()
+        yield from _node_metrics(status)
+        yield from _store_metrics(status)
+        yield from _counter_metrics(status)
+        yield from _member_metrics(status.members, status.name)
+        yield from _queue_metrics(self._operations.queues())
+
+
+def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
+    labels = {
+        "name": status.name,
+        "version": status.version,
+        "cluster_id": status.cluster_id,
+        "site": status.site,
+    }
+    yield InfoMetricFamily("holdfast_node", "Who this node is", value=labels)
+    role = GaugeMetricFamily("holdfast_role", "1 for the role this node has", labels=["role"])
+    for name in ROLES:
+        role.add_metric([name], float(status.role == name))
+    yield role
+    yield _gauge("serving", "1 if this node accepts clients", status.serving)
+    yield _gauge("term", "Number of the last election known", status.term)
+    yield _gauge("generation", "Generation of the cluster", status.generation)
+    yield _gauge("commit_index", "Last entry known to be on a quorum", status.commit_index)
+    yield _gauge("applied_index", "Last entry handed to the broker", status.applied_index)
+    yield _gauge("uptime_seconds", "Seconds since the process started", status.uptime_seconds)
+    yield _gauge("connections", "Clients connected", status.connections)
+    yield _gauge("memory_bytes", "Message bodies kept in memory", status.memory.used_bytes)
+    yield _gauge("memory_limit_bytes", "Limit of those", status.memory.limit_bytes)
+
+
+def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
+    store = status.store
+    yield _gauge("store_bytes", "Bytes of the log on disk", store.bytes_on_disk)
+    yield _gauge("store_segments", "Files of the log", store.segments)
+    yield _gauge("store_live_messages", "Messages not yet settled", store.live_messages)
+    yield _gauge("store_first_index", "Oldest entry kept", store.first_index)
+    yield _gauge("store_last_index", "Newest entry", store.last_index)
+    yield _gauge("store_space_low", "1 while publishing is refused", store.space == "low")
+    if store.free_bytes is not None:
+        yield _gauge("store_free_bytes", "Bytes free on the disk of the log", store.free_bytes)
+    unrepaired = sum(not damage.repaired for damage in store.damage)
+    yield _gauge("store_damage", "Damaged places not repaired yet", unrepaired)
+
+
+def _counter_metrics(status: NodeStatus) -> Iterator[Metric]:
+    for name, text in _MESSAGE_COUNTERS:
+        yield _counter(f"messages_{name}", text, getattr(status.messages, name))
+    batches = status.batches
+    yield _counter("batches", "Batches sealed and stored", batches.batches)
+    yield _counter("records", "Records in those batches", batches.records)
+    yield _counter("batch_bytes", "Bytes of those batches", batches.bytes)
+    yield _gauge("uncommitted_bytes", "Bytes sealed, not yet committed", batches.uncommitted_bytes)
+    syncs = batches.syncs.count
+    per_sync = batches.records / syncs if syncs else 0.0
+    yield _gauge("records_per_sync", "Records made durable by one sync, on average", per_sync)
+    yield _histogram("sync_seconds", "How long a sync of the disk takes", batches.syncs)
+
+
+def _member_metrics(members: Iterable[MemberStatus], own: str) -> Iterator[Metric]:
+    members = tuple(members)
+    up = GaugeMetricFamily(
+        "holdfast_member_connected", "1 if the link to a member is up", labels=["member"]
+    )
+    for member in members:
+        up.add_metric([member.name], float(member.connected or member.name == own))
+    yield up
+    for name, text in _MEMBER_GAUGES:
+        gauge = GaugeMetricFamily(f"holdfast_member_{name}", text, labels=["member"])
+        for member in members:
+            value = getattr(member, name)
+            if value is not None:
+                gauge.add_metric([member.name], value)
+        yield gauge
+
+
+def _queue_metrics(queues: list[QueueStatus]) -> Iterator[Metric]:
+    for name, text in _QUEUE_GAUGES:
+        gauge = GaugeMetricFamily(f"holdfast_queue_{name}", text, labels=["queue"])
+        for queue in queues:
+            gauge.add_metric([queue.name], getattr(queue, name))
+        yield gauge
+    for name, text in _QUEUE_COUNTERS:
+        counter = CounterMetricFamily(f"holdfast_queue_{name}", text, labels=["queue"])
+        for queue in queues:
+            counter.add_metric([queue.name], getattr(queue, name))
+        yield counter
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"holdfast_{name}", text, value=float(value))
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"holdfast_{name}", text, value=float(value))
+
+
+def _histogram(name: str, text: str, durations: DurationStatus) -> Metric:
+    buckets: list[tuple[str, float]] = [(f"{bound:g}", count) for bound, count in durations.buckets]
+    buckets.append(("+Inf", durations.count))
+    return HistogramMetricFamily(
+        f"holdfast_{name}", text, buckets=buckets, sum_value=durations.seconds_sum
+    )

@@ -1,0 +1,301 @@
+"""
+What an operator may ask of a node: the one list behind the HTTP interface and the command line.
+
+Questions are answered by any node for itself. Changes are the leader's to make; asked of another
+node they raise NotLeaderError, and the HTTP interface passes them on to the leader. The exception
+is promotion by force: it is for the case that there is no leader any more, and runs on the node
+that is to go on alone.
+
+Invariants:
+    Nothing here decides how a change is made: that is the node's, through the replicated log.
+    A forced promotion is never made without the operator's word that the shut-out members are dead.
+
+Called on the node's loop. Cancelling a change stops the wait for it, not the change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from holdfast.admin.health import Readiness, readiness
+from holdfast.admin.status import (
+    ConnectionStatus,
+    MemberKind,
+    NodeStatus,
+    QueueStatus,
+    SegmentStatus,
+)
+from holdfast.errors import DestinationError, MembershipError, NotLeaderError
+
+
+class Node(Protocol):
+    """What the operations need of a node. All of it is called on the node's loop."""
+
+    def status(self) -> NodeStatus:
+        """Who it is and how far its log goes. Reads no disk."""
+        ...
+
+    def queues(self) -> list[QueueStatus]:
+        """Its queues; consumers and deliveries are known to the leader only."""
+        ...
+
+    def connections(self) -> list[ConnectionStatus]:
+        """The clients connected to it."""
+        ...
+
+    async def segments(self) -> list[SegmentStatus]:
+        """The files of its log, with the digests of the sealed ones; reads them off the loop."""
+        ...
+
+    async def transfer(self, to: str | None) -> str:
+        """Hand leadership to `to`, or to the best follower; returns the new leader's name."""
+        ...
+
+    async def add_member(self, name: str, address: str, *, kind: MemberKind, site: str) -> None:
+        """Admit a member; returns when the change is committed."""
+        ...
+
+    async def remove_member(self, name: str) -> None:
+        """Remove a member for good; returns when the change is committed."""
+        ...
+
+    async def promote(self, name: str) -> None:
+        """Make a learner a voter; returns when the change is committed."""
+        ...
+
+    async def promote_force(self) -> None:
+        """Make this node the only voter of a new generation that shuts all others out."""
+        ...
+
+    async def purge(self, queue: str) -> int:
+        """Remove all messages of a queue; returns how many, once that is committed."""
+        ...
+
+    async def delete(self, queue: str) -> int:
+        """Remove a queue and its messages; returns how many, once that is committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionReport:
+    """What going on with one node alone means, for the operator to decide on."""
+
+    name: str
+    role: str
+    leader: str | None
+    term: int
+    last_index: int
+    commit_index: int
+    complete: bool
+    """Nothing confirmed can be missing, unless the members were changed without this node."""
+
+    may_lack: str
+    """One sentence: what was confirmed elsewhere and may not be here."""
+
+    shut_out: tuple[str, ...]
+    """Members that must be dead, and may come back only as new, empty members."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as a dictionary for programs."""
+        return asdict(self)
+
+
+class Operations:
+    """The questions and changes of one node."""
+
+    __slots__ = ("_node", "secret")
+
+    def __init__(self, node: Node, *, secret: bytes = b"") -> None:
+        self._node = node
+        self.secret = secret
+
+    def status(self) -> NodeStatus:
+        """The node, its members and its store."""
+        return self._node.status()
+
+    def readiness(self) -> Readiness:
+        """Whether the node does its part in the cluster."""
+        return readiness(self._node.status())
+
+    def queues(self) -> list[QueueStatus]:
+        """The node's queues, by name."""
+        return sorted(self._node.queues(), key=lambda queue: queue.name)
+
+    def connections(self) -> list[ConnectionStatus]:
+        """The clients connected to this node."""
+        return self._node.connections()
+
+    async def segments(self) -> list[SegmentStatus]:
+        """The files of the node's log, oldest first."""
+        return sorted(await self._node.segments(), key=lambda segment: segment.base_index)
+
+    def leader_admin(self) -> str | None:
+        """Where the leader's admin port is, or None when that is not known."""
+        status = self._node.status()
+        member = status.member(status.leader)
+        return member.admin if member is not None and member.admin else None
+
+    async def transfer(self, to: str | None) -> str:
+        """
+        Hand leadership to a member, or to the one that is furthest if `to` is None.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            MembershipError: That member cannot lead, and why.
+            QuorumLostError: Nobody took over in time.
+        """
+        status = self._require_leader()
+        if to is not None:
+            self._require_member(status, to)
+        return await self._node.transfer(to)
+
+    async def add_member(self, name: str, address: str, *, kind: MemberKind, site: str) -> None:
+        """
+        Admit a member that is not one yet.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            MembershipError: There is such a member, or another change is under way.
+        """
+        status = self._require_leader()
+        if status.member(name) is not None:
+            raise MembershipError(f"{name} is a member already; remove it first")
+        await self._node.add_member(name, address, kind=kind, site=site)
+
+    async def remove_member(self, name: str) -> None:
+        """
+        Remove a member for good.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            MembershipError: There is no such member, or another change is under way.
+        """
+        self._require_member(self._require_leader(), name)
+        await self._node.remove_member(name)
+
+    async def promote(self, name: str) -> None:
+        """
+        Make a learner a voter.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            MembershipError: It is no learner, or another change is under way.
+        """
+        self._require_member(self._require_leader(), name)
+        await self._node.promote(name)
+
+    def promotion_report(self, name: str) -> PromotionReport:
+        """
+        What this node may lack if it goes on alone.
+
+        Raises:
+            MembershipError: `name` is another node: force is used on the node that goes on.
+        """
+        status = self._node.status()
+        if name != status.name:
+            member = status.member(name)
+            where = f" at {member.admin}" if member is not None and member.admin else ""
+            raise MembershipError(
+                f"this is {status.name}; promotion by force is asked of {name} itself{where}"
+            )
+        return promotion_report(status)
+
+    async def promote_force(self, name: str, *, peers_are_dead: bool) -> PromotionReport:
+        """
+        Go on with this node alone, in a new generation that fences all other members.
+
+        Raises:
+            MembershipError: `name` is another node, there is a leader, or the operator has not
+                said that the others are dead.
+        """
+        report = self.promotion_report(name)
+        if report.leader is not None:
+            raise MembershipError(
+                f"{report.leader} leads; use force only when there is no leader any more"
+            )
+        if not peers_are_dead:
+            raise MembershipError(
+                f"say that {', '.join(report.shut_out) or 'all others'} are dead to go on;"
+                f" {report.may_lack}"
+            )
+        await self._node.promote_force()
+        return report
+
+    async def purge(self, queue: str) -> int:
+        """
+        Remove all messages of a queue and return how many.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            DestinationError: There is no such queue.
+        """
+        self._require_leader()
+        self._require_queue(queue)
+        return await self._node.purge(queue)
+
+    async def delete(self, queue: str) -> int:
+        """
+        Remove a queue with its messages and return how many.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            DestinationError: There is no such queue, or it has consumers.
+        """
+        self._require_leader()
+        self._require_queue(queue)
+        return await self._node.delete(queue)
+
+    def _require_leader(self) -> NodeStatus:
+        status = self._node.status()
+        if status.role != "leader":
+            raise NotLeaderError(status.leader)
+        return status
+
+    def _require_queue(self, name: str) -> None:
+        if all(queue.name != name for queue in self._node.queues()):
+            raise DestinationError(f"there is no queue {name}")
+
+    @staticmethod
+    def _require_member(status: NodeStatus, name: str) -> None:
+        if status.member(name) is None:
+            known = ", ".join(member.name for member in status.members) or "none"
+            raise MembershipError(f"{name} is not a member; members are: {known}")
+
+
+def promotion_report(status: NodeStatus) -> PromotionReport:
+    """Work out what a node may lack if it goes on alone."""
+    voting = [member for member in status.members if member.kind != "learner"]
+    own = status.member(status.name)
+    # A quorum of all voting members (2 of 2) cannot have confirmed anything without this one.
+    is_voter = own is not None and own.kind == "voter"
+    complete = is_voter and len(voting) // 2 + 1 == len(voting)
+    return PromotionReport(
+        name=status.name,
+        role=status.role,
+        leader=status.leader,
+        term=status.term,
+        last_index=status.store.last_index,
+        commit_index=status.commit_index,
+        complete=complete,
+        may_lack=_may_lack(status, complete=complete),
+        shut_out=tuple(member.name for member in status.members if member.name != status.name),
+    )
+
+
+def _may_lack(status: NodeStatus, *, complete: bool) -> str:
+    holds = (
+        f"{status.name} holds the log to entry {status.store.last_index:,} of term {status.term}"
+    )
+    if complete:
+        voting = " and ".join(member.name for member in status.members if member.kind != "learner")
+        return (
+            f"{holds}; nothing confirmed is missing, as each confirmation needed this node while"
+            f" the voting members were {voting}"
+        )
+    if status.leader_contact_seconds is None:
+        return f"{holds}; it has not heard of a leader, so all confirmed after that may be missing"
+    return (
+        f"{holds}; what was confirmed in the {status.leader_contact_seconds:,.1f} s since it last"
+        f" heard of a leader, and shortly before, may be missing"
+    )

@@ -1,0 +1,152 @@
+"""
+Ask another node's admin port: JSON over HTTP, blocking.
+
+Used by the command line, and by a node (in a thread) to pass a change on to the leader. An answer
+that is an error becomes the same error here as there, so that a caller need not know where it was
+raised.
+
+A change may come from another machine only with a token made from the cluster's secret; the secret
+itself is never sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import quote
+
+from holdfast.errors import (
+    AuthenticationError,
+    DestinationError,
+    FencedError,
+    HoldfastError,
+    LinkLostError,
+    MembershipError,
+    NotLeaderError,
+    QuorumLostError,
+    StoreFullError,
+)
+
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+FORWARDED_HEADER = "holdfast-forwarded-by"
+_TOKEN_CONTEXT = b"holdfast admin token, version 1"
+
+# One list for both directions: the status an error is answered with, and the error read from it.
+ERRORS: dict[str, tuple[type[HoldfastError], HTTPStatus]] = {
+    "not-leader": (NotLeaderError, HTTPStatus.CONFLICT),
+    "membership": (MembershipError, HTTPStatus.CONFLICT),
+    "fenced": (FencedError, HTTPStatus.CONFLICT),
+    "quorum-lost": (QuorumLostError, HTTPStatus.SERVICE_UNAVAILABLE),
+    "destination": (DestinationError, HTTPStatus.NOT_FOUND),
+    "store-full": (StoreFullError, HTTPStatus.INSUFFICIENT_STORAGE),
+    "authentication": (AuthenticationError, HTTPStatus.FORBIDDEN),
+}
+
+
+def admin_token(secret: bytes) -> str:
+    """The word that proves knowledge of the cluster's secret to an admin port."""
+    return hmac.new(secret, _TOKEN_CONTEXT, hashlib.sha256).hexdigest()
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError(f"an object was expected, not {type(value).__name__}")  # noqa: TRY004
+    return value
+
+
+def queue_path(name: str) -> str:
+    """The path of a queue, with every character of its name quoted that needs it."""
+    return f"/queues/{quote(name, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a node answered: the HTTP status and the JSON body."""
+
+    status: int
+    body: dict[str, Any]
+
+    def error(self) -> HoldfastError:
+        """The error that the node reported."""
+        fault = self.body.get("error")
+        if not isinstance(fault, dict):
+            return HoldfastError(f"the node answered with HTTP status {self.status}")
+        kind, _ = ERRORS.get(str(fault.get("code")), (HoldfastError, None))
+        if kind is NotLeaderError:
+            return NotLeaderError(fault.get("leader"))
+        return kind(str(fault.get("message", "")))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteNode:
+    """One node's admin port, `host:port`; `secret` is needed for changes from another machine."""
+
+    address: str
+    secret: bytes = b""
+    timeout_seconds: float = 10.0
+    forwarded_by: str = ""
+
+    def get(self, path: str) -> dict[str, Any]:
+        """
+        Ask a question and return the answer's JSON.
+
+        Raises:
+            LinkLostError: The node cannot be reached.
+            HoldfastError: What the node answered, as its own kind of error.
+        """
+        return self._checked(self.send("GET", path))
+
+    def change(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """
+        Ask for a change and return the answer's JSON.
+
+        Raises:
+            LinkLostError: The node cannot be reached, or the answer was lost on its way.
+            HoldfastError: What the node answered, as its own kind of error.
+        """
+        return self._checked(self.send(method, path, body or {}))
+
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
+        """
+        Send one request and return the answer, whatever its status.
+
+        Raises:
+            LinkLostError: There was no answer, or none that is JSON.
+        """
+        connection = HTTPConnection(self.address, timeout=self.timeout_seconds)
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, self._headers(has_body=body is not None))
+            response = connection.getresponse()
+            return Answer(response.status, _object(response.read(ANSWER_BYTES_MAX)))
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise LinkLostError(
+                f"no answer from the admin port {self.address}: {reason}"
+            ) from error
+        except ValueError as error:
+            raise LinkLostError(f"{self.address} did not answer in JSON: {error}") from error
+        finally:
+            connection.close()
+
+    def _headers(self, *, has_body: bool) -> dict[str, str]:
+        headers = {"Accept": "application/json"}
+        if has_body:
+            headers["Content-Type"] = "application/json"
+        if self.secret:
+            headers["Authorization"] = f"Bearer {admin_token(self.secret)}"
+        if self.forwarded_by:
+            headers[FORWARDED_HEADER] = self.forwarded_by
+        return headers
+
+    @staticmethod
+    def _checked(answer: Answer) -> dict[str, Any]:
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise answer.error()
+        return answer.body

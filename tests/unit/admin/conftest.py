@@ -1,0 +1,135 @@
+"""
+A node that exists only on paper: three members, two queues, and a list of the changes asked of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.admin.status import (
+    BatchCounters,
+    ConnectionStatus,
+    DamageStatus,
+    DurationStatus,
+    MemberKind,
+    MemberStatus,
+    MessageCounters,
+    NodeStatus,
+    QueueStatus,
+    SegmentStatus,
+    StoreStatus,
+)
+from holdfast.errors import HoldfastError
+
+MEMBERS = (
+    MemberStatus(name="a", address="127.0.0.1:1", connected=True, admin="127.0.0.1:8161"),
+    MemberStatus(
+        name="b",
+        address="127.0.0.1:2",
+        connected=True,
+        match_index=90,
+        lag_entries=10,
+        lag_records=200,
+        lag_bytes=4096,
+        lag_seconds=0.5,
+        admin="127.0.0.1:8162",
+    ),
+    MemberStatus(name="c", address="127.0.0.1:3", kind="learner"),
+)
+LEADER = NodeStatus(
+    name="a",
+    role="leader",
+    node_id="00" * 16,
+    leader="a",
+    leader_contact_seconds=0.0,
+    serving=True,
+    term=7,
+    commit_index=100,
+    applied_index=99,
+    members=MEMBERS,
+    copies=2,
+    store=StoreStatus(
+        bytes_on_disk=1_000_000,
+        segments=2,
+        live_messages=12,
+        first_index=1,
+        last_index=101,
+        free_bytes=5_000_000,
+        damage=(DamageStatus(segment="00.segment", byte=8192, index=5, reason="checksum"),),
+    ),
+    cluster_id="11" * 16,
+    version="0.1.0",
+    connections=1,
+    messages=MessageCounters(enqueued=1000, acknowledged=988),
+    batches=BatchCounters(
+        batches=20,
+        records=1988,
+        syncs=DurationStatus(count=10, seconds_sum=0.02, buckets=((0.001, 4), (0.01, 10))),
+    ),
+)
+
+
+class PaperNode:
+    """Answers from its fields; remembers changes; raises `failure` at a change if it has one."""
+
+    def __init__(self) -> None:
+        self.now = LEADER
+        self.changes: list[tuple[object, ...]] = []
+        self.failure: HoldfastError | None = None
+
+    def be(self, **fields: object) -> None:
+        self.now = replace(self.now, **fields)
+
+    def status(self) -> NodeStatus:
+        return self.now
+
+    def queues(self) -> list[QueueStatus]:
+        return [
+            QueueStatus(name="orders/new", number=2, messages=3, unacknowledged=1, consumers=1),
+            QueueStatus(name="mail", number=1, messages=9, enqueued=20, acknowledged=11),
+        ]
+
+    def connections(self) -> list[ConnectionStatus]:
+        return [ConnectionStatus(id="1", peer="127.0.0.1:50000", protocol="stomp/1.2")]
+
+    async def segments(self) -> list[SegmentStatus]:
+        return [
+            SegmentStatus(base_index=50, last_index=101, bytes=10),
+            SegmentStatus(base_index=1, last_index=49, bytes=20, sealed=True, digest="ab"),
+        ]
+
+    async def transfer(self, to: str | None) -> str:
+        self._note("transfer", to)
+        return to or "b"
+
+    async def add_member(self, name: str, address: str, *, kind: MemberKind, site: str) -> None:
+        self._note("add", name, address, kind, site)
+
+    async def remove_member(self, name: str) -> None:
+        self._note("remove", name)
+
+    async def promote(self, name: str) -> None:
+        self._note("promote", name)
+
+    async def promote_force(self) -> None:
+        self._note("promote_force")
+
+    async def purge(self, queue: str) -> int:
+        self._note("purge", queue)
+        return 9
+
+    async def delete(self, queue: str) -> int:
+        self._note("delete", queue)
+        return 9
+
+    def _note(self, *change: object) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.changes.append(change)
+
+
+@pytest.fixture
+def node() -> PaperNode:
+    return PaperNode()

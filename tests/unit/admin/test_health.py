@@ -1,0 +1,65 @@
+"""
+Readiness: who does its part in the cluster.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.admin.health import readiness
+from holdfast.admin.status import MemberStatus, NodeStatus, StoreStatus
+
+
+@pytest.mark.parametrize(
+    ("status", "ready", "reason"),
+    [
+        (NodeStatus(name="a", role="leader", serving=True), True, "serving clients"),
+        (
+            NodeStatus(name="a", role="leader", term=3),
+            False,
+            "leader of term 3, and not serving clients yet",
+        ),
+        (
+            NodeStatus(name="a", role="leader", serving=True, store=StoreStatus(space="low")),
+            True,
+            "serving clients; publishing is refused until disk space returns",
+        ),
+        (NodeStatus(name="a", role="candidate"), False, "no leader is known"),
+        (
+            NodeStatus(
+                name="a",
+                role="follower",
+                leader="b",
+                members=(MemberStatus(name="b", connected=True),),
+            ),
+            True,
+            "following b",
+        ),
+        (
+            NodeStatus(name="a", role="witness", leader="b", members=(MemberStatus(name="b"),)),
+            False,
+            "not in contact with the leader b",
+        ),
+    ],
+)
+def test_a_node_is_ready_when_it_serves_or_follows(
+    status: NodeStatus, ready: bool, reason: str
+) -> None:
+    """
+    The verdict carries its reason, so that nobody has to guess why an upgrade waits.
+    """
+    verdict = readiness(status)
+    assert (verdict.ready, verdict.reason) == (ready, reason)
+
+
+def test_a_verdict_is_readable_by_programs() -> None:
+    """
+    The four fields that /ready answers with.
+    """
+    verdict = readiness(NodeStatus(name="a", role="candidate")).as_json()
+    assert verdict == {
+        "ready": False,
+        "role": "candidate",
+        "leader": None,
+        "reason": "no leader is known",
+    }

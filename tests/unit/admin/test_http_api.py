@@ -1,0 +1,310 @@
+"""
+The HTTP interface, asked in memory: no port is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from holdfast.admin.http_api import REQUEST_BYTES_MAX, build_application
+from holdfast.admin.operations import Operations
+from holdfast.admin.remote import FORWARDED_HEADER, Answer, admin_token
+from holdfast.errors import (
+    LinkLostError,
+    MembershipError,
+    QuorumLostError,
+    StoreFullError,
+    TransactionError,
+)
+
+SECRET = b"0123456789abcdef"
+FAR = "10.1.1.1"
+
+
+class Wire:
+    """Where a node's questions to another node go."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.answer: Answer | LinkLostError = Answer(200, {"purged": 5})
+
+    async def ask(self, *question: object) -> Answer:
+        self.asked.append(question)
+        if isinstance(self.answer, LinkLostError):
+            raise self.answer
+        return self.answer
+
+
+def request(
+    node,
+    method: str,
+    path: str,
+    *,
+    wire: Wire | None = None,
+    client: str = "127.0.0.1",
+    secret: bytes = b"",
+    **options: Any,
+) -> httpx.Response:
+    application = build_application(
+        Operations(node, secret=secret), ask=wire.ask if wire is not None else None
+    )
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(application, client=(client, 5000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://node") as session:
+            return await session.request(method, path, **options)
+
+    return asyncio.run(send())
+
+
+def test_health_answers_while_the_loop_turns(node) -> None:
+    """
+    A candidate is alive, if not ready.
+    """
+    node.be(role="candidate", leader=None)
+    assert request(node, "GET", "/health").json()["alive"] is True
+    answer = request(node, "GET", "/ready")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "no leader is known")
+
+
+def test_ready_tells_the_role(node) -> None:
+    """
+    Status code for balancers, role for people.
+    """
+    answer = request(node, "GET", "/ready")
+    assert (answer.status_code, answer.json()["role"]) == (200, "leader")
+
+
+def test_status_has_the_fields_that_scripts_rely_on(node) -> None:
+    """
+    The list stands in the issue; a missing one breaks somebody's script.
+    """
+    body = request(node, "GET", "/status").json()
+    wanted = {"name", "role", "leader", "term", "commit_index", "applied_index", "members", "store"}
+    assert wanted <= set(body)
+    assert {"bytes_on_disk", "segments", "live_messages"} <= set(body["store"])
+
+
+def test_segments_carry_digests_and_connections_their_peers(node) -> None:
+    """
+    Replicas are compared by the digests of their sealed segments.
+    """
+    segments = request(node, "GET", "/segments").json()["segments"]
+    assert [segment["digest"] for segment in segments] == ["ab", ""]
+    connections = request(node, "GET", "/connections").json()["connections"]
+    assert connections[0]["peer"] == "127.0.0.1:50000"
+
+
+def test_metrics_are_text_for_prometheus(node) -> None:
+    """
+    The content type names the format's version.
+    """
+    answer = request(node, "GET", "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert b"holdfast_term 7.0" in answer.content
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "change", "answer"),
+    [
+        ("POST", "/cluster/transfer", {"to": "b"}, ("transfer", "b"), {"leader": "b"}),
+        ("POST", "/cluster/transfer", None, ("transfer", None), {"leader": "b"}),
+        (
+            "POST",
+            "/cluster/add",
+            {"name": "d", "address": "h:1", "kind": "witness", "site": "x"},
+            ("add", "d", "h:1", "witness", "x"),
+            {"added": "d"},
+        ),
+        ("POST", "/cluster/remove", {"name": "b"}, ("remove", "b"), {"removed": "b"}),
+        ("POST", "/cluster/promote", {"name": "c"}, ("promote", "c"), {"promoted": "c"}),
+        ("POST", "/queues/mail/purge", None, ("purge", "mail"), {"purged": 9}),
+        ("POST", "/queues/orders%2Fnew/purge", {}, ("purge", "orders/new"), {"purged": 9}),
+        (
+            "DELETE",
+            "/queues/orders%2Fnew",
+            None,
+            ("delete", "orders/new"),
+            {"deleted": "orders/new", "messages": 9},
+        ),
+    ],
+)
+def test_a_change_reaches_the_node(
+    node, method: str, path: str, body: dict[str, Any] | None, change: tuple, answer: dict
+) -> None:
+    """
+    Path and body name the change; the answer says what was done.
+    """
+    got = request(node, method, path, json=body)
+    assert (got.status_code, got.json(), node.changes) == (200, answer, [change])
+
+
+def test_a_forced_promotion_answers_with_its_report(node) -> None:
+    """
+    The operator's word is a field of the request, never assumed.
+    """
+    node.be(role="candidate", leader=None)
+    body = {"name": "a", "force": True}
+    refused = request(node, "POST", "/cluster/promote", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "membership")
+    answer = request(node, "POST", "/cluster/promote", json={**body, "peers_are_dead": True})
+    assert answer.json()["report"]["shut_out"] == ["b", "c"]
+
+
+def test_a_follower_passes_a_change_on_to_the_leader(node) -> None:
+    """
+    The request goes on as it came, quoted name and body included, and so does the answer.
+    """
+    node.be(role="follower", leader="b")
+    wire = Wire()
+    answer = request(node, "POST", "/queues/orders%2Fnew/purge", wire=wire, json={})
+    assert wire.asked == [("127.0.0.1:8162", "POST", "/queues/orders%2Fnew/purge", {})]
+    assert (answer.status_code, answer.json()) == (200, {"purged": 5})
+
+
+def test_a_change_that_was_passed_on_is_not_passed_on_again(node) -> None:
+    """
+    Two nodes that take each other for the leader must not send a request round for ever.
+    """
+    node.be(role="follower", leader="b")
+    wire = Wire()
+    headers = {FORWARDED_HEADER: "c"}
+    answer = request(node, "POST", "/queues/mail/purge", wire=wire, headers=headers)
+    assert (answer.status_code, wire.asked) == (409, [])
+    assert answer.json()["error"] == {
+        "code": "not-leader",
+        "leader": "b",
+        "message": "this node is not the leader; the leader is b",
+    }
+
+
+def test_a_leader_that_cannot_be_reached_is_named(node) -> None:
+    """
+    The operator learns who leads and why it could not be asked.
+    """
+    node.be(role="follower", leader="b")
+    wire = Wire()
+    wire.answer = LinkLostError("no answer")
+    answer = request(node, "POST", "/queues/mail/purge", wire=wire)
+    assert answer.status_code == 502
+    assert answer.json()["error"]["message"].endswith("the leader is b; no answer")
+
+
+def test_without_a_known_leader_a_change_is_refused(node) -> None:
+    """
+    Nothing is tried where nobody can answer.
+    """
+    node.be(role="candidate", leader=None)
+    assert request(node, "POST", "/queues/mail/purge").json()["error"]["leader"] is None
+
+
+def test_a_follower_shows_the_leaders_queues(node) -> None:
+    """
+    Only the leader knows consumers, so its view is the one to show.
+    """
+    node.be(role="follower", leader="b")
+    wire = Wire()
+    wire.answer = Answer(200, {"node": "b", "role": "leader", "queues": []})
+    assert request(node, "GET", "/queues", wire=wire).json()["node"] == "b"
+    assert request(node, "GET", "/queues?local=1", wire=wire).json()["node"] == "a"
+    assert len(wire.asked) == 1
+
+
+@pytest.mark.parametrize("answer", [LinkLostError("gone"), Answer(503, {"error": {}})])
+def test_a_follower_shows_its_own_queues_if_the_leader_is_gone(node, answer) -> None:
+    """
+    Between leaders the messages are still counted.
+    """
+    node.be(role="follower", leader="b")
+    wire = Wire()
+    wire.answer = answer
+    body = request(node, "GET", "/queues", wire=wire).json()
+    assert (body["node"], body["role"], len(body["queues"])) == ("a", "follower", 2)
+
+
+def test_queues_are_not_asked_for_in_a_circle(node) -> None:
+    """
+    A forwarded question, or one without a known leader, is answered here.
+    """
+    node.be(role="follower", leader="b")
+    answer = request(node, "GET", "/queues", wire=Wire(), headers={FORWARDED_HEADER: "c"})
+    assert answer.json()["node"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ({"client": "127.0.0.1"}, True),
+        ({"client": "::1"}, True),
+        ({"client": "127.0.0.1", "headers": {"origin": "http://evil.example"}}, False),
+        ({"client": FAR}, False),
+        ({"client": "testclient"}, False),
+        ({"client": FAR, "secret": SECRET}, False),
+        ({"client": FAR, "secret": SECRET, "headers": {"authorization": "Bearer x"}}, False),
+        (
+            {
+                "client": FAR,
+                "secret": SECRET,
+                "headers": {"authorization": f"Bearer {admin_token(SECRET)}"},
+            },
+            True,
+        ),
+        ({"client": FAR, "headers": {"authorization": f"Bearer {admin_token(b'')}"}}, False),
+    ],
+)
+def test_changes_are_for_this_machine_or_who_knows_the_secret(node, options, allowed) -> None:
+    """
+    A stranger, a guess and a web page are refused; questions are answered to all.
+    """
+    answer = request(node, "POST", "/queues/mail/purge", **options)
+    assert answer.status_code == (200 if allowed else 403)
+    assert bool(node.changes) is allowed
+    assert request(node, "GET", "/status", **options).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (MembershipError("no"), 409, "membership"),
+        (QuorumLostError("no"), 503, "quorum-lost"),
+        (StoreFullError("no"), 507, "store-full"),
+        (TransactionError("no"), 409, "refused"),
+        (LinkLostError("no"), 502, "refused"),
+    ],
+)
+def test_each_kind_of_refusal_has_its_status(node, failure, status: int, code: str) -> None:
+    """
+    Programs read the code, people the sentence.
+    """
+    node.failure = failure
+    answer = request(node, "POST", "/cluster/transfer")
+    assert (answer.status_code, answer.json()["error"]) == (status, {"code": code, "message": "no"})
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "status", "word"),
+    [
+        ("/cluster/add", b"{", 400, "body"),
+        ("/cluster/add", b'{"name": "d d", "address": "h:1"}', 400, "name"),
+        ("/cluster/add", b'{"name": "d", "address": "h"}', 400, "address"),
+        ("/cluster/add", b'{"name": "d", "address": "h:1", "kind": "boss"}', 400, "kind"),
+        ("/cluster/remove", b'{"nam": "d"}', 400, "nam: extra"),
+        ("/cluster/remove", b" " * (REQUEST_BYTES_MAX + 1), 413, "too large"),
+        ("/nothing", b"", 404, "Not Found"),
+        ("/status", b"", 405, "Method"),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(
+    node, path: str, content: bytes, status: int, word: str
+) -> None:
+    """
+    The same shape of error for every mistake.
+    """
+    answer = request(node, "POST", path, content=content)
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == "request"
+    assert word in answer.json()["error"]["message"]
