@@ -498,6 +498,10 @@ class Broker:
         assert taken is batch, "batches are applied in the order they were taken"
         self.uncommitted_bytes -= batch.size_bytes
         self.state.apply(first_record, batch.records, timestamp)
+        self.publish_after_commit(batch)
+
+    def publish_after_commit(self, batch: Batch) -> None:
+        """Let the non-persistent messages of a batch's transactions be seen."""
         for destination, headers, body in batch.publications:
             if isinstance(destination, Topic):
                 self.publish(destination, headers, body)

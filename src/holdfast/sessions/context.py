@@ -6,6 +6,16 @@ Written by `server`, read by the sessions; a session never asks the clock or the
 
 from __future__ import annotations
 
+from typing import Protocol
+
+
+class Session(Protocol):
+    """A session as the server sees it, whatever it speaks."""
+
+    out: list[bytes]
+    is_closing: bool
+    owner: object
+
 
 class SessionContext:
     """The node as its sessions see it."""
@@ -13,6 +23,8 @@ class SessionContext:
     __slots__ = (
         "cluster",
         "default_persistent",
+        "dirty",
+        "memory_refusal",
         "node",
         "refusal",
         "server",
@@ -32,7 +44,11 @@ class SessionContext:
         self.default_persistent = default_persistent
         """Whether a STOMP message without a `persistent` header is persistent."""
         self.refusal: str | None = None
-        """Why publishing is refused now, or None."""
+        """Why storing is refused now, or None."""
+        self.memory_refusal: str | None = None
+        """Why non-persistent messages are refused now, or None."""
+        self.dirty: list[Session] = []
+        """Sessions that have something to send."""
         self.timestamp_line = b"timestamp:0\n"
         """The broker's time as a header line; set once per turn."""
         self.session_count = 0

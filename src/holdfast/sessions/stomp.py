@@ -106,8 +106,10 @@ class StompSession:
         """The topic whose slow subscribers this producer waits for."""
         self.leaving_receipt: bytes | None = None
         context.session_count += 1
+        self.owner: object = None
+        """The server's own: the connection this session is of."""
+        self.has_sent = False
         self.id = f"{context.node}-{context.term}-{context.session_count}"
-        self.received_count = 0
         self.delivered_count = 0
 
     # ---- what comes in
@@ -119,15 +121,14 @@ class StompSession:
         for event in protocol.events_received():
             if self.is_closing:
                 return
-            kind = type(event)
             try:
-                if kind is SendFrame:
+                if type(event) is SendFrame:
                     self._send(event)
-                elif kind is AcknowledgeFrame:
+                elif type(event) is AcknowledgeFrame:
                     self._acknowledge(event)
-                elif kind is ProtocolFailed:
+                elif type(event) is ProtocolFailed:
                     self._fail(event.error, event.receipt)
-                else:
+                elif type(event) is Frame:
                     self._COMMANDS[event.command](self, event)
             except RefusedError as error:
                 self._refuse(error, event.receipt)
@@ -135,6 +136,7 @@ class StompSession:
                 self._fail(error, event.receipt)
 
     def _send(self, frame: SendFrame) -> None:
+        self.has_sent = True
         block = frame.block
         target = block.memo
         if type(target) is not SendTarget or target.destination.is_deleted:
@@ -159,15 +161,18 @@ class StompSession:
             sequence = 0
             if target.producer_id is not None:
                 sequence = _number(frame.producer_sequence, "producer-sequence")
+            assert type(destination) is Queue, "only queues keep messages"
             broker.send(
                 destination, headers, frame.body, self, receipt, target.producer_id, sequence
             )
             return
+        if self.context.memory_refusal is not None:
+            raise StoreFullError(self.context.memory_refusal)
         if type(destination) is Topic:
             broker.publish(destination, headers, frame.body)
             if destination.blocked_by:
                 self.blocked_on = destination
-        else:
+        elif type(destination) is Queue:
             broker.send_transient(destination, headers, frame.body)
         if receipt is not None:
             self.reply(receipt)
@@ -296,7 +301,7 @@ class StompSession:
         if request is not None:
             headers += [("response-id", request), ("receipt-id", request)]
         self.is_connected = True
-        self.out.append(encode_frame("CONNECTED", headers, b"", self.protocol.version))
+        self.write(encode_frame("CONNECTED", headers, b"", self.protocol.version))
 
     def _heart_beats(self) -> str:
         """Promise what the client wants and want what it promises, as ActiveMQ does."""
@@ -422,9 +427,18 @@ class StompSession:
 
     # ---- what goes out
 
+    def write(self, data: bytes) -> None:
+        """Put bytes behind what is to be sent already."""
+        if not self.out:
+            self.context.dirty.append(self)
+        self.out.append(data)
+
     def reply(self, receipt: bytes) -> None:
         """Tell the client that a request is complete and, where it must last, stored."""
-        self.out.append(encode_receipt(receipt))
+        out = self.out
+        if not out:
+            self.context.dirty.append(self)
+        out.append(encode_receipt(receipt))
         if receipt == self.leaving_receipt:
             self.is_closing = True
 
@@ -438,7 +452,10 @@ class StompSession:
     ) -> None:
         """Write one delivery to the client."""
         form = subscription.memo
-        assert type(form) is DeliveryFormat
+        assert type(form) is DeliveryFormat, "every subscription has its format"
+        if not self.out:
+            self.context.dirty.append(self)
+        self.delivered_count += 1
         if subscription.topic is not None and type(message) is TransientMessage:
             form.write_shared(self.out, key, message)
         else:
@@ -459,7 +476,7 @@ class StompSession:
         frame = encode_frame("ERROR", headers, text.encode(), version)
         if receipt is not None:
             frame = frame.replace(b"ERROR\n", b"ERROR\nreceipt-id:%b\n" % receipt, 1)
-        self.out.append(frame)
+        self.write(frame)
 
     # ---- the end
 

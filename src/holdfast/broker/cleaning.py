@@ -1,0 +1,88 @@
+"""
+What in an old part of the log still lives, and must be written again before that part may go.
+
+A message lives if its queue says that this very record holds it. Acknowledgements never need writing
+again: what they refer to is older and goes first (design.md 4). Beside messages, each queue, producer
+and counter has a *home*: the newest record that carries it whole.
+
+What an acknowledgement, purge or deletion under way is about to remove is left out: written again
+behind that record it would live once more after a restart.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.broker import Broker
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    CountersRecord,
+    ForgetProducerRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+    Record,
+)
+
+
+def settling(broker: Broker) -> dict[int, set[int]]:
+    """Give, by queue number, the sequences whose acknowledgement is on its way to the log."""
+    found: dict[int, set[int]] = {}
+    for queue in broker.acknowledged_queues:
+        found.setdefault(queue.number, set()).update(queue.acknowledged)
+    for batch in (*broker.in_flight, broker.batch):
+        for record in batch.records:
+            if type(record) is AcknowledgeRecord:
+                found.setdefault(record.queue_number, set()).update(record.sequences)
+    return found
+
+
+def live_copy(
+    broker: Broker,
+    record: MessageRecord,
+    record_number: int,
+    stored_at: int,
+    leaving: dict[int, set[int]],
+) -> MessageRecord | None:
+    """Give the record that keeps this message alive when its segment goes; None if it is dead."""
+    queue = broker.state.queues.get(record.queue_number)
+    if queue is None or queue.is_deleted or record.sequence <= queue.purging_through:
+        return None
+    if queue.index.record_number(record.sequence) != record_number:
+        return None
+    if record.sequence in leaving.get(record.queue_number, ()):
+        return None
+    copy = MessageRecord(
+        record.queue_number,
+        record.sequence,
+        record.headers,
+        record.body,
+        record.size,
+        record.producer_id,
+        record.producer_sequence,
+    )
+    copy.rewritten = True
+    copy.redelivery_count = record.redelivery_count
+    copy.stored_at = record.stored_at or stored_at
+    return copy
+
+
+def homeless(broker: Broker, through_record: int, now_microseconds: int) -> list[Record]:
+    """Give the records that carry on what has its home at or before `through_record`."""
+    state = broker.state
+    records: list[Record] = []
+    if state.counters_home <= through_record:
+        number = max(broker.next_queue_number, state.next_queue_number)
+        records.append(CountersRecord(number))
+    records.extend(
+        QueueRecord(queue.number, queue.name, queue.next_sequence, queue.dispatch_mark)
+        for queue in state.queues.values()
+        if queue.is_declared and not queue.is_deleted and queue.home <= through_record
+    )
+    idle_before = now_microseconds - int(broker.settings.producer_idle_seconds * 1_000_000)
+    for producer_id, producer in state.producers.by_id.items():
+        if not producer.last or producer.home > through_record:
+            continue
+        if producer.used_at < idle_before and producer.assigned == producer.last:
+            records.append(ForgetProducerRecord(producer_id))
+        else:
+            records.append(ProducerRecord(producer_id, producer.last))
+    return records

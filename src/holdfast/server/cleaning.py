@@ -1,0 +1,117 @@
+"""
+The cleaner at work: on the leader, a little at each tick.
+
+While too much of the log is dead, it goes through the oldest segment entry by entry, puts what still
+lives into the gathering batch, and at the end says that the segment may go. Once that is committed
+every node drops the segment. The pace is bounded in bytes per second; traffic goes first.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.cleaning import homeless, live_copy, settling
+from holdfast.errors import CorruptEntryError
+from holdfast.model.limits import MiB
+from holdfast.model.records import (
+    MESSAGE_OVERHEAD_BYTES,
+    CleanedRecord,
+    MessageRecord,
+    Record,
+)
+from holdfast.server.settings import ServerSettings
+from holdfast.store.replicated_store import ReplicatedStore
+
+_SCAN_BYTES_PER_STEP = 4 * MiB
+
+
+class Cleaner:
+    """Progress through the oldest segment."""
+
+    def __init__(self, broker: Broker, store: ReplicatedStore, settings: ServerSettings) -> None:
+        self.broker = broker
+        self.store = store
+        self.settings = settings
+        self.next_index = 0
+        """The next entry to look at; 0 while idle."""
+        self.through_index = 0
+        self.through_record = 0
+        self.budget_bytes = 0.0
+        self.refilled_at = 0.0
+        self.stuck_at = 0
+        """The first index of a segment that cannot be cleaned, because it is damaged."""
+        self.rewritten_bytes = 0
+
+    def stop(self) -> None:
+        """Forget what was under way."""
+        self.next_index = 0
+        self.through_index = 0
+        self.stuck_at = 0
+
+    def step(self, now: float) -> None:
+        """Do a bounded piece of work, if there is any."""
+        rate = self.settings.clean_bytes_per_second
+        self.budget_bytes = min(rate / 4, self.budget_bytes + rate * (now - self.refilled_at))
+        self.refilled_at = now
+        if not self.next_index and not self._start():
+            return
+        if self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2:
+            return
+        try:
+            self._advance()
+        except CorruptEntryError as error:
+            self.stuck_at = self.store.first_index
+            self.next_index = 0
+            self.store.report_damage(error)
+
+    def _start(self) -> bool:
+        sealed = self.store.sealed_segments()
+        if len(sealed) <= self.settings.clean_segment_count_min:
+            return False
+        oldest = sealed[0]
+        if oldest.base_index == self.stuck_at and self.store.is_damaged(oldest.base_index):
+            return False
+        if oldest.base_index <= self.through_index:
+            return False  # Written again already; it goes when that is committed.
+        state = self.broker.state
+        live_bytes = state.live_bytes() + state.live_count() * MESSAGE_OVERHEAD_BYTES
+        kept_bytes = self.settings.clean_segment_count_min * self.store.segment_bytes
+        if self.store.log_bytes <= live_bytes / (1 - self.settings.clean_dead_ratio) + kept_bytes:
+            return False
+        if oldest.last_index > self.store.applied_index:
+            return False
+        self.next_index = oldest.base_index
+        self.through_index = oldest.last_index
+        return True
+
+    def _advance(self) -> None:
+        scanned = 0
+        leaving = settling(self.broker)
+        while self.next_index <= self.through_index:
+            if self.budget_bytes <= 0 or scanned > _SCAN_BYTES_PER_STEP:
+                return
+            entry = self.store.entry(self.next_index)
+            scanned += entry.body_length
+            records: list[Record] = []
+            number = entry.first_record
+            if entry.record_count:
+                for record in self.store.decode(entry, with_content=True):
+                    if type(record) is MessageRecord:
+                        copy = live_copy(self.broker, record, number, entry.timestamp, leaving)
+                        if copy is not None:
+                            records.append(copy)
+                            self.budget_bytes -= copy.size
+                            self.rewritten_bytes += copy.size
+                    number += 1
+            if records:
+                self.broker.add_records(records)
+            self.through_record = entry.first_record + entry.record_count - 1
+            self.next_index += 1
+        self._finish()
+
+    def _finish(self) -> None:
+        state = self.broker.state
+        records = homeless(self.broker, self.through_record, state.timestamp)
+        records.append(CleanedRecord(self.through_index))
+        self.broker.add_records(records)
+        self.store.keep_membership(self.through_index)
+        self.next_index = 0

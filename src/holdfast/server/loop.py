@@ -1,0 +1,423 @@
+"""
+The conducting loop. One turn is a plain function; nothing in it waits.
+
+A turn takes what every ready connection has brought, lets the broker handle it all, seals ONE batch,
+hands it to the store, applies what is committed, and sends what has become sendable. While a batch is
+being made durable the next one gathers: no timer, what arrived during the last sync is the next
+batch (group commit). Acknowledgements that nobody waits for ride along, or go after one tick.
+
+The order rule: a reply leaves only after its batch is committed and applied. It stands in
+`_apply_committed` and nowhere else.
+
+Invariants:
+    `pending` holds the batches proposed in this leadership, in log order, none twice.
+    A node that is not serving has no client connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.outputs import Batch
+from holdfast.broker.queue import TransientMessage
+from holdfast.environment.clock import Clock
+from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundError
+from holdfast.journal.writer import WriteResult
+from holdfast.model.records import MessageRecord
+from holdfast.protocols.stomp.heart_beat import HeartBeat
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.server.cleaning import Cleaner
+from holdfast.server.connection import ClientConnection
+from holdfast.server.counters import Counters
+from holdfast.server.settings import ServerSettings
+from holdfast.sessions.context import SessionContext
+from holdfast.sessions.stomp import StompSession
+from holdfast.store.replicated_store import ReplicatedStore
+
+HEART_BEAT = b"\n"
+
+
+class Conductor:
+    """One node's loop: connections, sessions, broker and store."""
+
+    def __init__(
+        self,
+        *,
+        broker: Broker,
+        store: ReplicatedStore,
+        context: SessionContext,
+        clock: Clock,
+        settings: ServerSettings,
+        stomp_settings: StompSettings,
+        on_role_change: Callable[[], None],
+        on_damage: Callable[[CorruptEntryError], None],
+    ) -> None:
+        self.broker = broker
+        self.store = store
+        self.context = context
+        self.clock = clock
+        self.settings = settings
+        self.stomp_settings = stomp_settings
+        self.on_role_change = on_role_change
+        self.on_damage = on_damage
+        self.cleaner = Cleaner(broker, store, settings)
+        self.counters = Counters()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.connections: set[ClientConnection] = set()
+        self.ready: list[ClientConnection] = []
+        self.paused: set[ClientConnection] = set()
+        self.pending: deque[tuple[int, Batch]] = deque()
+        """Index and batch of what was proposed in this leadership and is not applied."""
+        self.is_serving = False
+        self.is_scheduled = False
+        self.is_draining = False
+        self.commit_count = 0
+        self.gathering_since = 0.0
+        self.heart_beats_at = 0.0
+        self.damaged: list[tuple[float, object, int]] = []
+        self.timestamp_ms = 0
+
+    # ---- when to turn
+
+    def schedule(self) -> None:
+        """Turn as soon as the sockets that are ready now have been read."""
+        if not self.is_scheduled and self.loop is not None:
+            self.is_scheduled = True
+            self.loop.call_soon(self.turn)
+
+    def tick(self) -> None:
+        """Turn because time has passed."""
+        now = self.clock.monotonic()
+        if now >= self.heart_beats_at:
+            self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
+            self._beat(now)
+            self._retry_damaged(now)
+        if self.is_serving:
+            self.cleaner.step(now)
+        self._turn(now)
+
+    def turn(self) -> None:
+        """Do one turn of the loop, because something has arrived."""
+        self.is_scheduled = False
+        self._turn(self.clock.monotonic())
+
+    def stored(self, result: WriteResult) -> None:
+        """Take the writer's word that something is durable, or that it failed for good."""
+        self.store.stored(result)
+        self.counters.synced(self.clock.monotonic(), result)
+        self.schedule()
+
+    def _turn(self, now: float) -> None:
+        self._refresh(now)
+        self._read()
+        self._seal(now)
+        self.store.turn(now)
+        self._apply_committed()
+        self._follow_role()
+        if self.is_serving:
+            self._dispatch(now)
+            self._unblock()
+        self._flush()
+        if self.is_serving and self.broker.has_batch() and not self.store.is_writing:
+            self._seal(now)
+            self.store.turn(now)
+        if self.store.has_committed():
+            self.schedule()
+
+    def _refresh(self, now: float) -> None:
+        milliseconds = self.clock.wall_microseconds() // 1000
+        if milliseconds != self.timestamp_ms:
+            self.timestamp_ms = milliseconds
+            self.context.timestamp_line = b"timestamp:%d\n" % milliseconds
+        self.context.refusal = self.store.refusal(now)
+
+    # ---- connections
+
+    def opened(self, connection: ClientConnection) -> None:
+        """Take a new client, or turn it away."""
+        session = StompSession(
+            self.broker,
+            self.context,
+            self.stomp_settings,
+            self.store.read,
+            opened_at=self.clock.monotonic(),
+        )
+        session.owner = connection
+        session.room_bytes = self.settings.output_bytes_max
+        connection.session = session
+        if not self.is_serving or len(self.connections) >= self.settings.connection_count_max:
+            connection.transport.abort()
+            return
+        self.connections.add(connection)
+        self.counters.connections += 1
+
+    def lost(self, connection: ClientConnection) -> None:
+        """Give back what a client held."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self.paused.discard(connection)
+            connection.session.leave()
+            self.schedule()
+
+    def pause(self, connection: ClientConnection) -> None:
+        """Stop reading from a client until there is room for more."""
+        if not connection.is_paused and not connection.is_lost:
+            connection.is_paused = True
+            self.paused.add(connection)
+            connection.transport.pause_reading()
+
+    def output_drained(self, connection: ClientConnection) -> None:
+        """Let a client have deliveries again: its socket has caught up."""
+        connection.session.room_bytes = self.settings.output_bytes_max
+        self.broker.resume(connection.session)
+        self.schedule()
+
+    def _read(self) -> None:
+        if not self.ready:
+            return
+        ready = self.ready
+        self.ready = []
+        broker = self.broker
+        for connection in ready:
+            connection.is_ready = False
+            incoming = connection.incoming
+            connection.incoming = []
+            if connection not in self.connections:
+                continue
+            session = connection.session
+            for data in incoming:
+                session.receive(data)
+            session.protocol.note_received(self.clock.monotonic())
+            if session.blocked_on is not None and session.blocked_on.blocked_by:
+                self.pause(connection)
+            if self._is_memory_full() and self._may_wait(session):
+                self.pause(connection)
+        if broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
+            for connection in ready:
+                self.pause(connection)
+
+    def _is_memory_full(self) -> bool:
+        return self.broker.state.memory_bytes > self.broker.settings.memory_bytes
+
+    @staticmethod
+    def _may_wait(session: StompSession) -> bool:
+        """Whether pausing this producer cannot keep it from acknowledging what fills the memory."""
+        return session.has_sent and not any(
+            subscription.unacknowledged for subscription in session.subscriptions.values()
+        )
+
+    def _unblock(self) -> None:
+        """Read again from those who waited, where what they waited for has come."""
+        self.broker.unblocked_topics.clear()
+        memory_bytes = self.broker.state.memory_bytes
+        limit = self.broker.settings.memory_bytes
+        self.context.memory_refusal = None
+        if memory_bytes > 2 * limit:
+            self.context.memory_refusal = (
+                f"memory for non-persistent messages is full ({memory_bytes:,} bytes);"
+                f" acknowledge some first"
+            )
+        if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
+            return
+        full = memory_bytes > limit
+        for connection in list(self.paused):
+            session = connection.session
+            if session.blocked_on is not None and session.blocked_on.blocked_by:
+                continue
+            if full and self._may_wait(session):
+                continue
+            if connection.commit_count == self.commit_count and self.pending:
+                continue
+            session.blocked_on = None
+            connection.is_paused = False
+            connection.uncommitted_bytes = 0
+            self.paused.discard(connection)
+            connection.transport.resume_reading()
+
+    def _beat(self, now: float) -> None:
+        for connection in list(self.connections):
+            protocol = connection.session.protocol
+            if connection.is_paused:
+                protocol.note_received(now)
+            deadline = protocol.deadline
+            if deadline is None or deadline > now:
+                continue
+            outcome = protocol.handle_deadline(now)
+            if outcome is HeartBeat.SEND:
+                connection.transport.write(HEART_BEAT)
+                protocol.note_sent(now)
+            elif outcome is HeartBeat.DEAD:
+                connection.transport.abort()
+
+    # ---- batches
+
+    def _seal(self, now: float) -> None:
+        """Hand the gathered batch to the store, if it is time."""
+        broker = self.broker
+        if not self.is_serving or not broker.has_batch():
+            return
+        batch = broker.batch
+        store = self.store
+        if store.is_writing and batch.size_bytes < self.settings.batch_bytes_max:
+            return
+        if len(self.pending) >= self.settings.batches_in_flight_max:
+            return
+        if not batch.is_urgent and not self.is_draining:
+            if not self.gathering_since:
+                self.gathering_since = now
+            if now - self.gathering_since < self.settings.tick_seconds:
+                return
+        self.gathering_since = 0.0
+        batch = broker.take_batch()
+        if not batch.records:
+            self._reply_after_earlier(batch)
+            return
+        try:
+            index = store.append(batch.records, now, self.clock.wall_microseconds())
+        except NotLeaderError:
+            broker.in_flight.pop()
+            return
+        self.counters.batches += 1
+        self.counters.records += len(batch.records)
+        self.pending.append((index, batch))
+
+    def _reply_after_earlier(self, batch: Batch) -> None:
+        """Let replies without records of their own wait for what was proposed before them."""
+        self.broker.in_flight.pop()
+        if self.pending:
+            self.pending[-1][1].replies.extend(batch.replies)
+            self.pending[-1][1].publications.extend(batch.publications)
+            return
+        self.broker.publish_after_commit(batch)
+        for replier, receipt in batch.replies:
+            replier.reply(receipt)
+
+    def _apply_committed(self) -> None:
+        """Apply what is committed, then, and only then, say so."""
+        broker = self.broker
+        pending = self.pending
+        for entry in self.store.take_committed(self.settings.apply_bytes_max):
+            if pending and pending[0][0] == entry.index:
+                _, batch = pending.popleft()
+                broker.apply_batch(batch, entry.first_record, entry.timestamp)
+                for replier, receipt in batch.replies:
+                    replier.reply(receipt)
+                self.counters.receipts += len(batch.replies)
+                self.commit_count += 1
+            elif entry.record_count:
+                broker.apply_entry(
+                    entry.first_record, self.store.decode(entry), entry.timestamp
+                )
+            self.store.applied(entry, broker.state.cleaned_through)
+
+    # ---- roles
+
+    def _follow_role(self) -> None:
+        should_serve = self.store.is_serving and not self.store.has_committed()
+        if should_serve == self.is_serving:
+            return
+        if should_serve:
+            self.context.term = self.store.term
+            self.broker.lead()
+            self.is_serving = True
+        elif not self.store.is_serving:
+            self.stop_serving()
+        self.on_role_change()
+
+    def stop_serving(self) -> None:
+        """Close every client and drop what only a leader knows."""
+        self.is_serving = False
+        self.pending.clear()
+        connections = list(self.connections)
+        self.connections.clear()
+        self.paused.clear()
+        self.ready.clear()
+        for connection in connections:
+            connection.session.out.clear()
+            connection.transport.abort()
+        self.context.dirty.clear()
+        self.broker.follow()
+        self.cleaner.stop()
+
+    # ---- deliveries
+
+    def _dispatch(self, now: float) -> None:
+        broker = self.broker
+        if not broker.state.touched and not broker.deliveries:
+            return
+        if not self.store.may_dispatch(now):
+            return
+        read = self.store.read
+        for subscription, key, message, record_number, redelivered in broker.dispatch():
+            if message is None:
+                message = self._read_damaged_or_not(subscription, key, record_number, read)  # noqa: PLW2901 - the same message, now with its content
+                if message is None:
+                    continue
+            session = subscription.receiver
+            assert type(session) is StompSession, "every receiver here is a session"
+            assert isinstance(message, MessageRecord | TransientMessage), "deliveries are of those"
+            session.deliver(subscription, key, message, redelivered=redelivered)
+            self.counters.deliveries += 1
+
+    def _read_damaged_or_not(
+        self,
+        subscription: object,
+        key: int,
+        record_number: int,
+        read: Callable[[int], MessageRecord],
+    ) -> MessageRecord | None:
+        """Read a message from the log; one that is damaged is withheld, never served."""
+        from holdfast.broker.subscription import Subscription  # noqa: PLC0415 - only when cold
+
+        assert isinstance(subscription, Subscription), "deliveries go to subscriptions"
+        try:
+            return read(record_number)
+        except (CorruptEntryError, RecordNotFoundError) as error:
+            queue = subscription.queue
+            assert queue is not None, "only queues keep messages"
+            subscription.unacknowledged.pop(key, None)
+            queue.withheld.add(key)
+            self.broker.refill(subscription)
+            self.damaged.append((self.clock.monotonic(), queue, key))
+            self.counters.damaged += 1
+            if isinstance(error, CorruptEntryError):
+                self.on_damage(error)
+            return None
+
+    def _retry_damaged(self, now: float) -> None:
+        """Offer withheld messages again: a peer may have repaired them."""
+        from holdfast.broker.queue import Queue  # noqa: PLC0415 - only when cold
+
+        wait = self.settings.damaged_retry_seconds
+        due = [item for item in self.damaged if now - item[0] >= wait]
+        if not due:
+            return
+        self.damaged = [item for item in self.damaged if now - item[0] < wait]
+        for _, queue, key in due:
+            assert isinstance(queue, Queue), "only queues keep messages"
+            queue.withheld.discard(key)
+            queue.give_back([key], redelivered=False)
+            self.broker.state.touch(queue)
+
+    def _flush(self) -> None:
+        dirty = self.context.dirty
+        if not dirty:
+            return
+        now = self.clock.monotonic()
+        self.context.dirty = []
+        again = False
+        for session in dirty:
+            connection = session.owner
+            if type(connection) is not ClientConnection:
+                continue
+            was_full = connection.session.room_bytes <= 0
+            connection.flush()
+            connection.session.protocol.note_sent(now)
+            if was_full and connection.session.room_bytes > 0:
+                self.broker.resume(connection.session)
+                again = True
+        if again:
+            self.schedule()

@@ -1,0 +1,59 @@
+"""
+Limits and timings of the conducting loop, each with its unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.model.limits import KiB, MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Limits and timings of one node's loop."""
+
+    tick_seconds: float = 0.01
+    """The loop turns at least so often; also how long acknowledgements alone may wait for company."""
+
+    batch_bytes_max: int = 4 * MiB
+    """A batch over this is sealed at once, even while an earlier one is being written."""
+
+    batches_in_flight_max: int = 64
+    """Entries proposed and not yet committed. Beyond it the next batch gathers."""
+
+    uncommitted_bytes_max: int = 64 * MiB
+    """Content received and not yet committed, over all connections; beyond it producers wait."""
+
+    connection_uncommitted_bytes_max: int = 8 * MiB
+    """The same for one connection."""
+
+    output_bytes_max: int = 512 * KiB
+    """Deliveries handed to one connection ahead of its socket."""
+
+    output_high_bytes: int = 256 * KiB
+    """Above this much unsent, a connection gets no deliveries until its socket has taken most."""
+
+    apply_bytes_max: int = 8 * MiB
+    """Committed entries applied in one turn, so that a catching-up node still answers its peers."""
+
+    connection_count_max: int = 10_000
+    """More client connections are refused."""
+
+    heart_beat_tick_seconds: float = 0.1
+    """How often the deadlines of client connections are looked at."""
+
+    damaged_retry_seconds: float = 5.0
+    """How often a message whose bytes are damaged is tried again: a peer may have repaired it."""
+
+    drain_seconds: float = 5.0
+    """How long a node that stops waits for what is under way and for a successor."""
+
+    clean_bytes_per_second: int = 32 * MiB
+    """Live content that the cleaner writes again per second, at most."""
+
+    clean_segment_count_min: int = 3
+    """Sealed segments that are always kept."""
+
+    clean_dead_ratio: float = 0.5
+    """The cleaner works while more than this share of the log is dead."""

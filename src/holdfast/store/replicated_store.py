@@ -1,0 +1,197 @@
+"""
+The store that a quorum keeps: records in, committed entries out, messages read back.
+
+A thin face over the replication driver and the journal, so that the loop sees one thing. A single
+node is the same code with one voter. Everything runs on the loop's thread; the journal's writer
+thread does the waiting for the disk.
+
+Invariants:
+    What `take_committed` gives is on a quorum's disks and is never given twice.
+    Segments are dropped only when the record that allows it is durable here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.errors import CorruptEntryError, RecordNotFoundError
+from holdfast.journal.entry import Entry
+from holdfast.journal.journal import Journal
+from holdfast.journal.record import iterate_records
+from holdfast.journal.segment import SegmentStatistics
+from holdfast.journal.writer import WriteResult
+from holdfast.model.records import MessageRecord, Record
+from holdfast.replication.driver import Driver
+from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
+
+
+class ReplicatedStore:
+    """One node's view of the log that its cluster keeps."""
+
+    def __init__(self, driver: Driver, journal: Journal, *, applied_index: int) -> None:
+        self.driver = driver
+        self.journal = journal
+        self.applied_index = applied_index
+        """The last entry given to the broker."""
+        self._committed: list[Entry] = []
+        self._proposed_index = 0
+        self._drop: tuple[int, int] | None = None
+        """Up to which index to drop, and which index must be durable here first."""
+        self._cleaned_through = 0
+        self._first = 1
+        self._next = 1
+        self._spans: list[tuple[int, int, int, int]] = []
+        self._entry: Entry | None = None
+
+    # ---- writing
+
+    def append(self, records: list[Record], now: float, wall_microseconds: int) -> int:
+        """
+        Propose records as one entry and give its index.
+
+        Raises:
+            NotLeaderError: This node does not lead any more.
+        """
+        entry = self.driver.propose(
+            encode_records(records), len(records), now=now, wall_microseconds=wall_microseconds
+        )
+        self._proposed_index = entry.index
+        return entry.index
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether this node's own disk is still busy with what was proposed."""
+        return self._proposed_index > self.journal.stored_index
+
+    def stored(self, result: WriteResult) -> None:
+        """Take the writer's word."""
+        self.driver.stored(result)
+
+    def turn(self, now: float) -> None:
+        """Let the driver persist, send and commit; drop what may go."""
+        self.driver.turn(now)
+        if self._drop is not None and self.journal.stored_index >= self._drop[1]:
+            through, _ = self._drop
+            self._drop = None
+            self.journal.drop_before(through + 1)
+
+    def refusal(self, now: float) -> str | None:
+        """Say why publishing is refused now, None if it is not."""
+        if self.journal.space_state(now) == "low":
+            return (
+                "the disk is almost full: publishing is refused until there is room again;"
+                " acknowledging goes on"
+            )
+        return None
+
+    # ---- what is committed
+
+    def has_committed(self) -> bool:
+        """Whether there are committed entries to apply."""
+        return self.driver.commit_index > self.applied_index and self.driver.applies
+
+    def take_committed(self, bytes_max: int) -> list[Entry]:
+        """Give committed entries in order, at most so many bytes but at least one."""
+        if not self.has_committed():
+            return []
+        return self.driver.take_committed(bytes_max)
+
+    def applied(self, entry: Entry, cleaned_through: int) -> None:
+        """Note that the broker has applied an entry, and up to where nothing lives any more."""
+        self.applied_index = entry.index
+        if cleaned_through > self._cleaned_through:
+            self._cleaned_through = cleaned_through
+            if cleaned_through >= self.journal.first_index:
+                self._drop = (cleaned_through, entry.index)
+
+    @staticmethod
+    def decode(entry: Entry, *, with_content: bool = False) -> Iterator[Record]:
+        """Give the records of an entry."""
+        return decode_records(entry.body, with_content=with_content)
+
+    # ---- roles
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether this node leads and may accept clients."""
+        return self.driver.is_serving
+
+    @property
+    def term(self) -> int:
+        """The current term."""
+        return self.driver.term
+
+    def may_dispatch(self, now: float) -> bool:
+        """Whether this node is certain to be the only leader now."""
+        return self.driver.may_dispatch(now)
+
+    # ---- reading
+
+    def read(self, record_number: int) -> MessageRecord:
+        """
+        Read a message from the log.
+
+        Raises:
+            CorruptEntryError: Its entry is damaged; the place is in the error.
+            RecordNotFoundError: There is no such message.
+        """
+        if not self._first <= record_number < self._next:
+            self._load(record_number)
+        kind, flags, start, end = self._spans[record_number - self._first]
+        if kind != MESSAGE:
+            raise RecordNotFoundError(f"record {record_number:,} is not a message")
+        entry = self._entry
+        assert entry is not None, "loaded above"
+        return decode_message(entry.body, flags, start, end)
+
+    def _load(self, record_number: int) -> None:
+        """Keep the entry of a record at hand: a backlog is read in order."""
+        entry, _ = self.journal.locate_record(record_number)
+        self._spans = list(iterate_records(entry.body))
+        self._entry = entry
+        self._first = entry.first_record
+        self._next = entry.first_record + entry.record_count
+
+    def entry(self, index: int) -> Entry:
+        """
+        Give an entry.
+
+        Raises:
+            CorruptEntryError: It is damaged.
+        """
+        return self.journal.entry(index)
+
+    # ---- what the cleaner asks
+
+    @property
+    def first_index(self) -> int:
+        """The first entry that is kept."""
+        return self.journal.first_index
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log that is kept."""
+        return sum(segment.bytes for segment in self.journal.segments())
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a full segment."""
+        return self.journal.settings.segment_bytes
+
+    def sealed_segments(self) -> list[SegmentStatistics]:
+        """Give the segments that are not written any more, oldest first."""
+        return [segment for segment in self.journal.segments() if segment.sealed]
+
+    def is_damaged(self, base_index: int) -> bool:
+        """Whether a segment has damage that is known and not repaired."""
+        segments = {segment.base_index: segment.last_index for segment in self.journal.segments()}
+        last = segments.get(base_index, 0)
+        return any(base_index <= damage.index <= last for damage in self.journal.damage)
+
+    def report_damage(self, error: CorruptEntryError) -> None:
+        """Let the replication know of damage found while reading, so that a peer repairs it."""
+        self.driver.report_damage(error)
+
+    def keep_membership(self, through_index: int) -> None:
+        """Write the membership again if the entry that holds it is about to go."""
+        self.driver.keep_membership(through_index)
