@@ -256,6 +256,20 @@ def module_has_a_header(file: SourceFile) -> Iterator[str]:
             )
 
 
+def public_method_says_what(file: SourceFile) -> Iterator[str]:
+    """A public method promises something; an override keeps the promise of its base."""
+    if not file.is_product:
+        return
+    for node in file.tree.body:
+        if not isinstance(node, ast.ClassDef) or node.name.startswith("_") or node.bases:
+            continue
+        for method in node.body:
+            is_function = isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
+            if is_function and not method.name.startswith("_") and not ast.get_docstring(method):
+                place = f"{node.name}.{method.name}"
+                yield file.at(method, f"{place}: add what it promises, its units and its errors")
+
+
 def calls_of(file: SourceFile) -> Iterator[tuple[ast.Call, str]]:
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Call):
@@ -360,6 +374,7 @@ PYTHON_RULES: list[Rule] = [
     module_name_is_a_noun,
     nesting_is_shallow,
     nothing_prints,
+    public_method_says_what,
     source_has_its_test,
     test_says_what_it_proves,
     time_is_an_argument,
@@ -398,6 +413,7 @@ UNTIDY = {
     + " " * 12
     + "f()",
     nothing_prints: "print(1)",
+    public_method_says_what: "class A:\n  def f(self): pass",
     time_is_an_argument: "import time\ntime.time()",
     leftovers_have_an_issue: "# TODO later",
     nothing_of_this_machine: f"cd {Path('/', 'root', 'x')}",
