@@ -12,11 +12,11 @@ too, since the first frame may be of any version.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from holdfast.errors import LocalProtocolError, RemoteProtocolError
 from holdfast.protocols.stomp.settings import StompSettings
-from holdfast.protocols.stomp.states import Version
+from holdfast.protocols.stomp.states import COMMANDS_ALLOWED, Phase, Role, Version, forbidden
 
 _UNESCAPED: dict[Version, dict[str, str]] = {
     "1.0": {},
@@ -51,6 +51,13 @@ def unescape(text: str, version: Version) -> str:
     """
     if version == "1.0" or "\\" not in text:
         return text
+    if r"\\" not in text:
+        # Without an escaped backslash the order does not matter, and what is left is undefined.
+        decoded = text.replace(r"\c", ":").replace(r"\n", "\n")
+        if version == "1.2":
+            decoded = decoded.replace(r"\r", "\r")
+        if "\\" not in decoded:
+            return decoded
     meanings = _UNESCAPED[version]
 
     def meaning(match: re.Match[str]) -> str:
@@ -141,7 +148,10 @@ def check_raw(value: bytes | None, version: Version) -> None:
         RemoteProtocolError: `bad-escape` or `bad-header`.
     """
     if value is not None and not (value.isascii() and b"\\" not in value):
-        unescape(_decode(value), version)
+        try:
+            unescape(value.decode(), version)
+        except UnicodeDecodeError:
+            raise _bad_encoding() from None
 
 
 def parse_headers(head: bytes, version: Version, *, is_escaped: bool = True) -> dict[str, str]:
@@ -154,13 +164,22 @@ def parse_headers(head: bytes, version: Version, *, is_escaped: bool = True) -> 
     Raises:
         RemoteProtocolError: `bad-header` or `bad-escape`.
     """
-    text = _decode(head)
-    block = text[text.index("\n") + 1 : -1]
+    try:
+        block = str(head[head.index(b"\n") + 1 : -1], "utf-8")
+    except UnicodeDecodeError:
+        raise _bad_encoding() from None
     if not block:
         return {}
-    pairs = [line.split(":", 1) for line in block.split("\n")]
-    if "\\" in block and is_escaped and version != "1.0":
-        pairs = [[unescape(part, version) for part in pair] for pair in pairs]
+    lines = block.split("\n")
+    if "\\" in block and is_escaped:
+        pairs = [
+            [unescape(part, version) for part in line.split(":", 1)]
+            if "\\" in line
+            else line.split(":", 1)
+            for line in lines
+        ]
+    else:
+        pairs = [line.split(":", 1) for line in lines]
     try:
         headers: dict[str, str] = dict(pairs)
     except ValueError:
@@ -192,10 +211,9 @@ def parse_length(headers: dict[str, str], bytes_max: int) -> int:
         raise RemoteProtocolError(
             f"content-length {text[:40]!r}; expected a number of octets", code="bad-content-length"
         )
-    digits = text.lstrip("0") or "0"
-    if len(digits) > _LENGTH_DIGITS_MAX or int(digits) > bytes_max:
+    if len(text) > _LENGTH_DIGITS_MAX or (length := int(text)) > bytes_max:
         raise body_too_large(bytes_max)
-    return int(digits)
+    return length
 
 
 def body_too_large(bytes_max: int) -> RemoteProtocolError:
@@ -219,20 +237,10 @@ def body_not_allowed(name: str) -> RemoteProtocolError:
     )
 
 
-def unknown_command(line: bytes) -> RemoteProtocolError:
-    """Build the error for a command that does not exist."""
+def _bad_encoding() -> RemoteProtocolError:
     return RemoteProtocolError(
-        f"unknown command {line[:40].decode(errors='replace')!r}", code="unknown-command"
+        "a header is not UTF-8 (STOMP 1.2, Value Encoding)", code="bad-header"
     )
-
-
-def _decode(head: bytes) -> str:
-    try:
-        return head.decode()
-    except UnicodeDecodeError:
-        raise RemoteProtocolError(
-            "a header is not UTF-8 (STOMP 1.2, Value Encoding)", code="bad-header"
-        ) from None
 
 
 def _bad_line(line: str) -> RemoteProtocolError:
@@ -248,13 +256,14 @@ class HeadScanner:
     Holds at most `header_block_bytes_max` octets.
     """
 
-    __slots__ = ("_commands", "_head", "_lines", "_settings", "_strips_cr", "_unfinished")
+    __slots__ = ("_head", "_lines", "_phase", "_role", "_settings", "_strips_cr", "_unfinished")
 
     def __init__(
-        self, settings: StompSettings, commands: Collection[bytes], *, strips_cr: bool
+        self, settings: StompSettings, role: Role, phase: Phase, *, strips_cr: bool
     ) -> None:
         self._settings = settings
-        self._commands = commands
+        self._role: Role = role
+        self._phase = phase
         self._strips_cr = strips_cr
         self._head = bytearray()
         self._unfinished = 0
@@ -270,7 +279,7 @@ class HeadScanner:
         Take octets from `start`; give where the body begins, or -1 if the head is not complete.
 
         Raises:
-            RemoteProtocolError: `unknown-command` or a limit: `command-too-long`,
+            RemoteProtocolError: what `states.forbidden` gives, or a limit: `command-too-long`,
                 `header-too-long`, `too-many-headers`, `header-block-too-large`.
         """
         head = self._head
@@ -288,8 +297,8 @@ class HeadScanner:
                 self._unfinished -= 1
             if not self._unfinished:
                 return start
-            if not self._lines and bytes(head) not in self._commands:
-                raise unknown_command(bytes(head))
+            if not self._lines and bytes(head) not in COMMANDS_ALLOWED[self._role, self._phase]:
+                raise forbidden(self._role, self._phase, bytes(head))
             if self._lines > self._settings.header_count_max:
                 raise RemoteProtocolError(
                     f"more than {self._settings.header_count_max:,} headers, which is the limit",

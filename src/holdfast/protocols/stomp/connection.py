@@ -40,17 +40,28 @@ from holdfast.protocols.stomp.states import CommandRule, Phase, Role, Version
 _LINE_ENDS = re.compile(rb"[\r\n]*")
 _SMALL_CHUNK_BYTES = 4096
 _S = ord("S")
-_A = ord("A")
+_CR = ord("\r")
+_BACKSLASH = ord("\\")
+
+# Frames with nothing but a plain id, as consumers send ACK and servers RECEIPT, one after the
+# other. Two passes in C, one to find the end of the run and one to take the ids, cost a fifth of
+# a loop here.
+_ID = rb"([ -\[\]-~]{1,200}+)\n\n\0"
+_RUN_HEAD_BYTES_MAX = 250
+_ACK_RUN = re.compile(rb"(?:ACK\nid:%b\n?)++" % _ID.replace(b"(", b"(?:"))
+_ACK_IDS = re.compile(rb"ACK\nid:%b" % _ID)
+_RECEIPT_RUN = re.compile(rb"(?:RECEIPT\nreceipt-id:%b\n?)++" % _ID.replace(b"(", b"(?:"))
+_RECEIPT_IDS = re.compile(rb"RECEIPT\nreceipt-id:%b" % _ID)
 
 
 class StompConnection:
     """The protocol of one connection; see the module's docstring for its use."""
 
     __slots__ = (
+        "_allowed",
         "_beats",
         "_blocks",
         "_body_missing",
-        "_commands",
         "_events",
         "_is_deaf",
         "_kept",
@@ -59,14 +70,15 @@ class StompConnection:
         "_outgoing",
         "_phase",
         "_quick_bytes_max",
-        "_receipt",
+        "_run_initial",
+        "_drops_bodies",
+        "_head",
         "_role",
         "_rule",
         "_scanner",
         "_settings",
         "_version",
         "_window",
-        "_window_acknowledge",
         "peer_heart_beat",
     )
 
@@ -85,10 +97,10 @@ class StompConnection:
             opened_at: Starts the connect timeout; None for no timeout.
         """
         settings = settings or StompSettings()
-        self._role = role
+        self._role: Role = role
         self._settings = settings
-        self._commands = states.COMMANDS_RECEIVED[role]
         self._phase = Phase.CONNECTING
+        self._allowed = states.COMMANDS_ALLOWED[role, self._phase]
         self._version: Version = "1.0"
         self._beats = HeartBeats(settings, opened_at=opened_at)
         self.peer_heart_beat = (0, 0)
@@ -106,12 +118,13 @@ class StompConnection:
         )
         # How far the quick paths of `_read_frames` look for the end of a head; 0 turns them off.
         self._window = 0
-        self._window_acknowledge = 0
+        self._run_initial = -1
+        self._drops_bodies = False
         # The frame under way: its head, or its event without the body and the body's pieces.
         self._scanner: codec.HeadScanner | None = None
         self._open: SendFrame | AcknowledgeFrame | Frame | None = None
-        self._rule: CommandRule = self._commands[next(iter(self._commands))]
-        self._receipt: bytes | None = None
+        self._rule: CommandRule = next(iter(self._allowed.values()))
+        self._head = b""
         self._body_missing = -1
         self._kept: list[bytes | bytearray] = []
         self._kept_bytes = 0
@@ -137,7 +150,7 @@ class StompConnection:
             if self._open is not None:
                 start = self._read_body(data, 0)
             elif self._scanner is not None:
-                start = self._resume_head(self._scanner, data)
+                start = self._read_head(data, 0)
             if start < len(data):
                 self._read_frames(data, start)
         except RemoteProtocolError as error:
@@ -222,9 +235,9 @@ class StompConnection:
         """
         end = len(data)
         find = data.find
-        starts_with = data.startswith
         append = self._events.append
         cached = self._blocks.get
+        body_bytes_max = self._settings.body_bytes_max
         while start < end:
             first = data[start]
             if first == _S and (blank := find(b"\n\n", start, start + self._window)) > 0:
@@ -241,59 +254,80 @@ class StompConnection:
                     sequence = head[at + 19 : stop]
                     head = head[:at] + head[stop:]
                 block = cached(head)
-                if block is not None and _is_plain(receipt) and _is_plain(sequence):
-                    start_body = blank + 2
-                    stop = start_body + block.body_bytes
-                    if start_body <= stop < end and not data[stop]:
-                        append(SendFrame(block, receipt, sequence, data[start_body:stop]))
+                if (
+                    block is not None
+                    and (sequence is None or sequence.isdigit())
+                    and (
+                        receipt is None
+                        or (receipt.isascii() and _BACKSLASH not in receipt and _CR not in receipt)
+                    )
+                ):
+                    body = blank + 2
+                    stop = body + block.body_bytes
+                    if stop < body:
+                        stop = find(b"\0", body, body + body_bytes_max + 1)
+                    if body <= stop < end and not data[stop]:
+                        append(SendFrame(block, receipt, sequence, data[body:stop]))
                         start = stop + 1
                         continue
-            elif first == _A and starts_with(b"ACK\nid:", start):
-                stop = find(b"\n", start + 7, start + self._window_acknowledge)
-                if data[stop : stop + 3] == b"\n\n\0" and _is_plain(data[start + 7 : stop]):
-                    append(AcknowledgeFrame(data[start + 7 : stop], None, None, False))
-                    start = stop + 3
-                    continue
+            elif first == self._run_initial and (after := self._read_run(data, start)):
+                start = after
+                continue
             start = self._read_frame(data, start)
+
+    def _read_run(self, data: bytes, start: int) -> int:
+        """Read frames of the one kind that comes in runs; give where they end, or 0 for none."""
+        if self._role == "server":
+            run = _ACK_RUN.match(data, start)
+            if run is None:
+                return 0
+            after = run.end()
+            ids = _ACK_IDS.findall(data, start, after)
+            self._events += [AcknowledgeFrame(raw, None, None, False) for raw in ids]
+            return after
+        run = _RECEIPT_RUN.match(data, start)
+        if run is None:
+            return 0
+        after = run.end()
+        ids = _RECEIPT_IDS.findall(data, start, after)
+        self._events += [Frame("RECEIPT", {"receipt-id": raw.decode()}, b"", None) for raw in ids]
+        return after
 
     def _read_frame(self, data: bytes, start: int) -> int:
         """Read one frame, or what there is of it; give where the next one starts."""
-        if data[start] in b"\r\n":
+        if data[start] <= _CR and data[start] in b"\r\n":
             # STOMP 1.2, Augmented BNF: a NUL may be followed by EOLs, which are also heart-beats.
             match = _LINE_ENDS.match(data, start)
             assert match is not None
             return match.end()
-        head, after = self._take_head(data, start)
-        if after < 0:
-            return len(data)
-        self._open_frame(head)
-        return self._read_body(data, after)
-
-    def _take_head(self, data: bytes, start: int) -> tuple[bytes, int]:
-        """Give a head with LF line ends and where its body starts; -1 where it is not complete."""
         blank = data.find(b"\n\n", start, start + self._quick_bytes_max + 1)
-        if blank >= 0:
-            head = data[start : blank + 1]
-            if b"\r" not in head:
-                return head, blank + 2
+        if blank < 0 or _CR in (head := data[start : blank + 1]):
+            return self._read_unusual_head(data, start)
+        self._open_frame(head)
+        return self._read_body(data, blank + 2)
+
+    def _read_unusual_head(self, data: bytes, start: int) -> int:
+        """Go on with a head that is long, not complete, or has CRs; give where to go on."""
         strips_cr = self._version != "1.1" or self._phase is Phase.CONNECTING
         if strips_cr:
             # STOMP 1.2, Augmented BNF: EOL = [CR] LF.
             blank = data.find(b"\r\n\r\n", start, start + self._quick_bytes_max + 2)
             head = data[start : blank + 2].replace(b"\r\n", b"\n")
-            if blank >= 0 and b"\r" not in head and b"\n\n" not in head:
+            if blank >= 0 and _CR not in head and b"\n\n" not in head:
                 # A peer that ends lines so always does: looking for LF LF is a waste of time.
                 self._window = 0
-                return head, blank + 4
-        scanner = codec.HeadScanner(self._settings, self._commands, strips_cr=strips_cr)
-        after = scanner.feed(data, start)
-        if after < 0:
-            self._scanner = scanner
-        return scanner.head, after
+                self._open_frame(head)
+                return self._read_body(data, blank + 4)
+        self._scanner = codec.HeadScanner(
+            self._settings, self._role, self._phase, strips_cr=strips_cr
+        )
+        return self._read_head(data, start)
 
-    def _resume_head(self, scanner: codec.HeadScanner, data: bytes) -> int:
-        """Go on with a head that began in an earlier chunk."""
-        after = scanner.feed(data, 0)
+    def _read_head(self, data: bytes, start: int) -> int:
+        """Feed the scanner; give where to go on."""
+        scanner = self._scanner
+        assert scanner is not None, "only called inside a head"
+        after = scanner.feed(data, start)
         if after < 0:
             return len(data)
         self._scanner = None
@@ -302,26 +336,26 @@ class StompConnection:
 
     def _open_frame(self, head: bytes) -> None:
         """Check and decode a head; leaves the event, waiting for its body, in `_open`."""
+        self._head = head
         line = head[: head.index(b"\n")]
-        rule = self._commands.get(line)
+        rule = self._allowed.get(line)
         if rule is None:
-            raise codec.unknown_command(line)
-        states.next_phase(self._phase, rule)
+            raise states.forbidden(self._role, self._phase, line)
         self._rule = rule
-        rest, self._receipt = codec.cut_line(head, b"\nreceipt:")
-        if rule.is_escaped:
-            codec.check_raw(self._receipt, self._version)
         if rule.name == "SEND":
-            self._open = self._open_send(rest)
-        elif rule.name in {"ACK", "NACK"}:
-            self._open = self._open_acknowledge(rest)
+            self._open = self._open_send(head)
+        elif rule.is_acknowledgement:
+            self._open = self._open_acknowledge(head)
         else:
             headers = codec.parse_headers(head, self._version, is_escaped=rule.is_escaped)
             self._expect_body(headers)
-            self._open = Frame(rule.name, headers, b"", self._receipt)
+            receipt = codec.cut_line(head, b"\nreceipt:")[1] if "receipt" in headers else None
+            self._open = Frame(rule.name, headers, b"", receipt)
 
     def _open_send(self, head: bytes) -> SendFrame:
+        head, receipt = codec.cut_line(head, b"\nreceipt:")
         head, sequence = codec.cut_line(head, b"\nproducer-sequence:")
+        codec.check_raw(receipt, self._version)
         codec.check_raw(sequence, self._version)
         block = self._blocks.get(head)
         if block is None:
@@ -335,38 +369,38 @@ class StompConnection:
                     self._blocks.clear()
                 self._blocks[head] = block
         self._body_missing = block.body_bytes
-        return SendFrame(block, self._receipt, sequence, b"")
+        return SendFrame(block, receipt, sequence, b"")
 
     def _open_acknowledge(self, head: bytes) -> AcknowledgeFrame:
-        is_negative = self._rule.name == "NACK"
         is_old = self._version != "1.2"
-        rest, raw = codec.cut_line(head, b"\nmessage-id:" if is_old else b"\nid:")
+        rest, receipt = codec.cut_line(head, b"\nreceipt:")
+        rest, raw = codec.cut_line(rest, b"\nmessage-id:" if is_old else b"\nid:")
         block = None
         if raw is None or is_old or rest.count(b"\n") > 1:
-            block = HeaderBlock(codec.parse_headers(head, self._version), b"")
-            block.headers.pop("receipt", None)
-            self._expect_body(block.headers)
+            headers = codec.parse_headers(head, self._version)
+            headers.pop("receipt", None)
+            self._expect_body(headers)
+            block = HeaderBlock(headers, b"")
         else:
+            codec.check_raw(receipt, self._version)
             codec.check_raw(raw, self._version)
             self._body_missing = 0
         assert raw is not None, "check_mandatory has seen it"
-        return AcknowledgeFrame(raw, self._receipt, block, is_negative)
+        return AcknowledgeFrame(raw, receipt, block, self._rule.name == "NACK")
 
     def _expect_body(self, headers: dict[str, str]) -> None:
         """Check headers that were decoded and find out how long the body is."""
         rule = self._rule
         states.check_mandatory(rule, headers, self._version)
-        length = codec.parse_length(headers, self._settings.body_bytes_max)
-        if rule.has_body or self._drops_body():
+        length = -1
+        if "content-length" in headers:
+            length = codec.parse_length(headers, self._settings.body_bytes_max)
+        if rule.has_body or self._drops_bodies:
             self._body_missing = length
         elif length > 0:
             raise codec.body_not_allowed(rule.name)
         else:
             self._body_missing = 0
-
-    def _drops_body(self) -> bool:
-        # STOMP 1.0, SUBSCRIBE: "The body of the SUBSCRIBE command is ignored." 1.0 forbids no body.
-        return self._version == "1.0" and self._phase is Phase.CONNECTED
 
     # Bodies
 
@@ -380,7 +414,7 @@ class StompConnection:
                 self._body_missing = stop - len(data)
                 return len(data)
             if data[stop]:
-                if not self._rule.has_body and not self._drops_body():
+                if not (self._rule.has_body or self._drops_bodies):
                     raise codec.body_not_allowed(self._rule.name)
                 # STOMP 1.2, content-length: the frame still needs to be terminated with NUL.
                 raise codec.body_end_missing()
@@ -398,7 +432,7 @@ class StompConnection:
             self._kept = []
             self._kept_bytes = 0
         self._close_frame(body)
-        return stop + 1
+        return len(data) if self._is_deaf else stop + 1
 
     def _keep(self, piece: bytes) -> None:
         """Keep a piece of a body; tiny pieces share a buffer, or their overhead would add up."""
@@ -416,17 +450,18 @@ class StompConnection:
         event = self._open
         assert event is not None, "a body belongs to an open frame"
         self._open = None
-        if self._rule.has_body and not isinstance(event, AcknowledgeFrame):
+        self._head = b""
+        rule = self._rule
+        if rule.has_body:
+            assert not isinstance(event, AcknowledgeFrame)
             event.body = body
-        if isinstance(event, Frame):
+        elif rule.changes_phase:
+            assert isinstance(event, Frame)
             self._change_phase(event)
-        self._receipt = None
         self._events.append(event)
 
     def _change_phase(self, frame: Frame) -> None:
-        following = states.next_phase(self._phase, self._rule)
-        if following is self._phase:
-            return
+        following = states.TRANSITIONS[self._phase, self._rule.name]
         if following is Phase.CONNECTED:
             self._version = (
                 states.negotiate_version(frame.headers.get("accept-version"))
@@ -435,22 +470,36 @@ class StompConnection:
             )
             self.peer_heart_beat = heart_beat.parse_heart_beat(frame.headers.get("heart-beat"))
             self._beats.note_connected()
-            self._window = self._quick_bytes_max + 1
-            self._window_acknowledge = self._window if self._version == "1.2" else 0
+            # STOMP 1.0, SUBSCRIBE: "The body of the SUBSCRIBE command is ignored."
+            self._drops_bodies = self._version == "1.0"
+            self._start_quick_paths()
         else:
             # STOMP 1.2, DISCONNECT: clients must not send any more frames after it.
             self._is_deaf = True
         self._phase = following
+        self._allowed = states.COMMANDS_ALLOWED[self._role, following]
+
+    def _start_quick_paths(self) -> None:
+        self._window = self._quick_bytes_max + 1
+        if self._quick_bytes_max >= _RUN_HEAD_BYTES_MAX:
+            if self._role == "server" and self._version == "1.2":
+                self._run_initial = ord("A")
+            elif self._role == "client" and self._version != "1.0":
+                self._run_initial = ord("R")
 
     def _fail(self, error: RemoteProtocolError) -> None:
-        self._events.append(ProtocolFailed(error, self._receipt))
+        self._events.append(ProtocolFailed(error, self._readable_receipt()))
         self._is_deaf = True
         self._open = None
         self._scanner = None
         self._kept = []
         self._blocks = {}
 
-
-def _is_plain(raw: bytes | None) -> bool:
-    """Whether a raw value is certainly valid, so that nothing needs to be decoded to know."""
-    return raw is None or (raw.isascii() and b"\\" not in raw and b"\r" not in raw)
+    def _readable_receipt(self) -> bytes | None:
+        """Give the raw receipt of the frame under way, unless that is what is wrong with it."""
+        receipt = codec.cut_line(self._head, b"\nreceipt:")[1]
+        try:
+            codec.check_raw(receipt, self._version)
+        except RemoteProtocolError:
+            return None
+        return receipt

@@ -42,15 +42,21 @@ def header_block(head: bytes, version: Version, *, body_bytes_max: int) -> Heade
     # Repetitions of what was cut out; the first has been taken.
     headers.pop("receipt", None)
     headers.pop("producer-sequence", None)
-    return HeaderBlock(headers, visible_lines(headers), parse_length(headers, body_bytes_max))
+    length = parse_length(headers, body_bytes_max)
+    # Plain: no header needs an escape, not even those that came without one they should have had.
+    is_plain = b"\\" not in head and b"\r" not in head and head.count(b":") == head.count(b"\n") - 1
+    return HeaderBlock(headers, visible_lines(headers, is_plain=is_plain), length)
 
 
-def visible_lines(headers: dict[str, str]) -> bytes:
+def visible_lines(headers: dict[str, str], *, is_plain: bool = False) -> bytes:
     """Give the lines consumers may see, each with a line feed, with STOMP 1.2 escapes."""
-    return "".join(
-        [
+    hidden = HIDDEN_HEADERS
+    if is_plain:
+        lines = [f"{name}:{value}\n" for name, value in headers.items() if name not in hidden]
+    else:
+        lines = [
             f"{escape(name, '1.2')}:{escape(value, '1.2')}\n"
             for name, value in headers.items()
-            if name not in HIDDEN_HEADERS
+            if name not in hidden
         ]
-    ).encode()
+    return "".join(lines).encode()

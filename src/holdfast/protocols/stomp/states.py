@@ -50,6 +50,12 @@ class CommandRule:
     is_escaped: bool = True
     """STOMP 1.2, Value Encoding: CONNECT and CONNECTED are not escaped, for the sake of 1.0."""
 
+    is_acknowledgement: bool = False
+    """ACK or NACK."""
+
+    changes_phase: bool = False
+    """The frame moves the connection on, see `TRANSITIONS`."""
+
 
 def _same(*names: str) -> dict[Version, tuple[tuple[str, ...], ...]]:
     """Build the row of a command whose mandatory headers are the same in all versions."""
@@ -58,7 +64,7 @@ def _same(*names: str) -> dict[Version, tuple[tuple[str, ...], ...]]:
 
 # 1.1 and 1.2 oblige a client to send `host` and `accept-version`. ActiveMQ and RabbitMQ serve the
 # many clients that leave `host` out, and a missing `accept-version` means 1.0.
-_CONNECT = CommandRule("CONNECT", _same(), is_escaped=False)
+_CONNECT = CommandRule("CONNECT", _same(), is_escaped=False, changes_phase=True)
 _SUBSCRIBE = CommandRule(
     "SUBSCRIBE",
     {
@@ -86,18 +92,23 @@ CLIENT_COMMANDS: dict[bytes, CommandRule] = {
             "1.1": (("message-id",), ("subscription",)),
             "1.2": (("id",),),
         },
+        is_acknowledgement=True,
     ),
-    b"NACK": CommandRule("NACK", {"1.1": (("message-id",), ("subscription",)), "1.2": (("id",),)}),
+    b"NACK": CommandRule(
+        "NACK",
+        {"1.1": (("message-id",), ("subscription",)), "1.2": (("id",),)},
+        is_acknowledgement=True,
+    ),
     b"BEGIN": CommandRule("BEGIN", _same("transaction")),
     b"COMMIT": CommandRule("COMMIT", _same("transaction")),
     b"ABORT": CommandRule("ABORT", _same("transaction")),
-    b"DISCONNECT": CommandRule("DISCONNECT", _same()),
+    b"DISCONNECT": CommandRule("DISCONNECT", _same(), changes_phase=True),
 }
 """Frames that clients send."""
 
 SERVER_COMMANDS: dict[bytes, CommandRule] = {
     # 1.0 servers send no version, so its absence only says which version this is.
-    b"CONNECTED": CommandRule("CONNECTED", _same(), is_escaped=False),
+    b"CONNECTED": CommandRule("CONNECTED", _same(), is_escaped=False, changes_phase=True),
     b"MESSAGE": CommandRule(
         "MESSAGE",
         {
@@ -138,22 +149,29 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 """(phase, command) to the next phase. What is not here is forbidden."""
 
 
-def next_phase(phase: Phase, rule: CommandRule) -> Phase:
-    """
-    Give the phase after a frame.
+COMMANDS_ALLOWED: dict[tuple[Role, Phase], dict[bytes, CommandRule]] = {
+    (role, phase): {
+        word: rule for word, rule in commands.items() if (phase, rule.name) in TRANSITIONS
+    }
+    for role, commands in COMMANDS_RECEIVED.items()
+    for phase in Phase
+}
+"""The table above from the reader's side: what may come, by role and phase."""
 
-    Raises:
-        RemoteProtocolError: `not-connected` or `already-connected`.
-    """
-    following = TRANSITIONS.get((phase, rule.name))
-    if following is not None:
-        return following
+
+def forbidden(role: Role, phase: Phase, line: bytes) -> RemoteProtocolError:
+    """Build the error for a command line that is not in `COMMANDS_ALLOWED`."""
+    rule = COMMANDS_RECEIVED[role].get(line)
+    if rule is None:
+        return RemoteProtocolError(
+            f"unknown command {line[:40].decode(errors='replace')!r}", code="unknown-command"
+        )
     if phase is Phase.CONNECTING:
-        raise RemoteProtocolError(
+        return RemoteProtocolError(
             f"{rule.name} before the connection is established; expected CONNECT or STOMP first",
             code="not-connected",
         )
-    raise RemoteProtocolError(
+    return RemoteProtocolError(
         f"{rule.name} on a connection that is established already", code="already-connected"
     )
 
@@ -171,7 +189,10 @@ def check_mandatory(rule: CommandRule, headers: dict[str, str], version: Version
             f"{rule.name} does not exist in STOMP {version}", code="unknown-command"
         )
     for names in alternatives:
-        if not any(name in headers for name in names):
+        for name in names:
+            if name in headers:
+                break
+        else:
             raise RemoteProtocolError(
                 f"{rule.name} without the header {' or '.join(names)},"
                 f" which STOMP {version} demands",
