@@ -1,0 +1,10 @@
+"""
+Lets `python -m holdfast` be the same program as `holdfast`.
+"""
+
+from __future__ import annotations
+
+from holdfast.cli.main import main
+
+if __name__ == "__main__":
+    main()

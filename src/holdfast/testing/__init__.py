@@ -1,0 +1,1 @@
+"""What Holdfast offers to tests: its own and those of its users."""
