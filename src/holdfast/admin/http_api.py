@@ -33,7 +33,15 @@ from starlette.routing import Route
 
 from holdfast.admin.metrics import CONTENT_TYPE, Metrics
 from holdfast.admin.operations import Operations
-from holdfast.admin.remote import ERRORS, FORWARDED_HEADER, Answer, RemoteNode, admin_token
+from holdfast.admin.remote import (
+    ERRORS,
+    FORWARD_SECONDS_MAX,
+    FORWARDED_HEADER,
+    QUESTION_SECONDS_MAX,
+    Answer,
+    RemoteNode,
+    admin_token,
+)
 from holdfast.admin.status import MemberKind, as_json
 from holdfast.errors import (
     AuthenticationError,
@@ -113,7 +121,8 @@ def build_application(operations: Operations, *, ask: Ask | None = None) -> Star
 
 def _ask_over_http(own_name: str, secret: bytes) -> Ask:
     async def ask(address: str, method: str, path: str, body: dict[str, Any] | None) -> Answer:
-        remote = RemoteNode(address, secret=secret, forwarded_by=own_name)
+        patience = QUESTION_SECONDS_MAX if method == "GET" else FORWARD_SECONDS_MAX
+        remote = RemoteNode(address, secret=secret, timeout_seconds=patience, forwarded_by=own_name)
         return await asyncio.to_thread(remote.send, method, path, body)
 
     return ask

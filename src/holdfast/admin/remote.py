@@ -32,6 +32,11 @@ from holdfast.errors import (
     StoreFullError,
 )
 
+QUESTION_SECONDS_MAX = 10.0
+CHANGE_SECONDS_MAX = 60.0
+FORWARD_SECONDS_MAX = 55.0
+"""Shorter than a change may take, so that the asker hears why the leader did not answer."""
+
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 FORWARDED_HEADER = "holdfast-forwarded-by"
 _TOKEN_CONTEXT = b"holdfast admin token, version 1"
@@ -56,7 +61,7 @@ def admin_token(secret: bytes) -> str:
 def _object(data: bytes) -> dict[str, Any]:
     value = json.loads(data)
     if not isinstance(value, dict):
-        raise ValueError(f"an object was expected, not {type(value).__name__}")  # noqa: TRY004
+        raise ValueError(f"an object was expected, not {type(value).__name__}")
     return value
 
 
@@ -89,7 +94,7 @@ class RemoteNode:
 
     address: str
     secret: bytes = b""
-    timeout_seconds: float = 10.0
+    timeout_seconds: float = QUESTION_SECONDS_MAX
     forwarded_by: str = ""
 
     def get(self, path: str) -> dict[str, Any]:

@@ -1,0 +1,100 @@
+"""
+The options of every command that asks a running node, and the way to ask it.
+
+All of them take `--admin HOST:PORT` (any node of the cluster) and, for changes from another
+machine, `--secret-file`. Both may stand in the environment, under the names that `holdfast serve`
+reads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
+from holdfast.admin.status import NodeStatus, QueueStatus
+from holdfast.errors import ConfigError, LinkLostError
+
+ADMIN_DEFAULT = "127.0.0.1:8161"
+
+AdminOption = Annotated[
+    str,
+    typer.Option(
+        "--admin", envvar="HOLDFAST_ADMIN", metavar="HOST:PORT", help="Admin port of any node."
+    ),
+]
+SecretOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret-file",
+        envvar="HOLDFAST_SECRET_FILE",
+        metavar="FILE",
+        help="The cluster's secret; needed for changes from another machine.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
+
+_STATUS = TypeAdapter(NodeStatus)
+_QUEUES = TypeAdapter(list[QueueStatus])
+
+
+def to_ask(admin: str) -> RemoteNode:
+    """The node, for questions."""
+    return RemoteNode(admin, timeout_seconds=QUESTION_SECONDS_MAX)
+
+
+def to_change(admin: str, secret_file: Path | None) -> RemoteNode:
+    """
+    The node, for changes.
+
+    Raises:
+        ConfigError: The secret cannot be read.
+    """
+    secret = b""
+    if secret_file is not None:
+        try:
+            secret = secret_file.read_bytes().strip()
+        except OSError as error:
+            reason = f"secret_file: {secret_file} cannot be read: {error.strerror}"
+            raise ConfigError([reason]) from error
+    return RemoteNode(admin, secret=secret, timeout_seconds=CHANGE_SECONDS_MAX)
+
+
+def read_status(node: RemoteNode) -> NodeStatus:
+    """
+    The node's status.
+
+    Raises:
+        LinkLostError: The node cannot be reached, or is no Holdfast node.
+    """
+    try:
+        return _STATUS.validate_python(node.get("/status"))
+    except ValidationError as error:
+        raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
+
+
+def read_queues(node: RemoteNode) -> list[QueueStatus]:
+    """
+    The queues, seen by the leader where it can be asked.
+
+    Raises:
+        LinkLostError: The node cannot be reached, or is no Holdfast node.
+    """
+    try:
+        return _QUEUES.validate_python(node.get("/queues").get("queues"))
+    except ValidationError as error:
+        raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
+
+
+def leaders_status(status: NodeStatus) -> NodeStatus:
+    """The leader's status, which alone knows how far the others are; else the one given."""
+    leader = status.member(status.leader)
+    if status.role == "leader" or leader is None or not leader.admin:
+        return status
+    try:
+        return read_status(to_ask(leader.admin))
+    except LinkLostError:
+        return status

@@ -1,0 +1,253 @@
+"""
+`holdfast status` and `holdfast cluster …`: see the members and change them.
+
+Every command may be given any node; changes reach the leader by themselves. Promotion by force is
+the one thing that goes to the promoted node itself and needs the operator's word: it shuts the
+other members out, so a member that still answers stops it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.admin.operations import PromotionReport, promotion_report
+from holdfast.admin.status import NodeStatus, as_json
+from holdfast.cli.admin_port import (
+    ADMIN_DEFAULT,
+    AdminOption,
+    JsonOption,
+    SecretOption,
+    leaders_status,
+    read_status,
+    to_ask,
+    to_change,
+)
+from holdfast.cli.output import (
+    format_seconds,
+    format_size,
+    write_error,
+    write_fields,
+    write_json,
+    write_line,
+    write_table,
+)
+from holdfast.config import parse_member
+from holdfast.errors import ConfigError, LinkLostError, MembershipError
+
+CLUSTER_KEYS = (
+    *("role", "leader", "term", "generation", "commit_index"),
+    *("copies", "sites", "cluster_id", "members"),
+)
+MEMBER_COLUMNS = (
+    *("name", "role", "kind", "site", "address", "connected"),
+    *("entries behind#", "bytes#", "time#"),
+)
+
+cluster = typer.Typer(no_args_is_help=True, help="The members of the cluster, and who leads.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command("status")(status)
+    app.add_typer(cluster, name="cluster")
+
+
+def status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None:
+    """What one node is and how far its log goes."""
+    node = to_ask(admin)
+    if json:
+        write_json(node.get("/status"))
+        return
+    found = read_status(node)
+    write_fields(_node_fields(found))
+    for damage in found.store.damage:
+        if not damage.repaired:
+            write_error(
+                f"damage: {damage.reason} in {damage.segment} at byte {damage.byte:,},"
+                f" entry {damage.index:,}"
+            )
+
+
+def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
+    store, messages = status.store, status.messages
+    serving = "serving clients" if status.serving else "not serving clients"
+    unrepaired = sum(not damage.repaired for damage in store.damage)
+    return [
+        ("name", status.name),
+        ("role", f"{status.role}, {serving}" if status.role == "leader" else status.role),
+        ("leader", status.leader),
+        ("term", status.term),
+        ("commit index", status.commit_index),
+        ("applied index", status.applied_index),
+        ("members", ", ".join(member.name for member in status.members) or "single node"),
+        ("copies, sites", f"{status.copies}, {status.sites}"),
+        ("cluster", status.cluster_id),
+        ("stomp", status.stomp),
+        ("admin", status.admin),
+        ("connections", status.connections),
+        ("messages", f"{store.live_messages:,} held, {messages.enqueued:,} in since the start"),
+        ("on disk", f"{format_size(store.bytes_on_disk)} in {store.segments:,} segments"),
+        ("space", store.space if store.free_bytes is None else _space(status)),
+        ("damage", f"{unrepaired} places" if unrepaired else "none"),
+        ("up for", format_seconds(status.uptime_seconds)),
+        ("version", status.version),
+    ]
+
+
+def _space(status: NodeStatus) -> str:
+    return f"{status.store.space}, {format_size(status.store.free_bytes)} free"
+
+
+@cluster.command("status")
+def cluster_status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None:
+    """The members and how far each is behind, as the leader sees it."""
+    seen = leaders_status(read_status(to_ask(admin)))
+    if json:
+        whole = as_json(seen)
+        write_json({"seen_by": seen.name} | {key: whole[key] for key in CLUSTER_KEYS})
+        return
+    write_table(
+        MEMBER_COLUMNS,
+        [_member_row(seen, member.name) for member in seen.members],
+    )
+    leader = f"leader {seen.leader}" if seen.leader else "no leader"
+    write_line(
+        f"{leader}, term {seen.term}, commit index {seen.commit_index:,},"
+        f" copies {seen.copies}, sites {seen.sites}; seen by {seen.name}"
+    )
+    if seen.role != "leader":
+        write_error("only the leader knows how far the others are, and it did not answer")
+
+
+def _member_row(status: NodeStatus, name: str) -> tuple[object, ...]:
+    member = status.member(name)
+    assert member is not None
+    is_leader = name == status.leader
+    role = "leader" if is_leader else status.role if name == status.name else "follower"
+    if member.kind != "voter" and not is_leader:
+        role = member.kind
+    is_known = member.lag_entries is not None and not is_leader
+    return (
+        name,
+        role,
+        member.kind,
+        member.site,
+        member.address,
+        member.connected or name == status.name,
+        member.lag_entries if is_known else None,
+        format_size(member.lag_bytes) if is_known else None,
+        format_seconds(member.lag_seconds) if is_known else None,
+    )
+
+
+@cluster.command("add")
+def add(
+    member: Annotated[str, typer.Argument(metavar="NAME=HOST:PORT[,witness|,learner][,site=NAME]")],
+    admin: AdminOption = ADMIN_DEFAULT,
+    secret_file: SecretOption = None,
+) -> None:
+    """Admit a new member."""
+    try:
+        wanted = parse_member(member)
+    except ValueError as error:
+        raise ConfigError([f"member: {error}"]) from error
+    body = {
+        "name": wanted.name,
+        "address": str(wanted.address),
+        "kind": wanted.kind,
+        "site": wanted.site,
+    }
+    to_change(admin, secret_file).change("POST", "/cluster/add", body)
+    write_line(f"{wanted.name} was added as {wanted.kind}")
+
+
+@cluster.command("remove")
+def remove(name: str, admin: AdminOption = ADMIN_DEFAULT, secret_file: SecretOption = None) -> None:
+    """Remove a member for good."""
+    to_change(admin, secret_file).change("POST", "/cluster/remove", {"name": name})
+    write_line(f"{name} was removed")
+
+
+@cluster.command("transfer")
+def transfer(
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="NAME", help="The new leader; else the best.")
+    ] = None,
+    admin: AdminOption = ADMIN_DEFAULT,
+    secret_file: SecretOption = None,
+) -> None:
+    """Hand leadership to another member."""
+    answer = to_change(admin, secret_file).change("POST", "/cluster/transfer", {"to": to})
+    write_line(f"{answer['leader']} is the leader now")
+
+
+@cluster.command("promote")
+def promote(
+    name: str,
+    force: Annotated[
+        bool, typer.Option("--force", help="Go on with NAME alone: all others are dead.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="State that they are dead without being asked.")
+    ] = False,
+    admin: AdminOption = ADMIN_DEFAULT,
+    secret_file: SecretOption = None,
+) -> None:
+    """Make a learner a voter; or, with --force, let one node go on alone."""
+    if force:
+        _promote_force(name, admin, secret_file, is_stated=yes)
+        return
+    to_change(admin, secret_file).change("POST", "/cluster/promote", {"name": name})
+    write_line(f"{name} is a voter now")
+
+
+def _promote_force(name: str, admin: str, secret_file: Path | None, *, is_stated: bool) -> None:
+    status = read_status(to_ask(admin))
+    if status.name != name:
+        member = status.member(name)
+        if member is None or not member.admin:
+            raise MembershipError(
+                f"{status.name} does not know where {name} is: give the admin port of {name} itself"
+            )
+        admin = member.admin
+        status = read_status(to_ask(admin))
+    report = promotion_report(status)
+    _require_silence(status)
+    _explain(report)
+    dead = " and ".join(report.shut_out) or "the others"
+    if not is_stated and not typer.confirm(f"Are {dead} dead, for good?", err=True):
+        raise typer.Exit(1)
+    body = {"name": name, "force": True, "peers_are_dead": True}
+    to_change(admin, secret_file).change("POST", "/cluster/promote", body)
+    write_line(f"{name} goes on alone; add new members when there are machines for them")
+
+
+def _require_silence(status: NodeStatus) -> None:
+    """
+    Make sure that no other member answers.
+
+    Raises:
+        MembershipError: One does, so it is not dead.
+    """
+    for member in status.members:
+        if member.name == status.name or not member.admin:
+            continue
+        try:
+            alive = read_status(to_ask(member.admin))
+        except LinkLostError:
+            continue
+        raise MembershipError(
+            f"{alive.name} answers at {member.admin} as {alive.role} of term {alive.term}:"
+            f" it is not dead; stop it first"
+        )
+
+
+def _explain(report: PromotionReport) -> None:
+    write_error(f"{report.may_lack}.")
+    write_error(
+        f"If {report.name} goes on alone, these are shut out for good, and may come back only as"
+        f" new members with empty data directories: {', '.join(report.shut_out) or 'none'}."
+    )

@@ -1,0 +1,65 @@
+"""
+How the node's log lines look: structlog in front, the standard library behind.
+
+Lines for people on a terminal have colours; `--log-format json` gives one JSON object per line.
+Libraries that log through the standard library (uvicorn, asyncio) come out in the same form. The
+log goes to standard error, so that standard output stays for results.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+import structlog
+from structlog.typing import Processor
+
+from holdfast.config import LogFormat, LogLevel
+
+EVENT_COLUMNS = 36
+
+
+def set_up_logging(level: LogLevel, log_format: LogFormat, stream: TextIO | None = None) -> None:
+    """Send every log line of the process to `stream` (standard error) in one form."""
+    stream = stream or sys.stderr
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    number = logging.getLevelNamesMapping()[level.upper()]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        cache_logger_on_first_use=True,
+    )
+    terminal = logging.StreamHandler(stream)
+    terminal.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_renderers(log_format, is_terminal=stream.isatty()),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [terminal]
+    root.setLevel(number)
+
+
+def _renderers(log_format: LogFormat, *, is_terminal: bool) -> list[Processor]:
+    if log_format == "json":
+        return [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ]
+    plain = structlog.dev.plain_traceback
+    return [
+        structlog.dev.ConsoleRenderer(
+            colors=is_terminal, pad_event_to=EVENT_COLUMNS, exception_formatter=plain
+        )
+    ]

@@ -1,0 +1,66 @@
+"""
+The `holdfast` command: its groups, and how a failure ends.
+
+Exit codes: 0 done, 1 refused or failed (for `store verify`: damage found), 2 used or configured
+wrongly. A failure that Holdfast names is one line on standard error, a wrong configuration one line
+per mistake; a traceback is always a mistake of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from holdfast import __version__
+from holdfast.cli import cluster, destinations, serve
+from holdfast.cli.output import write_error, write_line
+from holdfast.errors import ConfigError, HoldfastError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+app = typer.Typer(
+    name="holdfast",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="A message broker whose messages outlive the process, the disk and the machine.",
+)
+for group in (serve, cluster, destinations):
+    group.register(app)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """
+    Run one command and return its exit code.
+
+    Raises:
+        SystemExit: The command line ended the program itself, as after --help.
+    """
+    try:
+        app(args=arguments)
+    except ConfigError as error:
+        for problem in error.problems:
+            write_error(f"holdfast: {problem}")
+        return EXIT_USAGE
+    except (HoldfastError, OSError) as error:
+        write_error(f"holdfast: {error}")
+        return EXIT_FAILED
+    return 0
+
+
+def _write_version(wanted: bool) -> None:
+    if wanted:
+        write_line(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def holdfast(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_write_version, is_eager=True, help="And exit."),
+    ] = False,
+) -> None:
+    """A message broker whose messages outlive the process, the disk and the machine."""

@@ -1,0 +1,108 @@
+"""
+What the commands write: tables for people, JSON for programs.
+
+Standard output carries the result and nothing else, so that it can be piped; questions and errors
+go to standard error. A table in a pipe is as wide as it needs to be and has no colours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_COLUMNS = 240
+
+_SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def console() -> Console:
+    """Standard output, wide enough not to fold a table when nobody watches."""
+    plain = Console(highlight=False)
+    return plain if plain.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
+
+
+def error_console() -> Console:
+    """Standard error, for progress."""
+    return Console(stderr=True, highlight=False)
+
+
+def write_json(value: object) -> None:
+    """One JSON document, indented for people who look at it anyway."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+def write_json_line(value: object) -> None:
+    """One JSON document in one line."""
+    typer.echo(json.dumps(value, separators=(",", ":")))
+
+
+def write_line(text: str) -> None:
+    """One line of the result."""
+    typer.echo(text)
+
+
+def write_error(text: str) -> None:
+    """One line that is not the result."""
+    typer.echo(text, err=True)
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table; columns whose name ends in `#` hold numbers and are set flush right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        is_number = column.endswith("#")
+        table.add_column(column.removesuffix("#"), justify="right" if is_number else "left")
+    for row in rows:
+        table.add_row(*(Text(format_cell(cell)) for cell in row))
+    return table
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table, see `make_table`."""
+    console().print(make_table(columns, rows))
+
+
+def write_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """Names and values, one pair per line, values aligned."""
+    pairs = [(name, format_cell(value)) for name, value in fields]
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        typer.echo(f"{name:<{width}}  {value}".rstrip())
+
+
+def format_cell(value: object) -> str:
+    """A value as people read it: unknown is a hyphen, whole numbers have separators."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def format_size(count: int | None) -> str:
+    """A number of bytes in powers of 1024."""
+    if count is None:
+        return "-"
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_SIZE_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{count:,} B" if unit == 0 else f"{size:,.1f} {_SIZE_UNITS[unit]}"
+
+
+def format_seconds(seconds: float | None) -> str:
+    """A duration in the two units that matter."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min {int(seconds % 60)} s"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

@@ -1,0 +1,133 @@
+"""
+`holdfast serve`: start one node from flags, environment and file.
+
+The flags are handed on as they were written; the configuration checks them together with the rest
+and reports every mistake at once. What the node is stands in the first lines of its log.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+
+from holdfast import __version__
+from holdfast.cli.logging import set_up_logging
+from holdfast.cli.output import format_size
+from holdfast.config import NodeConfig
+
+# The writer thread comes back from each sync and needs the interpreter at once; the default of 5 ms
+# would be longer than the sync itself.
+SWITCH_SECONDS = 0.0005
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command("serve")(serve)
+
+
+def _flag(name: str, metavar: str, text: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(name, metavar=metavar, help=text)
+    return option
+
+
+_Text = str | None
+
+
+def serve(
+    data: Annotated[_Text, _flag("--data", "DIR", "The directory of all that must last.")] = None,
+    name: Annotated[_Text, _flag("--name", "NAME", "This node's name among the members.")] = None,
+    stomp: Annotated[_Text, _flag("--stomp", "HOST:PORT", "Where clients connect.")] = None,
+    admin: Annotated[_Text, _flag("--admin", "HOST:PORT", "Where operators connect.")] = None,
+    peers: Annotated[_Text, _flag("--peers", "HOST:PORT", "Where other members connect.")] = None,
+    member: Annotated[
+        list[str] | None,
+        _flag(
+            "--member",
+            "NAME=HOST:PORT[,witness|,learner][,site=NAME]",
+            "Each member of the cluster, this one too.",
+        ),
+    ] = None,
+    secret_file: Annotated[
+        _Text, _flag("--secret-file", "FILE", "What the members know of each other.")
+    ] = None,
+    site: Annotated[_Text, _flag("--site", "NAME", "Where this node stands.")] = None,
+    copies: Annotated[_Text, _flag("--copies", "N", "Nodes that must hold a message.")] = None,
+    sites: Annotated[_Text, _flag("--sites", "N", "Distinct sites among them.")] = None,
+    memory: Annotated[_Text, _flag("--memory", "BYTES", "For message bodies: 256MiB.")] = None,
+    default_persistent: Annotated[
+        bool | None,
+        typer.Option(
+            "--default-persistent/--no-default-persistent",
+            help="Keep messages that do not say whether they are persistent.",
+        ),
+    ] = None,
+    segment: Annotated[_Text, _flag("--segment", "BYTES", "Size of a file of the log.")] = None,
+    heartbeat_seconds: Annotated[
+        _Text, _flag("--heartbeat-seconds", "SECONDS", "Between a leader's signs of life.")
+    ] = None,
+    election_seconds_min: Annotated[
+        _Text, _flag("--election-seconds-min", "SECONDS", "Shortest silence before an election.")
+    ] = None,
+    election_seconds_max: Annotated[
+        _Text, _flag("--election-seconds-max", "SECONDS", "Longest.")
+    ] = None,
+    log_level: Annotated[_Text, _flag("--log-level", "LEVEL", "debug to error.")] = None,
+    log_format: Annotated[_Text, _flag("--log-format", "FORMAT", "human or json.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", envvar="HOLDFAST_CONFIG", metavar="FILE", help="A TOML file."),
+    ] = None,
+) -> None:
+    """
+    Run one node until it is told to stop.
+
+    Each setting is taken from its flag, else from HOLDFAST_… in the environment, else from the TOML
+    file, else it has its default.
+    """
+    flags = {key: value for key, value in locals().items() if key not in ("config", "member")}
+    flags["members"] = member
+    settings = NodeConfig.load(flags=flags, environment=os.environ, file=config)
+    set_up_logging(settings.log_level, settings.log_format)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    _introduce(settings)
+    from holdfast.server.node import run
+
+    raise typer.Exit(run(settings))
+
+
+def _introduce(settings: NodeConfig) -> None:
+    """What this node is, in one line each."""
+    log = structlog.get_logger("holdfast")
+    log.info(
+        "starting",
+        node=settings.name,
+        version=__version__,
+        data=str(settings.data),
+        memory=format_size(settings.memory_bytes),
+    )
+    if settings.members:
+        log.info(
+            "member of a cluster",
+            members=", ".join(_describe(settings)),
+            copies=settings.copies,
+            sites=settings.sites,
+        )
+    if settings.secret_file is not None:
+        mode = settings.secret_file.stat().st_mode
+        if mode & (stat.S_IRGRP | stat.S_IROTH):
+            log.warning("other users can read the secret", file=str(settings.secret_file))
+
+
+def _describe(settings: NodeConfig) -> list[str]:
+    return [
+        f"{member.name}={member.address}"
+        + (f",{member.kind}" if member.kind != "voter" else "")
+        + (f",site={member.site}" if member.site else "")
+        for member in settings.members
+    ]

@@ -1,0 +1,205 @@
+"""
+`holdfast status` and `holdfast cluster`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from holdfast.admin.status import DamageStatus, NodeStatus, StoreStatus
+from holdfast.cli.admin_port import read_status, to_ask
+
+A, B, C = "127.0.0.1:8161", "127.0.0.1:8162", "127.0.0.1:8163"
+
+
+def now_of(cluster, address: str = A) -> NodeStatus:
+    return read_status(to_ask(address))
+
+
+def test_status_shows_who_and_how_far(cluster, run) -> None:
+    """
+    One line per fact, for a person in a hurry.
+    """
+    assert run("status") == 0
+    assert "role           leader, serving clients\n" in run.out
+    assert "commit index   1,000\n" in run.out
+    assert "damage         none\n" in run.out
+
+
+def test_status_as_json_is_what_the_node_said(cluster, run) -> None:
+    """
+    Fields of a newer node are handed through.
+    """
+    cluster.say("/status", {"name": "a", "invented_later": 1})
+    assert run("status", "--json", "--admin", A) == 0
+    assert json.loads(run.out) == {"name": "a", "invented_later": 1}
+
+
+def test_damage_is_shown_with_its_place(cluster, run) -> None:
+    """
+    Repaired places are history; the others need somebody.
+    """
+    bad = DamageStatus(segment="s1", byte=8192, index=5, reason="checksum mismatch")
+    store = StoreStatus(damage=(bad, replace(bad, segment="s2", repaired=True)), free_bytes=2048)
+    cluster.set_status(A, replace(now_of(cluster), store=store, serving=False))
+    assert run("status") == 0
+    assert run.err == "damage: checksum mismatch in s1 at byte 8,192, entry 5\n"
+    assert "space          ok, 2.0 KiB free" in run.out
+    assert "not serving clients" in run.out
+
+
+def test_no_node_is_one_line(cluster, run) -> None:
+    """
+    The port is named, so that a wrong one is noticed.
+    """
+    assert run("status", "--admin", "127.0.0.1:1") == 1
+    assert run.err == "holdfast: no answer from the admin port 127.0.0.1:1\n"
+
+
+def test_cluster_status_is_a_table_with_lag(cluster, run) -> None:
+    """
+    Roles, and how far each member is behind in entries, bytes and seconds.
+    """
+    assert run("cluster", "status") == 0
+    rows = {line.split()[0]: line.split() for line in run.out.splitlines() if line.strip()}
+    assert rows["b"] == [
+        "b",
+        "follower",
+        "voter",
+        "north",
+        "h:2",
+        "yes",
+        "1,234",
+        "5.0",
+        "MiB",
+        "0.2",
+        "s",
+    ]
+    assert rows["a"][:6] == ["a", "leader", "voter", "-", "h:1", "yes"]
+    assert rows["c"][:6] == ["c", "witness", "witness", "-", "h:3", "no"]
+    assert run.out.endswith("copies 1, sites 1; seen by a\n")
+
+
+def test_cluster_status_asks_the_leader_behind_the_node(cluster, run) -> None:
+    """
+    Lag is the leader's knowledge, whichever node is asked.
+    """
+    cluster.set_status(B, replace(now_of(cluster), name="b", role="follower"))
+    assert run("cluster", "status", "--admin", B, "--json") == 0
+    body = json.loads(run.out)
+    assert (body["seen_by"], body["members"][1]["lag_entries"]) == ("a", 1234)
+
+
+def test_cluster_status_without_a_leader_says_so(cluster, run) -> None:
+    """
+    What is shown then is one node's view.
+    """
+    cluster.lose_leader()
+    assert run("cluster", "status", "--admin", B) == 0
+    assert "no leader, term 7" in run.out
+    assert "only the leader knows" in run.err
+
+
+def test_a_member_is_added_as_it_is_written(cluster, run) -> None:
+    """
+    The same form as `serve --member`.
+    """
+    cluster.say("/cluster/add", {"added": "d"})
+    assert run("cluster", "add", "d=10.0.0.4:7000,learner,site=far") == 0
+    body = {"name": "d", "address": "10.0.0.4:7000", "kind": "learner", "site": "far"}
+    assert cluster.changes == [(A, "POST", "/cluster/add", body)]
+    assert run.out == "d was added as learner\n"
+
+
+def test_a_member_that_cannot_be_read_is_wrong_usage(cluster, run) -> None:
+    """
+    Nothing is sent.
+    """
+    assert run("cluster", "add", "d=10.0.0.4") == 2
+    assert run.err.startswith("holdfast: member: '10.0.0.4' is not HOST:PORT")
+    assert cluster.changes == []
+
+
+def test_a_refusal_is_told_in_the_nodes_words(cluster, run) -> None:
+    """
+    The command line adds nothing to what the leader says.
+    """
+    fault = {"code": "membership", "message": "x is not a member; members are: a"}
+    cluster.say("/cluster/remove", {"error": fault}, status=409)
+    assert run("cluster", "remove", "x") == 1
+    assert run.err == "holdfast: x is not a member; members are: a\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "answer", "body", "line"),
+    [
+        (["remove", "b"], "/cluster/remove", {}, {"name": "b"}, "b was removed"),
+        (["transfer"], "/cluster/transfer", {"leader": "b"}, {"to": None}, "b is the leader now"),
+        (
+            ["transfer", "--to", "c"],
+            "/cluster/transfer",
+            {"leader": "c"},
+            {"to": "c"},
+            "c is the leader now",
+        ),
+        (["promote", "c"], "/cluster/promote", {}, {"name": "c"}, "c is a voter now"),
+    ],
+)
+def test_changes_are_sent_and_told(cluster, run, arguments, path, answer, body, line) -> None:
+    """
+    One request, one line.
+    """
+    cluster.say(path, answer)
+    assert run("cluster", *arguments) == 0
+    assert cluster.changes == [(A, "POST", path, body)]
+    assert run.out == f"{line}\n"
+
+
+def test_force_tells_what_may_be_missing_and_promotes(cluster, run) -> None:
+    """
+    With --yes the operator has stated that the others are dead; the account is printed all the same.
+    """
+    cluster.lose_leader()
+    cluster.say("/cluster/promote", {}, address=B)
+    assert run("cluster", "promote", "b", "--force", "--yes", "--admin", B) == 0
+    body = {"name": "b", "force": True, "peers_are_dead": True}
+    assert cluster.changes == [(B, "POST", "/cluster/promote", body)]
+    assert "b holds the log to entry 1,001 of term 7" in run.err
+    assert "shut out for good" in run.err
+    assert "a, c" in run.err
+
+
+def test_force_without_the_operators_word_does_nothing(cluster, run, monkeypatch) -> None:
+    """
+    "No" is the answer that nobody regrets.
+    """
+    asked = []
+    monkeypatch.setattr("typer.confirm", lambda text, **_: bool(asked.append(text)))
+    cluster.lose_leader()
+    assert run("cluster", "promote", "b", "--force", "--admin", B) == 1
+    assert asked == ["Are a and c dead, for good?"]
+    assert cluster.changes == []
+
+
+def test_force_finds_the_node_that_is_to_go_on(cluster, run) -> None:
+    """
+    Asked through another node, it goes to the promoted one itself.
+    """
+    cluster.set_status(C, replace(now_of(cluster), name="c", role="witness", leader=None))
+    cluster.lose_leader()
+    cluster.say("/cluster/promote", {}, address=B)
+    del cluster.answers[A, "/queues"]
+    assert run("cluster", "promote", "b", "--force", "--yes", "--admin", C) == 1
+    assert "c answers at 127.0.0.1:8163 as witness of term 7: it is not dead" in run.err
+    assert cluster.changes == []
+
+
+def test_force_for_a_node_nobody_knows_asks_for_its_port(cluster, run) -> None:
+    """
+    The operator is told what to give instead.
+    """
+    assert run("cluster", "promote", "x", "--force", "--yes") == 1
+    assert "give the admin port of x itself" in run.err

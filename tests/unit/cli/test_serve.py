@@ -1,0 +1,100 @@
+"""
+`holdfast serve`: from the command line to a configuration and an exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import NodeConfig
+
+THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, quiet_logging) -> list[NodeConfig]:
+    """A server that only remembers its configuration and ends with 3."""
+    served: list[NodeConfig] = []
+
+    def run(config: NodeConfig) -> int:
+        served.append(config)
+        return 3
+
+    module = types.ModuleType("holdfast.server.node")
+    module.run = run
+    monkeypatch.setitem(sys.modules, "holdfast.server", types.ModuleType("holdfast.server"))
+    monkeypatch.setitem(sys.modules, "holdfast.server.node", module)
+    for name in ("HOLDFAST_NAME", "HOLDFAST_DATA", "HOLDFAST_COPIES", "HOLDFAST_STOMP"):
+        monkeypatch.delenv(name, raising=False)
+    interval = sys.getswitchinterval()
+    yield served
+    sys.setswitchinterval(interval)
+
+
+def test_a_single_node_needs_a_directory_only(run, served, tmp_path: Path) -> None:
+    """
+    The exit code of the node is the exit code of the command.
+    """
+    assert run("serve", "--data", str(tmp_path)) == 3
+    assert (served[0].name, str(served[0].stomp)) == ("holdfast", "127.0.0.1:61613")
+    assert "starting" in run.err
+
+
+def test_the_command_line_of_a_cluster(run, served, tmp_path: Path, monkeypatch) -> None:
+    """
+    Exactly the line that scripts rely on.
+    """
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"0123456789abcdef")
+    secret.chmod(0o644)
+    members = [word for member in THREE for word in ("--member", member)]
+    monkeypatch.setenv("HOLDFAST_SITES", "7")
+    code = run(
+        *("serve", "--name", "a", "--data", str(tmp_path), "--stomp", "127.0.0.1:1"),
+        *("--admin", "127.0.0.1:2", "--peers", "127.0.0.1:7001", *members),
+        *("--secret-file", str(secret), "--site", "x", "--copies", "2", "--sites", "1"),
+        *("--memory", "64MiB", "--log-format", "json", "--default-persistent"),
+    )
+    assert code == 3
+    config = served[0]
+    assert (config.copies, config.sites, config.memory_bytes) == (2, 1, 64 * 1024 * 1024)
+    assert [member.kind for member in config.members] == ["voter", "voter", "witness"]
+    assert (config.site, config.secret, config.default_persistent) == (
+        "x",
+        secret.read_bytes(),
+        True,
+    )
+    assert '"members": "a=127.0.0.1:7001,site=x, b=127.0.0.1:7002, c=127.0.0.1:7003,witness"' in (
+        run.err
+    )
+    assert "other users can read the secret" in run.err
+
+
+def test_a_file_and_the_environment_are_read(run, served, tmp_path: Path, monkeypatch) -> None:
+    """
+    What is not on the command line may stand elsewhere; a private secret is not complained of.
+    """
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"0123456789abcdef")
+    secret.chmod(0o600)
+    file = tmp_path / "holdfast.toml"
+    file.write_text(f'data = "{tmp_path}"\nsecret_file = "{secret}"\n', encoding="utf-8")
+    monkeypatch.setenv("HOLDFAST_NAME", "env")
+    assert run("serve", "--config", str(file)) == 3
+    assert (served[0].name, served[0].default_persistent) == ("env", False)
+    assert "other users" not in run.err
+
+
+def test_a_wrong_configuration_starts_nothing(run, served) -> None:
+    """
+    Every mistake is a line, and the exit code says whose mistake it is.
+    """
+    assert run("serve", "--copies", "x", "--peers", "127.0.0.1:1") == 2
+    lines = run.err.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("holdfast: ") for line in lines)
+    assert served == []
