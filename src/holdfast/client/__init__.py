@@ -1,0 +1,29 @@
+"""
+The client: send, receive and commit through whichever broker leads now.
+
+`connect` for asyncio, `holdfast.client.blocking.connect` for plain functions.
+"""
+
+from __future__ import annotations
+
+from holdfast.client.connection import Connection, connect
+from holdfast.client.consumer import Message, Subscription
+from holdfast.client.events import BrokerComplaint, Interrupted, Resumed
+from holdfast.client.producer import Confirmation, Producer
+from holdfast.client.settings import ClientSettings, TlsSettings
+from holdfast.client.transaction import Transaction
+
+__all__ = [
+    "BrokerComplaint",
+    "ClientSettings",
+    "Confirmation",
+    "Connection",
+    "Interrupted",
+    "Message",
+    "Producer",
+    "Resumed",
+    "Subscription",
+    "TlsSettings",
+    "Transaction",
+    "connect",
+]

@@ -1,0 +1,316 @@
+"""
+The client's front door: `connect`, and the connection it gives.
+
+    async with connect("failover:(stomp://a:61613,stomp://b:61613)") as connection:
+        await connection.send("/queue/orders", "one")
+        async with connection.subscribe("/queue/orders") as subscription:
+            async for message in subscription:
+                await message.acknowledge()
+
+With a failover URI nothing here fails because a broker did: calls wait until one is there, and what
+was not confirmed is sent again and stored once. With a plain URI the loss of the link ends the
+connection with LinkLostError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Generator
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
+
+from holdfast.client.consumer import WIRE_MODES, AcknowledgeMode, Subscription
+from holdfast.client.events import Event, Interrupted, Resumed
+from holdfast.client.producer import Producer, send_single
+from holdfast.client.session import ClientSession
+from holdfast.client.settings import ClientSettings, settings_from_options
+from holdfast.client.transaction import Transaction
+from holdfast.client.uri import Target, parse_uri
+from holdfast.client.wire import Body, Headers
+from holdfast.environment.randomness import Randomness, SystemRandomness
+from holdfast.errors import ConfigError
+
+logger = logging.getLogger("holdfast.client")
+
+
+def connect(uri: str, *, randomness: Randomness | None = None, **options: Any) -> Connecting:
+    """
+    Connect to a broker or a cluster.
+
+    Use it as `async with connect(uri) as connection`, or await it and close the connection
+    yourself. Leaving the block normally waits until everything sent is confirmed.
+
+    Args:
+        uri: `stomp://host:port`, `stomp+ssl://host:port` or `failover:(uri,uri,...)?options`.
+        randomness: Where ids and the order of addresses come from; for tests.
+        options: Any field of `ClientSettings`.
+
+    Raises:
+        ConfigError: The URI or an option is wrong.
+        LinkError: On entering: nobody answered within the attempts allowed.
+    """
+    return Connecting(parse_uri(uri), settings_from_options(options), randomness)
+
+
+class Connecting:
+    """A connection to be: await it or enter it."""
+
+    def __init__(
+        self, target: Target, settings: ClientSettings, randomness: Randomness | None
+    ) -> None:
+        self._target = target
+        self._settings = settings
+        self._randomness = randomness or SystemRandomness()
+        self._connection: Connection | None = None
+
+    async def _open(self) -> Connection:
+        connection = Connection(self._target, self._settings, self._randomness)
+        await connection.start()
+        return connection
+
+    def __await__(self) -> Generator[Any, None, Connection]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Connection:
+        """Connect. Cancelling gives up."""
+        self._connection = await self._open()
+        return self._connection
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """
+        Close; after a block without an error, wait for all confirmations first.
+
+        Raises:
+            HoldfastError: A producer's message was refused and nobody has been told yet.
+        """
+        assert self._connection is not None
+        await self._connection.close(is_graceful=error is None)
+
+
+class Connection:
+    """A connection to a cluster, over whichever broker leads it; made by `connect`."""
+
+    def __init__(self, target: Target, settings: ClientSettings, randomness: Randomness) -> None:
+        self._session = ClientSession(target, settings, randomness, self)
+        self._settings = settings
+        self._producers: WeakSet[Producer] = WeakSet()
+        self._interrupted: list[Callable[[Interrupted], object]] = []
+        self._resumed: list[Callable[[Resumed], object]] = []
+        self._event_queues: list[asyncio.Queue[Event | None]] = []
+
+    async def start(self) -> None:
+        """Connect for the first time; `connect` has done it."""
+        await self._session.start()
+
+    # Sending -------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        destination: str,
+        body: Body,
+        *,
+        headers: Headers | None = None,
+        persistent: bool = True,
+    ) -> None:
+        """
+        Send a message and wait until the broker has stored it.
+
+        May be called by many tasks at once; the messages of different calls have no order.
+        Cancelling stops the wait, not the message: once this waits for the receipt the message is
+        on its way, and will be resent after a failover.
+
+        Raises:
+            RefusedError: The broker refused it (`code` tells why); it is not stored.
+            LinkError: The connection ended, or the failover option `timeout` passed; whether the
+                message is stored is unknown.
+            LocalProtocolError: The message can never be sent.
+        """
+        await send_single(self._session, destination, body, headers, persistent=persistent)
+
+    def producer(self, destination: str, *, window: int = 1000) -> Producer:
+        """
+        A producer for one destination, which keeps up to `window` messages unconfirmed.
+
+        Raises:
+            ConfigError: The window is less than 1.
+        """
+        if window < 1:
+            raise ConfigError([f"window is {window}; it must be 1 or more"])
+        self._session.check_open()
+        producer = Producer(self._session, destination, window)
+        self._producers.add(producer)
+        return producer
+
+    def transaction(self) -> Transaction:
+        """A transaction: commits at the end of its `async with` block, rolls back on an error."""
+        self._session.check_open()
+        return Transaction(self._session)
+
+    # Receiving -----------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        destination: str,
+        *,
+        acknowledge: AcknowledgeMode = "client-individual",
+        prefetch: int | None = None,
+        selector: str | None = None,
+        headers: Headers | None = None,
+    ) -> Subscription:
+        """
+        A subscription, to be entered by `async with`; then an iterator of messages.
+
+        Args:
+            acknowledge: "client-individual": each message by its own; "client": with all taken
+                before it; "auto": by asking for the next one.
+            prefetch: Most messages delivered and not acknowledged; None takes the setting.
+            selector: A condition on headers, in SQL-92's way.
+            headers: More headers of SUBSCRIBE, as `activemq.priority`.
+
+        Raises:
+            ConfigError: An unknown mode, or a prefetch below 1.
+        """
+        prefetch = self._settings.prefetch_count if prefetch is None else prefetch
+        problems = []
+        if acknowledge not in WIRE_MODES:
+            problems.append(f"acknowledge is {acknowledge!r}; known are {', '.join(WIRE_MODES)}")
+        if prefetch < 1:
+            problems.append(f"prefetch is {prefetch}; it must be 1 or more")
+        if problems:
+            raise ConfigError(problems)
+        self._session.check_open()
+        return Subscription(
+            self._session,
+            destination,
+            acknowledge=acknowledge,
+            prefetch=prefetch,
+            selector=selector,
+            headers=headers,
+        )
+
+    # The connection itself -----------------------------------------------------------------------
+
+    @property
+    def address(self) -> str | None:
+        """The broker we are connected to as a URI; None during an interruption."""
+        address = self._session.address
+        return None if address is None else str(address)
+
+    @property
+    def term(self) -> int:
+        """The highest term of a leader seen; 0 if the broker tells none."""
+        return self._session.term
+
+    @property
+    def unconfirmed_count(self) -> int:
+        """Requests whose receipt is awaited."""
+        return len(self._session.outstanding)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._session.failure is not None
+
+    async def wait_confirmed(self) -> None:
+        """Wait until everything sent so far has its outcome. Cancelling stops the wait."""
+        await self._session.wait_idle()
+
+    def on_interrupted(
+        self, listener: Callable[[Interrupted], object]
+    ) -> Callable[[Interrupted], object]:
+        """
+        Call `listener` whenever the link is lost; usable as a decorator.
+
+        It runs on the event loop and must not block; what it raises is logged.
+        """
+        self._interrupted.append(listener)
+        return listener
+
+    def on_resumed(self, listener: Callable[[Resumed], object]) -> Callable[[Resumed], object]:
+        """Call `listener` whenever a link is there again; as `on_interrupted`."""
+        self._resumed.append(listener)
+        return listener
+
+    def events(self) -> AsyncIterator[Event]:
+        """
+        Interruptions, resumptions and complaints from now on, until the connection ends.
+
+        A reader that is too slow misses the oldest (`events_count_max`).
+        """
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        if self.is_closed:
+            queue.put_nowait(None)
+        else:
+            self._event_queues.append(queue)
+        return _read_events(queue)
+
+    def happened(self, event: Event) -> None:
+        """Tell everybody who listens (EventSink)."""
+        for queue in self._event_queues:
+            if queue.qsize() >= self._settings.events_count_max:
+                queue.get_nowait()
+            queue.put_nowait(event)
+        if isinstance(event, Interrupted):
+            _tell(self._interrupted, event)
+        elif isinstance(event, Resumed):
+            _tell(self._resumed, event)
+
+    def ended(self) -> None:
+        """Tell everybody who listens that nothing more will happen (EventSink)."""
+        for queue in self._event_queues:
+            queue.put_nowait(None)
+        self._event_queues.clear()
+
+    async def close(self, *, is_graceful: bool = True) -> None:
+        """
+        Wait for every confirmation, say goodbye and end. Doing it twice does nothing.
+
+        Cancelling ends the connection at once. Without `is_graceful` nothing is waited for.
+
+        Raises:
+            HoldfastError: A producer's message was refused and nobody has been told yet.
+        """
+        try:
+            if is_graceful and not self.is_closed:
+                await self._session.wait_idle()
+        except BaseException:
+            await self._session.close(is_graceful=False)
+            raise
+        await self._session.close(is_graceful=is_graceful)
+        if is_graceful:
+            for producer in list(self._producers):
+                await producer.flush()
+
+    async def __aenter__(self) -> Self:
+        """For a connection that was awaited."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; waits for confirmations unless the block failed."""
+        await self.close(is_graceful=error is None)
+
+
+def _tell(listeners: list[Callable[[Any], object]], event: Event) -> None:
+    for listener in listeners:
+        try:
+            listener(event)
+        except Exception:
+            # The application's fault must not break the connection that tells of it.
+            logger.exception("a listener failed at %s", event)
+
+
+async def _read_events(queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event]:
+    while (event := await queue.get()) is not None:
+        yield event

@@ -1,0 +1,425 @@
+"""
+Receiving: subscriptions, and the messages they deliver.
+
+What the broker delivered and the application has not taken lies in a buffer, bounded by the
+prefetch; a lost link empties it, for the broker delivers all of it again. What the application has
+taken and not settled is `held`: if the broker delivers such a message again after a failover, the
+application's copy is tied to the new delivery instead of being shown twice.
+
+Invariants:
+    A message is settled once; the first verb counts.
+    What is in the buffer belongs to the present link.
+    Matching by message id is done for persistent messages only: their ids come from the log and
+    are never given to another message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
+from weakref import WeakValueDictionary
+
+from holdfast.client.requests import SubscribeRequest, fail, succeed
+from holdfast.client.session import ClientSession
+from holdfast.client.settlements import ACKNOWLEDGE, REJECT
+from holdfast.client.wire import Headers, control, text_of
+from holdfast.errors import HoldfastError, TransactionError, UnknownDeliveryError
+from holdfast.protocols.stomp.frames import Frame
+
+AcknowledgeMode: TypeAlias = Literal["auto", "client", "client-individual"]
+
+WIRE_MODES: dict[str, str] = {
+    # With the broker's own `auto` a message would be gone as soon as it is sent, and nothing would
+    # stop the broker from sending more than we can keep.
+    "auto": "client-individual",
+    "client": "client",
+    "client-individual": "client-individual",
+}
+
+
+class Message:
+    """
+    A message the application has, until it settles it.
+
+    `headers` and `body` are as the producer gave them, with what the broker adds.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "body",
+        "delivery_id",
+        "generation",
+        "headers",
+        "id",
+        "number",
+        "subscription",
+        "transaction",
+        "verb",
+    )
+
+    def __init__(self, frame: Frame, subscription: Subscription, generation: int) -> None:
+        self.headers = frame.headers
+        self.body = frame.body
+        self.id = frame.headers["message-id"]
+        self.subscription = subscription
+        self.generation = generation
+        self.delivery_id = frame.headers.get("ack", "")
+        self.number = 0
+        self.verb = b""
+        self.transaction: object | None = None
+
+    @property
+    def destination(self) -> str:
+        """Where it was sent to."""
+        return self.headers.get("destination", "")
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it may have been delivered before, to us or to somebody else."""
+        return self.headers.get("redelivered") == "true"
+
+    @property
+    def persistent(self) -> bool:
+        """Whether it was stored."""
+        return self.headers.get("persistent") == "true"
+
+    @property
+    def text(self) -> str:
+        """
+        The body as text.
+
+        Raises:
+            UnicodeDecodeError: It is not UTF-8.
+        """
+        return self.body.decode()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was acknowledged or rejected."""
+        return bool(self.verb)
+
+    async def acknowledge(self, *, confirm: bool = False) -> None:
+        """
+        Tell the broker that it is done; in mode "client" with all taken before it.
+
+        Returns at once: if the link breaks now it is said again on the next one. With `confirm`
+        it waits until the broker has stored it, after which it is never delivered again;
+        cancelling stops the wait, not the acknowledgement. Doing it twice does nothing.
+
+        Raises:
+            UnknownDeliveryError: It was rejected before, or the broker no longer waits for it.
+            TransactionError: It belongs to a transaction that is not finished.
+            LinkError: The connection has ended.
+        """
+        outcome = self.subscription.settle(self, ACKNOWLEDGE, confirm=confirm)
+        if outcome is not None:
+            await outcome
+
+    async def reject(self, *, confirm: bool = False) -> None:
+        """
+        Tell the broker that it cannot be processed: it goes to the dead-letter queue.
+
+        Waiting, cancelling and errors as with `acknowledge`.
+        """
+        outcome = self.subscription.settle(self, REJECT, confirm=confirm)
+        if outcome is not None:
+            await outcome
+
+    def __repr__(self) -> str:
+        return f"<Message {self.id} from {self.destination}, {len(self.body):,} bytes>"
+
+
+class Subscription:
+    """
+    Messages of one destination, as an asynchronous iterator.
+
+    Made by `Connection.subscribe`; subscribes on entering, unsubscribes on leaving. For one task.
+
+    In mode "auto" a message is acknowledged when the next one is asked for, or when the block is
+    left without an error: a message whose processing failed is delivered again.
+    """
+
+    def __init__(
+        self,
+        session: ClientSession,
+        destination: str,
+        *,
+        acknowledge: AcknowledgeMode,
+        prefetch: int,
+        selector: str | None,
+        headers: Headers | None,
+    ) -> None:
+        self.destination = destination
+        self.mode = acknowledge
+        self.prefetch = prefetch
+        self.id = session.next_subscription_id()
+        self._session = session
+        self._headers: dict[str, str] = {
+            name: text_of(value) for name, value in (headers or {}).items()
+        }
+        self._headers["activemq.prefetchSize"] = str(prefetch)
+        if selector is not None:
+            self._headers["selector"] = selector
+        self._buffer: deque[Message] = deque()
+        self._held: dict[str, Message] = {}
+        self._survivors: WeakValueDictionary[str, Message] = WeakValueDictionary()
+        self._taken_count = 0
+        self._last: Message | None = None
+        self._arrival: asyncio.Future[None] | None = None
+        self._opened: asyncio.Future[None] = session.loop.create_future()
+        self._is_ended = False
+        self._error: HoldfastError | None = None
+
+    # Life ----------------------------------------------------------------------------------------
+
+    async def open(self) -> Self:
+        """
+        Subscribe, and wait until the broker has it. Cancelling unsubscribes.
+
+        Raises:
+            RefusedError: The broker refused it.
+            LinkError: The connection has ended.
+        """
+        self._session.check_open()
+        self._session.subscribers[self.id] = self
+        self.resubscribe()
+        try:
+            await self._opened
+        except asyncio.CancelledError:
+            self._leave()
+            self._session.write(control("UNSUBSCRIBE", id=self.id))
+            raise
+        return self
+
+    async def close(self) -> None:
+        """
+        Unsubscribe. What was taken may still be acknowledged; the rest is delivered to others.
+
+        Cancelling stops the wait for the broker's answer.
+        """
+        if self._is_ended:
+            return
+        self._leave()
+        await self._session.farewell("UNSUBSCRIBE", id=self.id)
+
+    def _leave(self) -> None:
+        self.ended(None)
+        self._session.subscribers.pop(self.id, None)
+
+    async def __aenter__(self) -> Self:
+        """Subscribe; see `open`."""
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Unsubscribe; see `close`. In mode "auto" the last message is acknowledged first."""
+        if self._session.failure is not None:
+            return
+        if error is None:
+            self._acknowledge_last()
+        await self.close()
+
+    # Taking --------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        """
+        The next message. Cancelling takes none.
+
+        Raises:
+            LinkError: The connection has ended, and not by the application.
+            RefusedError: The broker refused the subscription after a failover.
+        """
+        if self.mode == "auto":
+            self._acknowledge_last()
+        while not self._buffer:
+            if self._error is not None:
+                raise self._error
+            if self._is_ended:
+                raise StopAsyncIteration
+            await self._wait_arrival()
+        return self._take()
+
+    async def receive(self, seconds: float | None = None) -> Message | None:
+        """
+        The next message, or None if none comes in time or the subscription is closed.
+
+        Args:
+            seconds: How long to wait; None waits for ever, 0 takes only what is here already.
+
+        Raises as iterating does. Cancelling takes none.
+        """
+        try:
+            if self._buffer:
+                return await self.__anext__()
+            async with asyncio.timeout(seconds):
+                return await self.__anext__()
+        except (TimeoutError, StopAsyncIteration):
+            return None
+
+    @property
+    def buffered_count(self) -> int:
+        """Messages that can be taken without waiting."""
+        return len(self._buffer)
+
+    @property
+    def held_count(self) -> int:
+        """Messages taken and not settled."""
+        return len(self._held) + len(self._survivors)
+
+    async def _wait_arrival(self) -> None:
+        assert self._arrival is None, "two tasks read one subscription"
+        self._arrival = self._session.loop.create_future()
+        try:
+            await self._arrival
+        finally:
+            self._arrival = None
+
+    def _take(self) -> Message:
+        message = self._buffer.popleft()
+        self._session.message_taken(len(message.body))
+        self._taken_count += 1
+        message.number = self._taken_count
+        self._held[message.id] = message
+        self._last = message
+        return message
+
+    def _acknowledge_last(self) -> None:
+        last, self._last = self._last, None
+        if self.mode == "auto" and last is not None and not last.verb and last.transaction is None:
+            self.settle(last, ACKNOWLEDGE)
+
+    # Settling ------------------------------------------------------------------------------------
+
+    def settle(
+        self, message: Message, verb: bytes, *, confirm: bool = False
+    ) -> asyncio.Future[None] | None:
+        """Settle a message; see `Message.acknowledge`. Gives what to wait for, if anything."""
+        if message.transaction is not None:
+            raise TransactionError(f"message {message.id} belongs to an unfinished transaction")
+        if message.verb:
+            if message.verb != verb:
+                raise UnknownDeliveryError(f"message {message.id} was settled otherwise before")
+            return None
+        session = self._session
+        session.check_open()
+        outcome = session.loop.create_future() if confirm else None
+        covered = self.covered_by(message)
+        is_present = self.is_present(message)
+        for other in covered:
+            self.forget(other, verb)
+            if other is message:
+                continue
+            if is_present and self.is_present(other):
+                session.settlements.add(other.id, verb)
+            else:
+                # The broker's cumulative acknowledgement knows only its own link's deliveries.
+                delivery = other.delivery_id if self.is_present(other) else None
+                session.settle(other.id, delivery, verb)
+        delivery = message.delivery_id if is_present else None
+        session.settle(message.id, delivery, verb, outcome)
+        return outcome
+
+    def covered_by(self, message: Message) -> list[Message]:
+        """What settling a message settles: itself, in mode "client" also all taken before it."""
+        if self.mode != "client":
+            return [message]
+        return [
+            *(
+                other
+                for other in (*self._survivors.values(), *self._held.values())
+                if other.number < message.number and other.transaction is None
+            ),
+            message,
+        ]
+
+    def is_present(self, message: Message) -> bool:
+        """Whether a message's delivery id is valid on the link there is."""
+        return message.generation == self._session.generation and not self._is_ended
+
+    def forget(self, message: Message, verb: bytes) -> None:
+        """A message is settled, here or by a transaction."""
+        message.verb = verb
+        if self._held.pop(message.id, None) is None:
+            self._survivors.pop(message.id, None)
+
+    # What the session tells ----------------------------------------------------------------------
+
+    def resubscribe(self) -> None:
+        """Ask the broker for messages, at first and again on every new link."""
+        session = self._session
+        receipt = session.next_receipt()
+        headers = {
+            "id": self.id,
+            "destination": self.destination,
+            "ack": WIRE_MODES[self.mode],
+            "receipt": receipt,
+            **self._headers,
+        }
+        session.request(SubscribeRequest(self), receipt, control("SUBSCRIBE", **headers))
+
+    def subscribed(self) -> None:
+        """The broker has the subscription."""
+        succeed(self._opened)
+
+    def delivered(self, frame: Frame) -> None:
+        """A MESSAGE came: into the buffer, unless the application has or had it already."""
+        headers = frame.headers
+        if headers.get("redelivered") == "true" and self._is_known(headers):
+            return
+        session = self._session
+        self._buffer.append(Message(frame, self, session.generation))
+        session.buffered_bytes += len(frame.body)
+        arrival = self._arrival
+        if arrival is not None and not arrival.done():
+            arrival.set_result(None)
+
+    def _is_known(self, headers: dict[str, str]) -> bool:
+        if headers.get("persistent") != "true":
+            return False
+        id = headers["message-id"]
+        delivery_id = headers.get("ack", "")
+        verb = self._session.settlements.verb_of(id)
+        if verb is not None:
+            # The application is done with it; only the word of that was lost.
+            self._session.settle(id, delivery_id, verb)
+            return True
+        message = self._survivors.pop(id, None)
+        if message is None:
+            return False
+        message.delivery_id = delivery_id
+        message.generation = self._session.generation
+        self._held[id] = message
+        return True
+
+    def interrupted(self) -> None:
+        """The link is lost: drop what was not taken, remember what was."""
+        for message in self._buffer:
+            self._session.message_taken(len(message.body))
+        self._buffer.clear()
+        # Weakly: what the application has dropped without settling shall be delivered again.
+        self._survivors.update(self._held)
+        self._held = {}
+
+    def ended(self, error: HoldfastError | None) -> None:
+        """No more messages will come; None if the application wanted it so."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._error = error
+        self._session.subscribers.pop(self.id, None)
+        for message in self._buffer:
+            self._session.message_taken(len(message.body))
+        self._buffer.clear()
+        if error is not None:
+            fail(self._opened, error)
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)

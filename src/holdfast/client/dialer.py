@@ -1,0 +1,117 @@
+"""
+Opens links: asks the failover plan where to turn, and the term fence whom to believe.
+
+One loop, told by the pure plan what to do next. For a plain URI there is one attempt, and its own
+error is raised; for a failover URI every failure is another attempt, until the plan is exhausted.
+
+Owned by the session of one connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from holdfast.client.failover import (
+    Attempt,
+    Exhausted,
+    FailoverOptions,
+    FailoverPlan,
+    Pause,
+    TermFence,
+)
+from holdfast.client.link import Link, LinkOwner, open_link
+from holdfast.client.settings import ClientSettings
+from holdfast.client.uri import Address, Target
+from holdfast.environment.randomness import Randomness
+from holdfast.errors import FailoverExhaustedError, LinkError, LinkLostError, ProtocolError
+
+logger = logging.getLogger("holdfast.client")
+
+NO_FAILOVER = FailoverOptions(reconnect_attempts_max=0, is_randomized=False)
+
+
+class Dialer:
+    """The way of one connection from broker to broker."""
+
+    def __init__(self, target: Target, settings: ClientSettings, randomness: Randomness) -> None:
+        self.has_failover = target.failover is not None
+        self.options = target.failover or NO_FAILOVER
+        self.fence = TermFence()
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._plan: FailoverPlan[Address] = FailoverPlan(
+            target.addresses,
+            self.options,
+            randomness.uniform,
+            eager_seconds=settings.eager_reconnect_seconds,
+            eager_pause_seconds_max=settings.eager_reconnect_pause_seconds_max,
+        )
+
+    async def open(self, owner: LinkOwner) -> Link:
+        """
+        Open a link to a broker that may be believed. Cancelling gives up.
+
+        Raises:
+            FailoverExhaustedError: No address of a failover URI answered within the attempts.
+            LinkError, ProtocolError: What became of the one attempt at a plain URI.
+        """
+        failures: dict[Address, LinkError | ProtocolError] = {}
+        while True:
+            step = self._plan.next_step(self._loop.time())
+            if isinstance(step, Attempt):
+                try:
+                    return await self._attempt(step.address, owner)
+                except (LinkError, ProtocolError) as error:
+                    failures[step.address] = error
+                    self._failed(step.address, error)
+            elif isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+            elif failures and not self.has_failover:
+                raise next(iter(failures.values()))
+            else:
+                raise _exhausted(step, list(failures.values()))
+
+    def lost(self, address: Address, *, was_useful: bool) -> None:
+        """An established link broke, after it brought something or before."""
+        self._plan.link_lost(address, self._loop.time(), was_useful=was_useful)
+
+    async def _attempt(self, address: Address, owner: LinkOwner) -> Link:
+        link = await open_link(address, owner, self._settings, term=self.fence.term)
+        refusal = self.fence.refusal(link.greeting.get("holdfast-cluster"), term_of(link))
+        if refusal is not None:
+            error = LinkLostError(f"{address} is not used: {refusal}")
+            link.abort(error)
+            raise error
+        if link.is_closed:
+            raise LinkLostError(f"{address} closed the connection at once")
+        self._plan.connected(address)
+        return link
+
+    def _failed(self, address: Address, error: LinkError | ProtocolError) -> None:
+        logger.debug("connecting failed: %s", error)
+        passes = self._plan.failed_passes
+        self._plan.attempt_failed(address)
+        if self._plan.failed_passes > passes and self._plan.is_warning_due:
+            logger.warning(
+                "no broker found in %d passes over the addresses; last: %s",
+                self._plan.failed_passes,
+                error,
+            )
+
+
+def _exhausted(
+    step: Exhausted, failures: list[LinkError | ProtocolError]
+) -> FailoverExhaustedError:
+    if not failures:
+        return FailoverExhaustedError("the link is lost, and the URI allows no reconnecting")
+    reasons = "; ".join(str(error) for error in failures)
+    return FailoverExhaustedError(
+        f"no broker answered in {step.passes} passes over the addresses: {reasons}"
+    )
+
+
+def term_of(link: Link) -> int | None:
+    """The broker's term, where it tells one."""
+    text = link.greeting.get("holdfast-term", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None

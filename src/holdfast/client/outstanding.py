@@ -1,0 +1,138 @@
+"""
+Requests whose receipt is awaited, in the order they were made: what a new link must be sent.
+
+Pure: an operation knows its bytes and what to do with its outcome, this module keeps the books.
+
+Invariants:
+    An operation stays until its receipt, its refusal, or the end of the connection.
+    `bytes` is the sum of `size_bytes` of all operations.
+    Replaying keeps the order, so a producer's sequence numbers arrive without a gap.
+
+Owned by the session of one connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.errors import HoldfastError
+
+
+class Operation:
+    """
+    One request. Subclasses say what is sent again and who hears the outcome.
+
+    `deadline` is when a failover timeout gives it up, in the clock's seconds; None means never.
+    `receipt` is set by the session when the request is made.
+    """
+
+    __slots__ = ("deadline", "receipt", "size_bytes")
+
+    is_limited_by_timeout = False
+    """ActiveMQ: the failover option `timeout` concerns sends only."""
+
+    def __init__(self, size_bytes: int = 0) -> None:
+        self.size_bytes = size_bytes
+        self.deadline: float | None = None
+        self.receipt = ""
+
+    def received(self, receipt: str) -> None:
+        """The broker has done it."""
+        raise NotImplementedError
+
+    def refused(self, receipt: str, error: HoldfastError) -> None:
+        """The broker has not done it, and says why."""
+        raise NotImplementedError
+
+    def abandoned(self, error: HoldfastError) -> None:
+        """We stopped waiting; whether the broker has done it is unknown."""
+        raise NotImplementedError
+
+    def replay(self) -> list[tuple[str, bytes]]:
+        """
+        Receipts and frames to send over a new link.
+
+        An empty list drops the operation, which has then dealt with its outcome itself.
+        """
+        raise NotImplementedError
+
+
+class Outstanding:
+    """The operations of one connection by their receipts."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._by_receipt: dict[str, Operation] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_receipt)
+
+    def add(self, receipt: str, operation: Operation) -> None:
+        """Keep an operation; one that awaits several receipts is added once for each."""
+        self._by_receipt[receipt] = operation
+        self.bytes += operation.size_bytes
+
+    def take(self, receipt: str) -> Operation | None:
+        """Forget a receipt and give what it belongs to; None if nobody awaits it."""
+        operation = self._by_receipt.pop(receipt, None)
+        if operation is not None:
+            self.bytes -= operation.size_bytes
+        return operation
+
+    def operations(self) -> list[Operation]:
+        """Every operation once, in order."""
+        return list(dict.fromkeys(self._by_receipt.values()))
+
+    def take_all(self) -> list[Operation]:
+        """Every operation once, in order; none is kept."""
+        operations = self.operations()
+        self._by_receipt.clear()
+        self.bytes = 0
+        return operations
+
+    def take_replays(self) -> list[bytes]:
+        """What a new link must be sent, in order; the books are written anew on the way."""
+        frames = []
+        for operation in self.take_all():
+            for receipt, frame in operation.replay():
+                self.add(receipt, operation)
+                frames.append(frame)
+        return frames
+
+    def set_deadlines(self, deadline: float) -> None:
+        """The link is lost: from now on the timeout of sends runs."""
+        for operation in self._by_receipt.values():
+            if operation.is_limited_by_timeout and operation.deadline is None:
+                operation.deadline = deadline
+
+    def clear_deadlines(self) -> None:
+        """The link is there again."""
+        for operation in self._by_receipt.values():
+            operation.deadline = None
+
+    def next_deadline(self) -> float | None:
+        """When the first operation is given up."""
+        deadlines = [
+            operation.deadline
+            for operation in self._by_receipt.values()
+            if operation.deadline is not None
+        ]
+        return min(deadlines, default=None)
+
+    def take_expired(self, now: float) -> list[Operation]:
+        """Operations whose deadline has passed; they are kept no longer."""
+        expired = dict.fromkeys(
+            operation
+            for operation in self._by_receipt.values()
+            if operation.deadline is not None and operation.deadline <= now
+        )
+        self._drop(lambda operation: operation in expired)
+        return list(expired)
+
+    def drop(self, dropped: Operation) -> None:
+        """Forget every receipt of one operation."""
+        self._drop(lambda operation: operation is dropped)
+
+    def _drop(self, is_dropped: Callable[[Operation], bool]) -> None:
+        for receipt in [key for key, value in self._by_receipt.items() if is_dropped(value)]:
+            self.take(receipt)

@@ -1,0 +1,288 @@
+"""
+Sending: single messages whose receipt is awaited, and producers that keep many under way.
+
+Every message carries a producer id and a number, so that resending after a failover stores it once.
+A producer's messages are stored in its order and without gaps: if one is refused, all sent after it
+are refused too, and the producer goes on from the refused number once all have their answer.
+
+Invariants:
+    `unconfirmed` counts messages sent whose outcome is unknown; it never exceeds `window`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from holdfast.client.outstanding import Operation
+from holdfast.client.requests import fail, succeed
+from holdfast.client.sequence import ProducerSequence
+from holdfast.client.session import ClientSession, Waiters
+from holdfast.client.wire import (
+    Body,
+    Headers,
+    encode_body,
+    encode_lines,
+    produced_send,
+    send_prefix,
+)
+from holdfast.errors import HoldfastError, RefusedError
+
+Confirmation: TypeAlias = "asyncio.Future[None]"
+"""Done when the broker has stored the message, or failed with why it has not."""
+
+
+class Producer:
+    """
+    Sends to one destination, many messages at a time.
+
+    Made by `Connection.producer`. As an async context manager it flushes at the end. Several tasks
+    may share it; a message's place in the order is decided when `send` has found room for it.
+    """
+
+    def __init__(self, session: ClientSession, destination: str, window: int) -> None:
+        self.destination = destination
+        self.window = window
+        self.unconfirmed = 0
+        self.confirmed_count = 0
+        self._session = session
+        self._sequence = ProducerSequence(session.next_producer_id)
+        self._places = Waiters()
+        self._settled = Waiters()
+        self._failure: HoldfastError | None = None
+        self._refused_number = 0
+        self._is_renewal_due = False
+        self._prefixes: dict[bool, bytes] = {}
+        self._headers: dict[str, str | int | float | bool] = {}
+
+    @property
+    def producer_id(self) -> str:
+        """The id on the wire; another one after an outcome stayed unknown."""
+        return self._sequence.id
+
+    async def send(
+        self, body: Body, *, headers: Headers | None = None, persistent: bool = True
+    ) -> Confirmation:
+        """
+        Send a message as soon as fewer than `window` are unconfirmed; wait for that, no longer.
+
+        Cancelling while it waits sends nothing. The future returned is done when the broker has
+        stored the message; cancelling it changes nothing but that nobody waits.
+
+        Raises:
+            HoldfastError: An earlier message of this producer was refused or given up, told once;
+                the next call goes on.
+            LocalProtocolError: The message can never be sent.
+        """
+        session = self._session
+        if (
+            self.unconfirmed >= self.window
+            or self._failure is not None
+            or session.outstanding.bytes >= session.settings.unconfirmed_bytes_max
+        ):
+            await self._wait_place()
+        encoded, text_line = encode_body(body)
+        prefix = self._prefix(headers, persistent)
+        if session.failure is not None:
+            raise session.failure
+        number = self._sequence.next()
+        receipt = session.next_receipt()
+        frame = produced_send(prefix, number, receipt, text_line, encoded)
+        confirmation: Confirmation = session.loop.create_future()
+        self.unconfirmed += 1
+        session.request(ProducedMessage(self, number, frame, confirmation), receipt, frame)
+        return confirmation
+
+    async def flush(self) -> None:
+        """
+        Wait until every message sent has its outcome. Cancelling stops the wait.
+
+        Raises:
+            HoldfastError: The first refusal since the last one told.
+        """
+        while self.unconfirmed:
+            await self._settled.wait()
+        self._raise_failure()
+
+    async def __aenter__(self) -> Self:
+        """Nothing is sent by entering."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Flush, unless the block failed."""
+        if error is None:
+            await self.flush()
+
+    async def _wait_place(self) -> None:
+        while True:
+            if self._failure is not None:
+                await self.flush()
+            if self.unconfirmed >= self.window:
+                await self._places.wait()
+            elif not self._session.has_room:
+                await self._session.wait_room()
+            elif self._failure is None:
+                return
+
+    def _prefix(self, headers: Headers | None, persistent: bool) -> bytes:
+        """The constant part of a message; kept until other headers come."""
+        if headers != self._headers and (headers or self._headers):
+            encode_lines(headers)
+            self._prefixes = {}
+            self._headers = dict(headers or {})
+        prefix = self._prefixes.get(persistent)
+        if prefix is None:
+            lines = self._sequence.line + encode_lines(self._headers)
+            prefix = send_prefix(self.destination, lines, persistent=persistent)
+            self._prefixes[persistent] = prefix
+        return prefix
+
+    # Outcomes, told by ProducedMessage -----------------------------------------------------------
+
+    def message_confirmed(self, number: int) -> None:
+        """The broker has stored a message."""
+        self.confirmed_count += 1
+        if self._failure is not None and number > self._refused_number:
+            # Not a broker that numbers producers: the refused number cannot be used again.
+            self._is_renewal_due = True
+        self._answered()
+
+    def message_refused(self, number: int, error: HoldfastError) -> None:
+        """The broker has not stored a message."""
+        if self._failure is None:
+            self._failure = error
+            self._refused_number = number
+        self._answered()
+
+    def message_abandoned(self, number: int, error: HoldfastError) -> None:
+        """Whether the broker has stored a message is unknown: its number is burnt."""
+        self._is_renewal_due = True
+        self.message_refused(number, error)
+
+    def _answered(self) -> None:
+        self.unconfirmed -= 1
+        if not self.unconfirmed:
+            if self._failure is not None:
+                self._begin_anew(self._failure)
+            self._settled.wake_all()
+            self._places.wake_all()
+        else:
+            self._places.wake_one()
+
+    def _begin_anew(self, failure: HoldfastError) -> None:
+        if self._is_renewal_due:
+            self._sequence.renew()
+        else:
+            code = failure.code if isinstance(failure, RefusedError) else ""
+            self._sequence.refused(self._refused_number, code)
+        self._is_renewal_due = False
+        self._prefixes = {}
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            # Whoever waited for a place was woken to hear this, and may have handed nothing on.
+            self._places.wake_all()
+            raise failure
+
+
+class ProducedMessage(Operation):
+    """A message of a producer, until its receipt."""
+
+    __slots__ = ("confirmation", "frame", "number", "producer")
+
+    is_limited_by_timeout = True
+
+    def __init__(
+        self, producer: Producer, number: int, frame: bytes, confirmation: Confirmation
+    ) -> None:
+        self.size_bytes = len(frame)
+        self.deadline = None
+        self.producer = producer
+        self.number = number
+        self.frame = frame
+        self.confirmation = confirmation
+
+    def received(self, receipt: str) -> None:
+        confirmation = self.confirmation
+        if not confirmation.done():
+            confirmation.set_result(None)
+        self.producer.message_confirmed(self.number)
+
+    def refused(self, receipt: str, error: HoldfastError) -> None:
+        fail(self.confirmation, error)
+        self.producer.message_refused(self.number, error)
+
+    def abandoned(self, error: HoldfastError) -> None:
+        fail(self.confirmation, error)
+        self.producer.message_abandoned(self.number, error)
+
+    def replay(self) -> list[tuple[str, bytes]]:
+        return [(self.receipt, self.frame)]
+
+
+class SingleMessage(Operation):
+    """A message sent by `Connection.send`, under a borrowed producer id of its own."""
+
+    __slots__ = ("frame", "outcome", "sequence", "session")
+
+    is_limited_by_timeout = True
+
+    def __init__(
+        self,
+        session: ClientSession,
+        sequence: ProducerSequence,
+        frame: bytes,
+        outcome: asyncio.Future[None],
+    ) -> None:
+        super().__init__(len(frame))
+        self.session = session
+        self.sequence = sequence
+        self.frame = frame
+        self.outcome = outcome
+
+    def received(self, receipt: str) -> None:
+        self.session.return_sequence(self.sequence)
+        succeed(self.outcome)
+
+    def refused(self, receipt: str, error: HoldfastError) -> None:
+        code = error.code if isinstance(error, RefusedError) else ""
+        self.sequence.refused(self.sequence.last, code)
+        self.session.return_sequence(self.sequence)
+        fail(self.outcome, error)
+
+    def abandoned(self, error: HoldfastError) -> None:
+        self.sequence.renew()
+        self.session.return_sequence(self.sequence)
+        fail(self.outcome, error)
+
+    def replay(self) -> list[tuple[str, bytes]]:
+        return [(self.receipt, self.frame)]
+
+
+async def send_single(
+    session: ClientSession,
+    destination: str,
+    body: Body,
+    headers: Headers | None,
+    *,
+    persistent: bool,
+) -> None:
+    """Send one message and wait for its receipt; see `Connection.send`."""
+    encoded, text_line = encode_body(body)
+    lines = encode_lines(headers)
+    await session.wait_room()
+    sequence = await session.take_sequence()
+    # Nothing is awaited from here to the request, so a cancelled caller has borrowed nothing.
+    receipt = session.next_receipt()
+    prefix = send_prefix(destination, sequence.line + lines, persistent=persistent)
+    frame = produced_send(prefix, sequence.next(), receipt, text_line, encoded)
+    operation = SingleMessage(session, sequence, frame, session.loop.create_future())
+    session.request(operation, receipt, frame)
+    await operation.outcome

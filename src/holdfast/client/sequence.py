@@ -1,0 +1,50 @@
+"""
+The numbers a producer gives its messages, by which the broker stores each of them once.
+
+The broker takes number n+1 of a producer id after n, confirms n again if it has it, and refuses a
+gap. So a number that was refused is used again, and a producer whose numbers can no longer be
+right, because the outcome of one is unknown, begins anew under another id. Pure.
+
+Invariants:
+    Numbers under one id are handed out without a gap.
+    A number of unknown outcome is never given to another message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.client.wire import producer_line
+from holdfast.errors import SequenceGapError
+
+
+class ProducerSequence:
+    """One producer id and its last number. `new_id` makes ids nobody else has."""
+
+    __slots__ = ("_new_id", "id", "last", "line")
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew under another id: nothing may be under way under the old one."""
+        self.id = self._new_id()
+        self.line = producer_line(self.id)
+        self.last = 0
+
+    def next(self) -> int:
+        """The number of the next message."""
+        self.last += 1
+        return self.last
+
+    def refused(self, number: int, code: str) -> None:
+        """
+        The broker refused `number` and everything after it: go on from there.
+
+        A gap with nothing refused before it means that the broker has forgotten this producer.
+        """
+        if code == SequenceGapError.code:
+            self.renew()
+        else:
+            self.last = number - 1

@@ -1,0 +1,477 @@
+"""
+One conversation with a cluster that survives the links it runs over.
+
+The session hands frames to whom they concern, and puts a new link in the state of the lost one:
+uncertain acknowledgements by message id, subscriptions, then every request without a receipt in its
+old order with its old numbers. Everything that the application holds (producers, subscriptions,
+transactions) talks to a session, never to a link.
+
+Invariants:
+    A request is on the books (`outstanding`) before its bytes leave, and until its outcome.
+    `generation` counts links; what a link handed out (delivery ids) is valid in its own only.
+    After `failure` is set nothing is sent and nobody waits.
+
+Owned by one event loop; not safe to call from another thread (see `blocking`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Protocol
+
+from holdfast.client.dialer import Dialer, term_of
+from holdfast.client.events import BrokerComplaint, Event, Interrupted, Resumed
+from holdfast.client.link import Link
+from holdfast.client.outstanding import Operation, Outstanding
+from holdfast.client.requests import Farewell, SettlementRequest
+from holdfast.client.sequence import ProducerSequence
+from holdfast.client.settings import ClientSettings
+from holdfast.client.settlements import Settlements
+from holdfast.client.uri import Address, Target
+from holdfast.client.wire import control, settlement
+from holdfast.environment.randomness import Randomness
+from holdfast.errors import (
+    HoldfastError,
+    LinkLostError,
+    RefusedError,
+)
+from holdfast.protocols.stomp.frames import Frame
+
+logger = logging.getLogger("holdfast.client")
+
+
+class Subscriber(Protocol):
+    """A subscription as the session sees it."""
+
+    def delivered(self, frame: Frame) -> None:
+        """A MESSAGE for this subscription."""
+
+    def interrupted(self) -> None:
+        """The link is lost: what was not taken yet will be delivered again."""
+
+    def resubscribe(self) -> None:
+        """A new link is there: ask for messages again."""
+
+    def ended(self, error: HoldfastError | None) -> None:
+        """No more messages will come; None if the application closed the connection."""
+
+
+class EventSink(Protocol):
+    """Who hears about the connection's ups and downs."""
+
+    def happened(self, event: Event) -> None:
+        """Something happened; must not raise."""
+
+    def ended(self) -> None:
+        """Nothing more will happen."""
+
+
+class Waiters:
+    """Tasks that wait for one condition."""
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def wait(self) -> None:
+        """Wait to be woken; the condition is then to be checked again."""
+        waiter = self._loop.create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            # Woken and cancelled at once: the place goes to the next in line.
+            if waiter.done() and not waiter.cancelled():
+                self.wake_one()
+            raise
+
+    def wake_one(self) -> None:
+        """Wake who has waited longest."""
+        waiting = self._waiting
+        while waiting:
+            waiter = waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def wake_all(self) -> None:
+        """Wake everybody."""
+        while self._waiting:
+            self.wake_one()
+
+
+class ClientSession:
+    """See the module's docstring. `start` it, then use it, then `close` it."""
+
+    def __init__(
+        self, target: Target, settings: ClientSettings, randomness: Randomness, sink: EventSink
+    ) -> None:
+        self.settings = settings
+        self.outstanding = Outstanding()
+        self.settlements = Settlements()
+        self.subscribers: dict[str, Subscriber] = {}
+        self.generation = 0
+        self.failure: HoldfastError | None = None
+        self.buffered_bytes = 0
+        """Bodies delivered and not yet taken by the application, over all subscriptions."""
+
+        self.loop = asyncio.get_running_loop()
+        self._sink = sink
+        self._dialer = Dialer(target, settings, randomness)
+        self._link: Link | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._interrupted_at = 0.0
+        self._timeout: asyncio.TimerHandle | None = None
+        self._identity = randomness.bytes(12).hex()
+        self._producers = 0
+        self._subscriptions = 0
+        self._receipts = 0
+        self._room = Waiters()
+        self._idle = Waiters()
+        self._free_sequence = Waiters()
+        self._sequences: list[ProducerSequence] = []
+        self._sequences_busy = 0
+        self._marked_number = 0
+        self._complaint: HoldfastError | None = None
+        self._faults = 0
+        self._is_useful = False
+        """Whether the present link has brought a frame yet."""
+
+    # Life ----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """
+        Connect for the first time. Cancelling gives up.
+
+        Raises:
+            LinkError: Nobody answered within the attempts allowed.
+            ProtocolError: A plain URI's broker answered, but not as a STOMP 1.2 broker.
+        """
+        self._adopt(await self._dialer.open(self))
+
+    async def close(self, *, is_graceful: bool = True) -> None:
+        """
+        Say goodbye and end the link. What is still unconfirmed fails; waiting for it is the
+        caller's choice (`wait_idle`). Cancelling ends the link without the goodbye.
+        """
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
+        try:
+            if is_graceful and self._link is not None and self.failure is None:
+                async with asyncio.timeout(self.settings.close_seconds_max):
+                    await self.farewell("DISCONNECT")
+        except (TimeoutError, HoldfastError) as error:
+            logger.debug("goodbye without an answer: %s", error)
+        finally:
+            self._shut(None)
+
+    async def farewell(self, command: str, **headers: str) -> None:
+        """Send a DISCONNECT or UNSUBSCRIBE and wait for its receipt or the end of the link."""
+        operation = Farewell(self.loop.create_future())
+        receipt = self.next_receipt()
+        self.request(operation, receipt, control(command, receipt=receipt, **headers))
+        await operation.outcome
+
+    def _shut(self, error: HoldfastError | None) -> None:
+        """End for good: by the application (no error) or because nothing more can be done."""
+        if self.failure is not None:
+            return
+        self.failure = error or LinkLostError("the connection is closed")
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+        if self._timeout is not None:
+            self._timeout.cancel()
+        for operation in self.outstanding.take_all():
+            operation.abandoned(self.failure)
+        for subscriber in list(self.subscribers.values()):
+            subscriber.ended(error)
+        self.subscribers.clear()
+        for waiters in (self._room, self._idle, self._free_sequence):
+            waiters.wake_all()
+        self._sink.ended()
+
+    def check_open(self) -> None:
+        """Raise what ended the session, if it has ended."""
+        if self.failure is not None:
+            raise self.failure
+
+    @property
+    def address(self) -> Address | None:
+        """Where the link leads; None while there is none."""
+        return None if self._link is None else self._link.address
+
+    @property
+    def term(self) -> int:
+        """The highest term seen; 0 if no broker told one."""
+        return self._dialer.fence.term
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def next_receipt(self) -> str:
+        """A receipt id that this session has not used."""
+        self._receipts += 1
+        return str(self._receipts)
+
+    def next_producer_id(self) -> str:
+        """A producer id that nobody else has."""
+        self._producers += 1
+        return f"{self._identity}-{self._producers}"
+
+    def next_subscription_id(self) -> str:
+        """A subscription id that this session has not used."""
+        self._subscriptions += 1
+        return str(self._subscriptions)
+
+    def request(self, operation: Operation, receipt: str, frame: bytes) -> None:
+        """Put an operation on the books and its frame on the link; without one it waits there."""
+        if self.failure is not None:
+            raise self.failure
+        operation.receipt = receipt
+        self.outstanding.add(receipt, operation)
+        link = self._link
+        if link is not None:
+            link.write(frame)
+            if link.is_paused:
+                # Its receipt stands behind what we do not read.
+                link.resume_reading()
+        elif operation.is_limited_by_timeout and self._dialer.options.timeout_seconds is not None:
+            operation.deadline = self.loop.time() + self._dialer.options.timeout_seconds
+            self._plan_timeout()
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame nobody waits for; without a link it is dropped."""
+        if self._link is not None:
+            self._link.write(frame)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether less is unconfirmed than the limit."""
+        return self.outstanding.bytes < self.settings.unconfirmed_bytes_max
+
+    async def wait_room(self) -> None:
+        """
+        Wait until less is unconfirmed than the limit. Cancelling stops the wait.
+
+        Raises:
+            LinkError: The session ended.
+        """
+        while not self.has_room and self.failure is None:
+            await self._room.wait()
+        self.check_open()
+
+    async def wait_idle(self) -> None:
+        """Wait until every request has its outcome. Cancelling stops the wait."""
+        while len(self.outstanding):
+            await self._idle.wait()
+
+    async def take_sequence(self) -> ProducerSequence:
+        """
+        Borrow a producer id that has nothing under way; `return_sequence` gives it back.
+
+        Sends that are independent of each other need ids of their own: under one id the refusal of
+        one would take the others with it. Ids are used again, so there are few.
+        """
+        while (
+            self._sequences_busy >= self.settings.concurrent_sends_count_max
+            and self.failure is None
+        ):
+            await self._free_sequence.wait()
+        self.check_open()
+        self._sequences_busy += 1
+        if self._sequences:
+            return self._sequences.pop()
+        return ProducerSequence(self.next_producer_id)
+
+    def return_sequence(self, sequence: ProducerSequence) -> None:
+        """Give a borrowed producer id back: nothing is under way under it any more."""
+        self._sequences_busy -= 1
+        self._sequences.append(sequence)
+        self._free_sequence.wake_one()
+
+    # Settlements ---------------------------------------------------------------------------------
+
+    def settle(
+        self,
+        message_id: str,
+        delivery_id: str | None,
+        verb: bytes,
+        outcome: asyncio.Future[None] | None = None,
+    ) -> None:
+        """
+        Acknowledge or reject, by the id of the delivery or, if that is a lost link's (None), by
+        the message's own. Without a link it is said when the next one is there.
+        """
+        self.check_open()
+        number = self.settlements.add(message_id, verb)
+        is_due = number - self._marked_number >= self.settings.settled_receipt_every_count
+        id = message_id if delivery_id is None else delivery_id
+        if outcome is not None or (is_due and self._link is not None):
+            self._marked_number = number
+            request = SettlementRequest(self.settlements, number, message_id, verb, outcome)
+            receipt = self.next_receipt()
+            self.request(request, receipt, settlement(verb, id, receipt))
+        elif self._link is not None:
+            self._link.write(settlement(verb, id))
+
+    # Receiving -----------------------------------------------------------------------------------
+
+    def frames_received(self, link: Link, frames: list[Frame]) -> None:
+        """Hand frames to whom they concern (LinkOwner)."""
+        if link is not self._link:
+            return
+        take = self.outstanding.take
+        subscribers = self.subscribers
+        for frame in frames:
+            headers = frame.headers
+            if frame.command == "RECEIPT":
+                receipt = headers["receipt-id"]
+                operation = take(receipt)
+                if operation is not None:
+                    operation.received(receipt)
+                self._faults = 0
+            elif frame.command == "MESSAGE":
+                subscriber = subscribers.get(headers.get("subscription", ""))
+                if subscriber is not None:
+                    subscriber.delivered(frame)
+            elif frame.command == "ERROR":
+                self._refused(frame)
+        if frames[-1].command != "ERROR":
+            self._complaint = None
+            self._is_useful = True
+        self._told_outcomes()
+        if self.buffered_bytes > self.settings.received_bytes_max and not self.outstanding:
+            link.pause_reading()
+
+    def message_taken(self, size_bytes: int) -> None:
+        """The application took a message out of a buffer, or it was dropped."""
+        self.buffered_bytes -= size_bytes
+        link = self._link
+        if (
+            link is not None
+            and link.is_paused
+            and self.buffered_bytes <= self.settings.received_bytes_max // 2
+        ):
+            link.resume_reading()
+
+    def _refused(self, frame: Frame) -> None:
+        receipt = frame.headers.get("receipt-id")
+        error = refusal(frame)
+        operation = None if receipt is None else self.outstanding.take(receipt)
+        if operation is not None and receipt is not None:
+            operation.refused(receipt, error)
+            return
+        # It may belong to an acknowledgement without a receipt, or be the broker's last word.
+        self._complaint = error
+        logger.warning("the broker complains: %s", error)
+        self._sink.happened(BrokerComplaint(error))
+
+    def _told_outcomes(self) -> None:
+        if self.has_room:
+            self._room.wake_all()
+        if not self.outstanding:
+            self._idle.wake_all()
+
+    # Links come and go ---------------------------------------------------------------------------
+
+    def link_lost(self, link: Link, error: HoldfastError) -> None:
+        """The link is gone; with a failover URI look for another one (LinkOwner)."""
+        if link is not self._link or self.failure is not None:
+            return
+        self._link = None
+        complaint, self._complaint = self._complaint, None
+        if complaint is not None:
+            self._faults += 1
+            error = LinkLostError(f"{error}; before, the broker said: {complaint}")
+        if not self._dialer.has_failover:
+            self._shut(error)
+            return
+        if self._faults >= self.settings.broker_faults_count_max:
+            assert complaint is not None
+            self._shut(complaint)
+            return
+        self._interrupt(link, error)
+
+    def _interrupt(self, link: Link, error: HoldfastError) -> None:
+        self._interrupted_at = self.loop.time()
+        logger.warning("interrupted: %s", error)
+        for subscriber in self.subscribers.values():
+            subscriber.interrupted()
+        seconds = self._dialer.options.timeout_seconds
+        if seconds is not None:
+            self.outstanding.set_deadlines(self._interrupted_at + seconds)
+            self._plan_timeout()
+        self._sink.happened(Interrupted(str(link.address), str(error), len(self.outstanding)))
+        self._dialer.lost(link.address, was_useful=self._is_useful)
+        self._reconnecting = self.loop.create_task(self._reconnect())
+
+    async def _reconnect(self) -> None:
+        try:
+            link = await self._dialer.open(self)
+        except HoldfastError as error:
+            self._shut(error)
+        else:
+            self._adopt(link)
+
+    def _adopt(self, link: Link) -> None:
+        """Make a link ours, and put it in the state of the last one."""
+        self._reconnecting = None
+        self._is_useful = False
+        self.generation += 1
+        self.outstanding.clear_deadlines()
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+        # First of all the acknowledgements: what they settle need not be delivered again.
+        late = self.settlements.frames()
+        replays = self.outstanding.take_replays()
+        self._link = link
+        for frame in late:
+            link.write(frame)
+        for subscriber in list(self.subscribers.values()):
+            subscriber.resubscribe()
+        for frame in replays:
+            link.write(frame)
+        self._told_outcomes()
+        if self.generation > 1:
+            self._resumed(link, len(replays))
+
+    def _resumed(self, link: Link, resent_count: int) -> None:
+        seconds = self.loop.time() - self._interrupted_at
+        logger.info("resumed at %s after %.3f s", link.address, seconds)
+        node = link.greeting.get("holdfast-node")
+        event = Resumed(str(link.address), seconds, resent_count, node, term_of(link))
+        self._sink.happened(event)
+
+    # The failover option `timeout` ---------------------------------------------------------------
+
+    def _plan_timeout(self) -> None:
+        # Deadlines are set in the order of time, so the timer that runs is the earliest.
+        deadline = self.outstanding.next_deadline() if self._timeout is None else None
+        if deadline is not None:
+            self._timeout = self.loop.call_at(deadline, self._timed_out)
+
+    def _timed_out(self) -> None:
+        self._timeout = None
+        seconds = self._dialer.options.timeout_seconds
+        error = LinkLostError(
+            f"no broker for {seconds:g} s (failover option timeout);"
+            " whether this was stored is unknown"
+        )
+        for operation in self.outstanding.take_expired(self.loop.time()):
+            operation.abandoned(error)
+        self._told_outcomes()
+        self._plan_timeout()
+
+
+def refusal(frame: Frame) -> HoldfastError:
+    """The error that an ERROR frame means."""
+    code = frame.headers.get("code", RefusedError.code)
+    text = frame.headers.get("message") or frame.body.decode(errors="replace").strip()
+    error = RefusedError(text or "refused without a word")
+    error.code = code
+    return error

@@ -1,0 +1,267 @@
+"""
+Transactions: sends and acknowledgements that happen together or not at all.
+
+A transaction is collected here and put to the broker only at the commit. So rolling back costs
+nothing, a broker never waits for an application to make up its mind, and a failover before the
+COMMIT's receipt simply says the whole again: the COMMIT carries one number of a producer, by which
+the broker knows whether it has been done. The COMMIT leaves when every part has been taken; if one
+was refused, nothing is committed.
+
+Invariants:
+    A COMMIT is sent only after the receipts of all parts on the same link.
+    Every attempt carries the same number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from holdfast.client.consumer import Message
+from holdfast.client.outstanding import Operation
+from holdfast.client.requests import fail, succeed
+from holdfast.client.sequence import ProducerSequence
+from holdfast.client.session import ClientSession
+from holdfast.client.settlements import ACKNOWLEDGE
+from holdfast.client.wire import (
+    Body,
+    Headers,
+    control,
+    encode_body,
+    encode_lines,
+    send_prefix,
+    settlement,
+    transaction_send,
+)
+from holdfast.errors import HoldfastError, RefusedError, TransactionError
+
+
+class Transaction:
+    """
+    One transaction; made by `Connection.transaction`.
+
+    As an async context manager it commits when the block ends, and rolls back if the block fails.
+    """
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self._sends: list[tuple[bytes, bytes, bytes]] = []
+        self._messages: list[Message] = []
+        self._bytes = 0
+        self._state = "open"
+
+    async def send(
+        self,
+        destination: str,
+        body: Body,
+        *,
+        headers: Headers | None = None,
+        persistent: bool = True,
+    ) -> None:
+        """
+        Add a message, which exists once the transaction is committed. Does not wait.
+
+        Raises:
+            TransactionError: The transaction is finished or too large.
+            LocalProtocolError: The message can never be sent.
+        """
+        self._check_open()
+        encoded, text_line = encode_body(body)
+        prefix = send_prefix(destination, encode_lines(headers), persistent=persistent)
+        self._bytes += len(encoded) + len(prefix)
+        limit = self._session.settings.transaction_bytes_max
+        if self._bytes > limit:
+            raise TransactionError(f"the transaction is larger than {limit:,} bytes")
+        self._sends.append((prefix, text_line, encoded))
+
+    async def acknowledge(self, message: Message) -> None:
+        """
+        Add the acknowledgement of a message; in mode "client" with all taken before it.
+
+        If the transaction is rolled back the message can be acknowledged again. Does not wait.
+
+        Raises:
+            TransactionError: The transaction is finished, or the message is in another one.
+            UnknownDeliveryError: The message is settled already.
+        """
+        self._check_open()
+        if message.is_settled:
+            raise TransactionError(f"message {message.id} is settled already")
+        if message.transaction is not None:
+            raise TransactionError(f"message {message.id} is in a transaction already")
+        for covered in message.subscription.covered_by(message):
+            covered.transaction = self
+            self._messages.append(covered)
+
+    async def commit(self) -> None:
+        """
+        Do it all, and wait until the broker has stored it.
+
+        Cancelling stops the wait, not the commit.
+
+        Raises:
+            RefusedError: The broker refused a part or the whole; nothing of it was done.
+            LinkError: The connection ended; whether it was done is unknown.
+        """
+        self._check_open()
+        self._state = "committed"
+        if not self._sends and not self._messages:
+            return
+        session = self._session
+        try:
+            await session.wait_room()
+            sequence = await session.take_sequence()
+        except BaseException:
+            self._release()
+            raise
+        commit = Commit(session, sequence, self._sends, self._messages)
+        commit.begin()
+        await commit.outcome
+
+    async def roll_back(self) -> None:
+        """Forget it all. Does not wait; doing it twice does nothing."""
+        if self._state == "open":
+            self._state = "rolled back"
+            self._release()
+
+    def _release(self) -> None:
+        for message in self._messages:
+            message.transaction = None
+        self._messages = []
+        self._sends = []
+
+    def _check_open(self) -> None:
+        if self._state != "open":
+            raise TransactionError(f"the transaction is {self._state} already")
+
+    async def __aenter__(self) -> Self:
+        """Nothing is sent by entering."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Commit, or roll back if the block failed; nothing if either was done in the block."""
+        if error is not None:
+            await self.roll_back()
+        elif self._state == "open":
+            await self.commit()
+
+
+class Commit(Operation):
+    """A transaction on its way: BEGIN, its parts, and after all their receipts COMMIT."""
+
+    __slots__ = (
+        "_awaited",
+        "_is_committing",
+        "_messages",
+        "_name",
+        "_number",
+        "_sends",
+        "_sequence",
+        "_session",
+        "outcome",
+    )
+
+    is_limited_by_timeout = True
+
+    def __init__(
+        self,
+        session: ClientSession,
+        sequence: ProducerSequence,
+        sends: list[tuple[bytes, bytes, bytes]],
+        messages: list[Message],
+    ) -> None:
+        super().__init__()
+        self.outcome: asyncio.Future[None] = session.loop.create_future()
+        self._session = session
+        self._sequence = sequence
+        self._sends = sends
+        self._messages = messages
+        self._number = sequence.next()
+        self._name = f"{sequence.id}-{self._number}"
+        self._awaited: set[str] = set()
+        self._is_committing = False
+
+    def begin(self) -> None:
+        """Send all but the COMMIT."""
+        for receipt, frame in self.replay():
+            self._session.request(self, receipt, frame)
+
+    def replay(self) -> list[tuple[str, bytes]]:
+        self._is_committing = False
+        name = self._name
+        receipt = self._session.next_receipt()
+        frames = [(receipt, control("BEGIN", transaction=name, receipt=receipt))]
+        for prefix, text_line, body in self._sends:
+            receipt = self._session.next_receipt()
+            frames.append((receipt, transaction_send(prefix, name, receipt, text_line, body)))
+        for id in self._settled_ids():
+            receipt = self._session.next_receipt()
+            frames.append((receipt, settlement(ACKNOWLEDGE, id, receipt, name)))
+        self._awaited = {receipt for receipt, _ in frames}
+        return frames
+
+    def _settled_ids(self) -> list[str]:
+        """What to acknowledge: the last delivery of a cumulative subscription stands for all."""
+        ids: list[str] = []
+        newest: dict[str, Message] = {}
+        for message in self._messages:
+            if not message.subscription.is_present(message):
+                ids.append(message.id)
+            elif message.subscription.mode != "client":
+                ids.append(message.delivery_id)
+            else:
+                newest[message.subscription.id] = message
+        return ids + [message.delivery_id for message in newest.values()]
+
+    def received(self, receipt: str) -> None:
+        self._awaited.discard(receipt)
+        if self._awaited:
+            return
+        if self._is_committing:
+            for message in self._messages:
+                message.transaction = None
+                message.subscription.forget(message, ACKNOWLEDGE)
+            self._finish(None)
+            return
+        self._is_committing = True
+        receipt = self._session.next_receipt()
+        self._awaited = {receipt}
+        frame = control(
+            "COMMIT",
+            transaction=self._name,
+            producer_id=self._sequence.id,
+            producer_sequence=str(self._number),
+            receipt=receipt,
+        )
+        self._session.request(self, receipt, frame)
+
+    def refused(self, receipt: str, error: HoldfastError) -> None:
+        self._session.outstanding.drop(self)
+        if not self._is_committing:
+            self._session.write(control("ABORT", transaction=self._name))
+        code = error.code if isinstance(error, RefusedError) and self._is_committing else ""
+        self._sequence.refused(self._number, code)
+        self._release()
+        self._finish(error)
+
+    def abandoned(self, error: HoldfastError) -> None:
+        self._sequence.renew()
+        self._release()
+        self._finish(error)
+
+    def _release(self) -> None:
+        for message in self._messages:
+            message.transaction = None
+
+    def _finish(self, error: HoldfastError | None) -> None:
+        self._session.return_sequence(self._sequence)
+        if error is None:
+            succeed(self.outcome)
+        else:
+            fail(self.outcome, error)

@@ -1,0 +1,35 @@
+"""
+What the client's tests share: tests may be coroutines, and have the scripted broker at hand.
+
+`scripted_broker` lies beside this file and is no package, so its folder is put on the path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+SECONDS_MAX = 20
+"""A test that waits longer waits for something that will not happen."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
+
+    async def scenario() -> None:
+        async with asyncio.timeout(SECONDS_MAX):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(scenario())
+    return True
