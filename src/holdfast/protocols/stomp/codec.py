@@ -96,19 +96,21 @@ def encode_frame(
     Encode any frame; a body gets a content-length unless the headers have one.
 
     Raises:
-        LocalProtocolError: A header of CONNECT or CONNECTED that cannot be written unescaped.
+        LocalProtocolError: `bad-header`; a header that cannot be written without escapes, in
+            CONNECT, CONNECTED or STOMP 1.0.
     """
     raw = command in {"CONNECT", "CONNECTED", "STOMP"}
+    plain_names = raw or version == "1.0"
     lines = [command]
     has_length = not body
     for name, value in headers:
+        if (plain_names and (":" in name or "\n" in name)) or (raw and "\n" in value):
+            raise LocalProtocolError(
+                f"{command} cannot carry the header {name!r}: it is not escaped (STOMP 1.2,"
+                " Value Encoding), so no line feed and no colon in the name",
+                code="bad-header",
+            )
         if raw:
-            if "\n" in name or ":" in name or "\n" in value:
-                raise LocalProtocolError(
-                    f"{command} cannot carry the header {name!r}: it is not escaped (STOMP 1.2,"
-                    " Value Encoding), so no line feed and no colon in the name",
-                    code="bad-header",
-                )
             lines.append(f"{name}:{value}")
         else:
             lines.append(f"{escape(name, version)}:{escape(value, version)}")

@@ -336,11 +336,11 @@ class StompConnection:
 
     def _open_frame(self, head: bytes) -> None:
         """Check and decode a head; leaves the event, waiting for its body, in `_open`."""
-        self._head = head
         line = head[: head.index(b"\n")]
         rule = self._allowed.get(line)
         if rule is None:
             raise states.forbidden(self._role, self._phase, line)
+        self._head = head
         self._rule = rule
         if rule.name == "SEND":
             self._open = self._open_send(head)
