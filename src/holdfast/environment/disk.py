@@ -50,6 +50,10 @@ class DiskFile(Protocol):
         """Cut or extend the file to `size` bytes; durable after `sync`."""
         ...
 
+    def forget_cached(self) -> None:
+        """Ask for later reads to come from the disk itself; only a wish."""
+        ...
+
     def size(self) -> int:
         """Return the bytes in the file."""
         ...
@@ -165,6 +169,10 @@ class RealFile:
     def truncate(self, size: int) -> None:
         """Cut or extend the file to `size` bytes; durable after `sync`."""
         os.ftruncate(self._descriptor, size)
+
+    def forget_cached(self) -> None:
+        """Ask for later reads to come from the disk itself; only a wish."""
+        os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def size(self) -> int:
         """Return the bytes in the file."""

@@ -70,7 +70,7 @@ class Entry:
         "timestamp",
     )
 
-    def __init__(  # noqa: PLR0917 - the hot path; keywords cost time
+    def __init__(
         self,
         index: int,
         term: int,
@@ -175,7 +175,7 @@ def seal_entry(
     return Entry(index, term, kind, timestamp, first_record, record_count, chain, raw, length)
 
 
-def parse_header(buffer: bytes, offset: int = 0) -> HeaderFields:
+def parse_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> HeaderFields:
     """
     Return the fields of the header at `offset`, its checksum verified.
 
@@ -183,7 +183,7 @@ def parse_header(buffer: bytes, offset: int = 0) -> HeaderFields:
         TruncatedEntryError: The bytes end before the header does.
         CorruptEntryError: This is not a good header; `.reason` says why.
     """
-    header = buffer[offset : offset + HEADER_BYTES]
+    header = bytes(buffer[offset : offset + HEADER_BYTES])
     if len(header) != HEADER_BYTES:
         raise TruncatedEntryError("the header is cut short", byte=offset)
     fields: HeaderFields = HEADER.unpack(header)
@@ -196,7 +196,7 @@ def parse_header(buffer: bytes, offset: int = 0) -> HeaderFields:
     return fields
 
 
-def parse_entry(buffer: bytes, offset: int = 0) -> Entry:
+def parse_entry(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Entry:
     """
     Return the entry at `offset` of `buffer`, both checksums and the padding verified.
 
@@ -206,12 +206,10 @@ def parse_entry(buffer: bytes, offset: int = 0) -> Entry:
         TruncatedEntryError: The bytes end before the entry does.
         CorruptEntryError: A checksum is wrong; `.reason` says which.
     """
-    if type(buffer) is not bytes:
-        buffer = bytes(buffer)
     fields = parse_header(buffer, offset)
     index, length = fields[6], fields[11]
     size = (HEADER_BYTES + length + 7) & ~7
-    raw = buffer if offset == 0 and len(buffer) == size else buffer[offset : offset + size]
+    raw = bytes(buffer[offset : offset + size])  # no copy if it is all of a bytes object
     if len(raw) != size:
         raise TruncatedEntryError("the body is cut short", byte=offset, index=index)
     if crc32c(raw[HEADER_BYTES : HEADER_BYTES + length]) != fields[5]:

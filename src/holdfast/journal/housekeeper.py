@@ -1,0 +1,161 @@
+"""
+Slow work on segment files, out of the writer's way: fill spare ones with zeros, remove old ones.
+
+Rolling must never wait for 64 MiB of zeros, so a spare file is filled ahead of use at a bounded
+rate. Removing a large file takes milliseconds, which would delay a sync. Both happen here.
+
+Invariants:
+    A spare is offered only after it is full of zeros and synced.
+    Files are removed oldest first, each name durably gone before the next: a crash leaves no hole.
+    A full disk is no failure here: it is tried again, and `is_out_of_space` tells meanwhile.
+
+One thread runs `turn`; `take_spare` and `drop` may be called from any other.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from holdfast.environment.disk import Disk, DiskFile, fill_zeros
+from holdfast.journal.settings import JournalSettings, MiB
+
+SPARE_PREFIX: Final = "spare-"
+SPARE_SUFFIX: Final = ".tmp"
+
+_CHUNK_BYTES: Final = 1 * MiB
+# Synced in steps, so that no single sync holds up the writer's for long.
+_SYNC_BYTES: Final = 8 * MiB
+_RETRY_SECONDS: Final = 1.0
+
+logger = logging.getLogger("holdfast.journal")
+
+
+class Housekeeper:
+    """Keeps spare segment files ready and removes dropped ones."""
+
+    def __init__(self, directory: Path, disk: Disk, settings: JournalSettings) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._settings = settings
+        self._spares: deque[Path] = deque()
+        self._doomed: deque[Path] = deque()
+        self._filling: tuple[Path, DiskFile] | None = None
+        self._filled = 0
+        self._number = 0
+        self._wake = threading.Event()
+        self._is_stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.is_out_of_space = False
+        """A spare could not be made because the disk is full."""
+
+    @property
+    def spare_count(self) -> int:
+        """How many spare files are ready."""
+        return len(self._spares)
+
+    def new_path(self) -> Path:
+        """Return a name for a file that is not a segment yet."""
+        self._number += 1
+        return self._directory / f"{SPARE_PREFIX}{self._number:06d}{SPARE_SUFFIX}"
+
+    def take_spare(self) -> Path | None:
+        """Hand out a file of `segment_bytes` zeros, durable; None if none is ready."""
+        try:
+            path = self._spares.popleft()
+        except IndexError:
+            path = None
+        self._wake.set()
+        return path
+
+    def drop(self, paths: list[Path]) -> None:
+        """Remove these files, oldest first; at once if the thread does not run."""
+        self._doomed.extend(paths)
+        if self._thread is None:
+            while self._doomed:
+                self._remove_one()
+        self._wake.set()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="journal-housekeeper", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread, finish removals, throw spare files away."""
+        if self._thread is not None:
+            self._is_stopping.set()
+            self._wake.set()
+            self._thread.join()
+            self._thread = None
+        self.drop([])
+        self._abandon_filling()
+        while self._spares:
+            self._disk.unlink(self._spares.popleft())
+
+    def turn(self) -> bool:
+        """Do one small step; return whether there is more to do now."""
+        if self._doomed:
+            self._remove_one()
+            return True
+        if self._filling is None and len(self._spares) >= self._settings.spare_segments:
+            return False
+        try:
+            self._fill_one_chunk()
+        except OSError as error:
+            self._abandon_filling()
+            if not self.is_out_of_space:
+                logger.warning("cannot prepare the next segment: %s", error)
+            self.is_out_of_space = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            return False
+        return True
+
+    def _run(self) -> None:
+        pause = _CHUNK_BYTES / self._settings.fill_bytes_per_second
+        while not self._is_stopping.is_set():
+            self._wake.clear()
+            if self.turn():
+                # A take or a drop may come meanwhile; neither needs a faster fill.
+                self._is_stopping.wait(pause)
+            elif self.is_out_of_space:
+                self._wake.wait(_RETRY_SECONDS)
+            else:
+                self._wake.wait()
+
+    def _fill_one_chunk(self) -> None:
+        if self._filling is None:
+            path = self.new_path()
+            self._filling = (path, self._disk.open(path, create=True))
+            self._filled = 0
+        path, file = self._filling
+        end = min(self._filled + _CHUNK_BYTES, self._settings.segment_bytes)
+        fill_zeros(file, self._filled, end)
+        self._filled = end
+        is_full = end == self._settings.segment_bytes
+        if is_full or end % _SYNC_BYTES == 0:
+            file.sync()
+        if is_full:
+            file.close()
+            self._filling = None
+            self.is_out_of_space = False
+            self._spares.append(path)
+
+    def _abandon_filling(self) -> None:
+        if self._filling is not None:
+            path, file = self._filling
+            self._filling = None
+            file.close()
+            self._disk.unlink(path)
+
+    def _remove_one(self) -> None:
+        path = self._doomed.popleft()
+        try:
+            self._disk.unlink(path)
+            self._disk.sync_directory(self._directory)
+        except OSError as error:
+            # Space is not freed, nothing is lost: the next start finds the file again.
+            logger.warning("cannot remove %s: %s", path, error)

@@ -1,0 +1,768 @@
+"""
+The log as the rest of the program sees it: stage entries, read them, drop old ones.
+
+Staging gives an entry its place and makes it readable at once; the writer thread makes it
+durable. So reads never wait for a write: what is not durable yet is always in memory.
+
+Invariants:
+    Indexes and record numbers have no gaps: entry i+1 begins with the record after entry i's last.
+    stored_index <= last_index; everything through stored_index is durable.
+    Entries after stored_index are in the tail cache.
+    A damaged entry keeps its index and place; reading it raises, repairing it mends it.
+
+Owned by the loop thread, except `durable_index` and `failure`, which the writer sets.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from hashlib import blake2b
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from holdfast.environment.disk import Disk, DiskFile, DiskLock
+from holdfast.errors import (
+    BallotLostError,
+    CorruptEntryError,
+    JournalFailedError,
+    RecordNotFoundError,
+    StoreError,
+    StoreLockedError,
+)
+from holdfast.journal.ballot import BallotFile
+from holdfast.journal.entry import (
+    HEADER_BYTES,
+    Entry,
+    HeaderFields,
+    parse_entry,
+    parse_header,
+    verify_chain,
+)
+from holdfast.journal.housekeeper import SPARE_PREFIX, Housekeeper
+from holdfast.journal.jobs import AppendJob, Piece, ResetJob, TruncateJob
+from holdfast.journal.recovery import finish_recovery
+from holdfast.journal.scan import Damage, LogScan, Progress, TailState, scan_log
+from holdfast.journal.segment import (
+    SEGMENT_HEADER_BYTES,
+    Segment,
+    SegmentHeader,
+    SegmentStatistics,
+)
+from holdfast.journal.settings import JournalSettings, MiB
+
+SpaceState = Literal["ok", "low"]
+
+logger = logging.getLogger("holdfast.journal")
+
+
+class EntryPlace(NamedTuple):
+    """Where an entry is; size 0 if its bounds are lost."""
+
+    path: Path
+    byte: int
+    size: int
+
+
+class Journal:
+    """
+    One data directory's log. Use `Journal.open`.
+
+    `last_index`, `last_term`, `last_chain`, `next_record_number` and `last_timestamp` speak of the
+    end of the log with everything staged.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        disk: Disk,
+        settings: JournalSettings,
+        scan: LogScan,
+        ballot_file: BallotFile,
+        lock: DiskLock,
+    ) -> None:
+        self.directory = directory
+        self.disk = disk
+        self.settings = settings
+        self.ballot_file = ballot_file
+        self.housekeeper = Housekeeper(directory / "journal", disk, settings)
+        self.failure: JournalFailedError | None = None
+        """Set by the writer once a write failed; staging raises it from then on."""
+        self.ballot_error: BallotLostError | None = None
+        """Why the ballot could not be read, if so."""
+        self.recovered_tail = scan.tail
+        """What recovery found behind the last good entry."""
+        self._lock = lock
+        self._segments = scan.segments or [self._first_segment(1, 0, scan.last_chain, 1)]
+        self._bases = array("Q", [segment.base_index for segment in self._segments])
+        self._record_bases = array("Q", [it.header.base_record for it in self._segments])
+        self._term_starts = scan.term_starts
+        self._term_values = scan.term_values
+        self.last_index = scan.last_index
+        self.last_term = scan.last_term
+        self.last_chain = scan.last_chain
+        self.next_record_number = scan.next_record
+        self.last_timestamp = scan.last_timestamp
+        self.durable_index = scan.last_index
+        self.unknown_through = scan.tail.through if scan.tail.state == "unknown" else 0
+        """The highest index this node may have stored and cannot show; 0 if there is none."""
+        self.unknown_term = scan.tail.term
+        """The term of that entry, 0 if not known."""
+        self._damage: dict[int, Damage] = {it.index: it for it in scan.damage}
+        self._cut_pending = self.unknown_through > 0
+        self._truncations: deque[TruncateJob | ResetJob] = deque()
+        self._tail: dict[int, Entry] = {}
+        self._tail_first = scan.last_index + 1
+        self._tail_bytes = 0
+        self._reads: OrderedDict[int, Entry] = OrderedDict()
+        self._reads_bytes = 0
+        self._located: Entry | None = None
+        self._files: OrderedDict[int, DiskFile] = OrderedDict()
+        self._space: SpaceState = "ok"
+        self._space_checked = float("-inf")
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        disk: Disk,
+        settings: JournalSettings,
+        *,
+        resolve_unknown_tail: bool = False,
+        progress: Progress | None = None,
+    ) -> Journal:
+        """
+        Take the directory, read and verify the whole log, and mend what a crash left.
+
+        Damage does not keep it from opening: see `damage` and `tail_state`. A node that can ask
+        nobody sets `resolve_unknown_tail`, so that an end of which nobody can tell whether it was
+        stored is cut, its bytes kept in lost+found.
+
+        Raises:
+            StoreLockedError: Another process has the directory.
+            StoreError: A file is missing, foreign, or of another version.
+            JournalFailedError: The disk refused to be written.
+        """
+        try:
+            disk.make_directory(directory / "journal")
+            lock = disk.lock(directory / "lock")
+        except BlockingIOError:
+            raise StoreLockedError(
+                f"{directory} is in use by another process; stop it, or use another directory"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
+        try:
+            ballot_file = BallotFile(directory / "ballot", disk)
+            ballot_error: BallotLostError | None = None
+            floor = 0
+            try:
+                ballot = ballot_file.load()
+                floor = 0 if ballot is None else ballot.durable_floor
+            except BallotLostError as error:
+                ballot_error = error
+            for name in disk.list_directory(directory / "journal"):
+                if name.startswith(SPARE_PREFIX):
+                    disk.unlink(directory / "journal" / name)
+            scan = scan_log(directory / "journal", disk, durable_floor=floor, progress=progress)
+            finish_recovery(
+                scan,
+                disk,
+                durable_floor=floor,
+                resolve_unknown_tail=resolve_unknown_tail,
+                lost_and_found=directory / "lost+found",
+            )
+            ballot_file.save_floor(scan.last_index)
+        except OSError as error:
+            lock.release()
+            raise JournalFailedError(f"{directory} could not be recovered: {error}") from error
+        except BaseException:
+            lock.release()
+            raise
+        journal = cls(directory, disk, settings, scan, ballot_file, lock)
+        journal.ballot_error = ballot_error
+        return journal
+
+    def close(self) -> None:
+        """Close every file and let the directory go. The writer must be closed before."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self.housekeeper.close()
+        self.ballot_file.close()
+        self._lock.release()
+
+    # What is in the log.
+
+    @property
+    def first_index(self) -> int:
+        """The oldest index kept; one above `last_index` if the log is empty."""
+        return self._bases[0]
+
+    @property
+    def stored_index(self) -> int:
+        """Everything through here is durable, truncations under way taken into account."""
+        truncations = self._truncations
+        if truncations:
+            while truncations and truncations[0].is_done:
+                truncations.popleft()
+            limits = [_kept_index(job) for job in truncations]
+            return min([self.durable_index, *limits])
+        return self.durable_index
+
+    @property
+    def damage(self) -> list[Damage]:
+        """Everything known to be damaged, oldest first. `index` 0 is a segment's header."""
+        return [self._damage[index] for index in sorted(self._damage)]
+
+    @property
+    def tail_state(self) -> TailState:
+        """How the end of the log was found; "unknown" only until it is resolved."""
+        if self.unknown_through:
+            return "unknown"
+        state = self.recovered_tail.state
+        return "clean" if state == "unknown" else state
+
+    def term_at(self, index: int) -> int:
+        """Return the term of an entry, or of the one just before `first_index`."""
+        first = self._bases[0]
+        if index == first - 1:
+            return self._segments[0].header.previous_term
+        if not first <= index <= self.last_index:
+            raise self._not_found(index)
+        return self._term_values[bisect_right(self._term_starts, index) - 1]
+
+    def chain_at(self, index: int) -> bytes:
+        """
+        Return the chain value of an entry, or of the one just before `first_index`.
+
+        Raises:
+            CorruptEntryError: It stands in a header that is damaged.
+        """
+        if index == self.last_index:
+            return self.last_chain
+        if index == self._bases[0] - 1:
+            return self._segments[0].header.previous_chain
+        entry = self._tail.get(index)
+        return entry.chain if entry is not None else self._header_at(index)[12]
+
+    def previous(self, first_index: int) -> tuple[int, bytes, int]:
+        """Return (term, chain) of the entry before `first_index` and its first record number."""
+        if first_index == self.last_index + 1:
+            return self.last_term, self.last_chain, self.next_record_number
+        segment = self._segment_of(first_index)
+        if first_index == segment.base_index:
+            header = segment.header
+            return header.previous_term, header.previous_chain, header.base_record
+        record = segment.first_records[first_index - segment.base_index]
+        return self.term_at(first_index - 1), self.chain_at(first_index - 1), record
+
+    def entry(self, index: int) -> Entry:
+        """
+        Return an entry, from memory or verified from disk.
+
+        Raises:
+            CorruptEntryError: It is damaged; the error names the place.
+            RecordNotFoundError: The log does not hold this index.
+        """
+        entry = self._tail.get(index)
+        if entry is not None:
+            return entry
+        entry = self._reads.get(index)
+        if entry is not None and index >= self._bases[0]:
+            self._reads.move_to_end(index)
+            return entry
+        return self._load(index)
+
+    def entries(self, from_index: int, bytes_max: int) -> list[Entry]:
+        """Return entries from `from_index` on, up to `bytes_max` together; at least one if any."""
+        found: list[Entry] = []
+        total = 0
+        for index in range(from_index, self.last_index + 1):
+            try:
+                entry = self.entry(index)
+            except CorruptEntryError:
+                if found:
+                    break
+                raise
+            total += len(entry.raw)
+            if found and total > bytes_max:
+                break
+            found.append(entry)
+        return found
+
+    def locate_record(self, number: int) -> tuple[Entry, int]:
+        """
+        Return the entry that holds a record, and which of its records it is, from 0.
+
+        Raises:
+            CorruptEntryError: The entry is damaged.
+            RecordNotFoundError: The log does not hold this record.
+        """
+        entry = self._located
+        if entry is None or not (
+            entry.first_record <= number < entry.first_record + entry.record_count
+        ):
+            if not self._record_bases[0] <= number < self.next_record_number:
+                raise RecordNotFoundError(
+                    f"record {number:,} is not in the log, which holds"
+                    f" {self._record_bases[0]:,} to {self.next_record_number - 1:,}"
+                )
+            segment = self._segments[bisect_right(self._record_bases, number) - 1]
+            entry = self.entry(segment.index_of_record(number))
+            self._located = entry
+        return entry, number - entry.first_record
+
+    def place_of(self, index: int) -> EntryPlace:
+        """
+        Return where an entry is on disk.
+
+        Raises:
+            RecordNotFoundError: The log does not hold this index.
+        """
+        segment, start, size = self._place(index)
+        return EntryPlace(segment.path, start, size)
+
+    @property
+    def sealed_through(self) -> int:
+        """The last index of the newest sealed segment; one below `first_index` if none is."""
+        return self._bases[-1] - 1
+
+    def segments(self) -> list[SegmentStatistics]:
+        """Return what is kept, oldest first."""
+        last = self._segments[-1]
+        return [
+            SegmentStatistics(
+                segment.base_index,
+                segment.last_index,
+                segment.end if segment is last else segment.header.capacity,
+                segment is not last,
+                segment.path,
+            )
+            for segment in self._segments
+        ]
+
+    @property
+    def bytes_on_disk(self) -> int:
+        """The bytes of all segment files, the spare ones too."""
+        spare = self.housekeeper.spare_count * self.settings.segment_bytes
+        return spare + sum(segment.header.capacity for segment in self._segments)
+
+    def segment_digest(self, base_index: int) -> bytes:
+        """
+        Return the BLAKE2b-256 of a sealed segment's file. Reads it all: call it off the loop.
+
+        Raises:
+            RecordNotFoundError: There is no such sealed segment.
+        """
+        for segment in self._segments[:-1]:
+            if segment.base_index == base_index:
+                break
+        else:
+            raise RecordNotFoundError(f"no sealed segment begins with entry {base_index:,}")
+        digest = blake2b(digest_size=32)
+        file = self.disk.open(segment.path, writable=False)
+        try:
+            size = file.size()
+            for offset in range(0, size, MiB):
+                digest.update(file.read(min(MiB, size - offset), offset))
+        finally:
+            file.close()
+        return digest.digest()
+
+    # Changing it. Every job goes to the writer, in the order made here.
+
+    def stage(self, entries: list[Entry]) -> AppendJob:
+        """
+        Put entries behind the last one, readable at once; the job makes them durable.
+
+        The caller has verified that they continue the log (index, chain, record numbers).
+
+        Raises:
+            JournalFailedError: A write failed before.
+        """
+        if self.failure is not None:
+            raise self.failure
+        pieces: list[Piece] = []
+        piece: Piece | None = None
+        tail = self._tail
+        segment = self._segments[-1]
+        cut = self._cut_job() if self._cut_pending else None
+        for entry in entries:
+            raw = entry.raw
+            size = len(raw)
+            assert entry.index == self.last_index + 1, "an entry is missing or staged twice"
+            assert entry.first_record == self.next_record_number
+            if not segment.offsets or not segment.fits(size):
+                segment = self._begin_segment(size)
+                piece = None
+            if piece is None or not piece.add(entry, size):
+                piece = Piece(segment, segment.end, opens=not segment.offsets)
+                piece.add(entry, size)
+                pieces.append(piece)
+            segment.add(entry.first_record, size)
+            if entry.term != self.last_term or not self._term_starts:
+                assert entry.term >= self.last_term
+                self._term_starts.append(entry.index)
+                self._term_values.append(entry.term)
+                self.last_term = entry.term
+            self.last_index = entry.index
+            self.last_chain = entry.chain
+            self.next_record_number += entry.record_count
+            tail[entry.index] = entry
+            self._tail_bytes += size
+        if entries:
+            self.last_timestamp = entries[-1].timestamp
+        if self._tail_bytes > self.settings.tail_cache_bytes:
+            self._shrink_tail()
+        if self.unknown_through and self.last_index >= self.unknown_through:
+            self.unknown_through = 0
+        return AppendJob(pieces, self.last_index, cut)
+
+    def stage_truncate(self, after_index: int) -> TruncateJob | ResetJob:
+        """
+        Cut everything after `after_index` off, at once for readers; the job makes it so on disk.
+
+        What is cut is zero on disk before anything is written there again, so it cannot come back.
+        """
+        if self.failure is not None:
+            raise self.failure
+        assert self._bases[0] - 1 <= after_index <= self.last_index
+        if after_index < self._bases[0]:
+            header = self._segments[0].header
+            return self.stage_reset(
+                header.base_index, header.previous_term, header.previous_chain, header.base_record
+            )
+        last = self._segments[-1]
+        fields = self._header_at(after_index)
+        removed: list[Segment] = []
+        while self._segments[-1].base_index > after_index:
+            removed.insert(0, self._segments.pop())
+            self._bases.pop()
+            self._record_bases.pop()
+        segment = self._segments[-1]
+        end = segment.end
+        if segment is last and self._cut_pending:
+            end = max(end, self.recovered_tail.end)
+        segment.cut_after(after_index)
+        job = TruncateJob(after_index, segment, segment.end, end, removed)
+        if self._cut_pending:
+            job.keep_in = self._lost_and_found
+        self._forget_after(after_index)
+        self.last_term = fields[7]
+        self.last_timestamp = fields[8]
+        self.next_record_number = fields[9] + fields[10]
+        self.last_chain = fields[12]
+        self._truncations.append(job)
+        return job
+
+    def stage_reset(
+        self,
+        base_index: int,
+        previous_term: int,
+        previous_chain: bytes,
+        base_record_number: int,
+    ) -> ResetJob:
+        """Throw the whole log away; the next entry staged is `base_index`."""
+        if self.failure is not None:
+            raise self.failure
+        removed = [segment for segment in self._segments if segment.offsets or self._cut_pending]
+        first = self._first_segment(base_index, previous_term, previous_chain, base_record_number)
+        self._segments = [first]
+        self._bases = array("Q", [base_index])
+        self._record_bases = array("Q", [base_record_number])
+        self._forget_after(0)
+        self._term_starts.clear()
+        self._term_values.clear()
+        self._tail_first = base_index
+        self.last_index = base_index - 1
+        self.last_term = previous_term
+        self.last_chain = previous_chain
+        self.next_record_number = base_record_number
+        self.last_timestamp = 0
+        job = ResetJob(base_index, removed)
+        self._truncations.append(job)
+        return job
+
+    def drop_before(self, index: int) -> int:
+        """
+        Remove the segments that hold only entries before `index`; return how many.
+
+        The files go in the background, oldest first. The newest segment always stays.
+        """
+        durable = self.stored_index
+        count = 0
+        while (
+            count + 1 < len(self._segments)
+            and self._segments[count].last_index < index
+            and self._segments[count].last_index <= durable
+        ):
+            count += 1
+        if count:
+            dropped = self._segments[:count]
+            del self._segments[:count]
+            del self._bases[:count]
+            del self._record_bases[:count]
+            first = self._bases[0]
+            self._damage = {key: it for key, it in self._damage.items() if key >= first}
+            self._evict_before(first)
+            self._located = None
+            for segment in dropped:
+                self._close_file(segment.base_index)
+            self.housekeeper.drop([segment.path for segment in dropped])
+        return count
+
+    def repair(self, entry: Entry) -> None:
+        """
+        Overwrite a damaged entry with the same entry from a peer; durable when this returns.
+
+        Where neighbouring entries are damaged too and their bounds unknown, repair the first
+        one first.
+
+        Raises:
+            StoreError: It is not the entry that was here.
+            JournalFailedError: The disk refused.
+        """
+        index = entry.index
+        segment, start, size = self._place(index)
+        self._check_repair(entry, segment, start, size)
+        try:
+            file = self.disk.open(segment.path)
+            try:
+                file.write_durable([entry.raw], start)
+                written = parse_entry(file.read(len(entry.raw), start))
+            finally:
+                file.close()
+        except (OSError, CorruptEntryError) as error:
+            reason = f"entry {index:,} could not be repaired: {error}"
+            raise JournalFailedError(reason) from error
+        assert written == entry
+        position = index - segment.base_index
+        segment.first_records[position] = entry.first_record
+        if start + len(entry.raw) < start + size:
+            segment.offsets[position + 1] = start + len(entry.raw)
+        self._set_term(index, entry.term)
+        if index == self.last_index:
+            self.last_chain = entry.chain
+            self.last_timestamp = entry.timestamp
+            self.next_record_number = entry.next_record
+        self._damage.pop(index, None)
+        logger.warning("entry %d in %s was repaired from a peer", index, segment.path.name)
+
+    def report_damage(self, damage: Damage) -> None:
+        """Note damage that was found elsewhere (scrubbing); ignored if the entry is gone."""
+        if self._bases[0] <= damage.index <= self.last_index:
+            self._damage.setdefault(damage.index, damage)
+            self._forget_read(damage.index)
+
+    def space_state(self, now: float) -> SpaceState:
+        """
+        Tell whether there is room to publish; `now` in seconds of the monotonic clock.
+
+        "low" while less than the reserve is free, "ok" again when a segment more than that is.
+        """
+        settings = self.settings
+        if now - self._space_checked >= settings.space_check_seconds:
+            self._space_checked = now
+            free = self.disk.free_bytes(self.directory)
+            wanted = settings.reserve
+            if self._space == "low":
+                wanted += settings.segment_bytes
+            is_low = free < wanted or self.housekeeper.is_out_of_space
+            self._space = "low" if is_low else "ok"
+        return self._space
+
+    # Inside.
+
+    @property
+    def _lost_and_found(self) -> Path:
+        return self.directory / "lost+found"
+
+    def _first_segment(self, index: int, term: int, chain: bytes, record: int) -> Segment:
+        capacity = self.settings.segment_bytes
+        header = SegmentHeader(index, record, term, chain, capacity)
+        return Segment(self.directory / "journal", header)
+
+    def _begin_segment(self, size: int) -> Segment:
+        """Start a segment at the next index; its file is made by the job that is being staged."""
+        header = SegmentHeader(
+            self.last_index + 1,
+            self.next_record_number,
+            self.last_term,
+            self.last_chain,
+            max(self.settings.segment_bytes, SEGMENT_HEADER_BYTES + size),
+        )
+        segment = Segment(self.directory / "journal", header)
+        if self._segments[-1].offsets:
+            self._segments.append(segment)
+            self._bases.append(header.base_index)
+            self._record_bases.append(header.base_record)
+        else:
+            self._segments[-1] = segment
+        return segment
+
+    def _cut_job(self) -> TruncateJob:
+        """Return the job that clears what recovery could not judge, so that it is written anew."""
+        tail = self.recovered_tail
+        job = TruncateJob(self.last_index, self._segments[-1], tail.start, tail.end, [])
+        job.keep_in = self._lost_and_found
+        job.lowers_floor = False
+        self._cut_pending = False
+        return job
+
+    def _forget_after(self, index: int) -> None:
+        for later in range(max(index + 1, self._tail_first), self.last_index + 1):
+            entry = self._tail.pop(later, None)
+            if entry is not None:
+                self._tail_bytes -= len(entry.raw)
+        self._tail_first = min(self._tail_first, index + 1)
+        for later in [it for it in self._reads if it > index]:
+            self._forget_read(later)
+        self._located = None
+        self._damage = {key: it for key, it in self._damage.items() if key <= index}
+        while self._term_starts and self._term_starts[-1] > index:
+            self._term_starts.pop()
+            self._term_values.pop()
+        for base in [it for it in self._files if it > index]:
+            self._close_file(base)
+        self.last_index = index
+        self.unknown_through = 0
+        self._cut_pending = False
+
+    def _evict_before(self, index: int) -> None:
+        while self._tail_first < index:
+            entry = self._tail.pop(self._tail_first, None)
+            if entry is not None:
+                self._tail_bytes -= len(entry.raw)
+            self._tail_first += 1
+        for earlier in [it for it in self._reads if it < index]:
+            self._forget_read(earlier)
+
+    def _shrink_tail(self) -> None:
+        stored = self.stored_index
+        while self._tail_bytes > self.settings.tail_cache_bytes and self._tail_first <= stored:
+            entry = self._tail.pop(self._tail_first, None)
+            if entry is not None:
+                self._tail_bytes -= len(entry.raw)
+            self._tail_first += 1
+
+    def _forget_read(self, index: int) -> None:
+        entry = self._reads.pop(index, None)
+        if entry is not None:
+            self._reads_bytes -= len(entry.raw)
+        if self._located is not None and self._located.index == index:
+            self._located = None
+
+    def _segment_of(self, index: int) -> Segment:
+        if not self._bases[0] <= index <= self.last_index:
+            raise self._not_found(index)
+        return self._segments[bisect_right(self._bases, index) - 1]
+
+    def _place(self, index: int) -> tuple[Segment, int, int]:
+        segment = self._segment_of(index)
+        start, size = segment.place(index)
+        return segment, start, size
+
+    def _not_found(self, index: int) -> RecordNotFoundError:
+        return RecordNotFoundError(
+            f"entry {index:,} is not in the log, which holds {self._bases[0]:,}"
+            f" to {self.last_index:,}"
+        )
+
+    def _load(self, index: int) -> Entry:
+        segment, start, size = self._place(index)
+        known = self._damage.get(index)
+        if known is not None:
+            raise known.error()
+        raw = self._read(segment, index, start, size)
+        try:
+            entry = parse_entry(raw)
+        except CorruptEntryError as error:
+            raise self._found_damage(segment, start, index, error.reason).error() from None
+        if entry.index != index:
+            raise self._found_damage(segment, start, index, "another entry stands here").error()
+        reads = self._reads
+        reads[index] = entry
+        self._reads_bytes += size
+        while self._reads_bytes > self.settings.read_cache_bytes and len(reads) > 1:
+            _, oldest = reads.popitem(last=False)
+            self._reads_bytes -= len(oldest.raw)
+        return entry
+
+    def _header_at(self, index: int) -> HeaderFields:
+        entry = self._tail.get(index) or self._reads.get(index)
+        if entry is not None:
+            return parse_header(entry.raw)
+        segment, start, _ = self._place(index)
+        header = self._read(segment, index, start, HEADER_BYTES)
+        try:
+            fields = parse_header(header)
+        except CorruptEntryError as error:
+            raise self._found_damage(segment, start, index, error.reason).error() from None
+        if fields[6] != index:
+            raise self._found_damage(segment, start, index, "another entry stands here").error()
+        return fields
+
+    def _read(self, segment: Segment, index: int, start: int, size: int) -> bytes:
+        base = segment.base_index
+        file = self._files.get(base)
+        try:
+            if file is None:
+                if len(self._files) >= self.settings.open_files_max:
+                    self._close_file(next(iter(self._files)))
+                file = self._files[base] = self.disk.open(segment.path, writable=False)
+            return file.read(size, start)
+        except OSError as error:
+            reason = f"the disk cannot read it: {error}"
+            raise self._found_damage(segment, start, index, reason).error() from error
+
+    def _close_file(self, base_index: int) -> None:
+        file = self._files.pop(base_index, None)
+        if file is not None:
+            file.close()
+
+    def _found_damage(self, segment: Segment, start: int, index: int, reason: str) -> Damage:
+        damage = Damage(segment.path.name, start, index, reason)
+        self._damage.setdefault(index, damage)
+        logger.error("damage found: %s", damage)
+        return damage
+
+    def _check_repair(self, entry: Entry, segment: Segment, start: int, size: int) -> None:
+        index = entry.index
+        following = self._damage.get(index + 1)
+        is_open_ended = following is not None and index < segment.last_index
+        fits = len(entry.raw) <= size if is_open_ended else len(entry.raw) == size
+        is_continuing = True
+        try:
+            is_continuing = verify_chain(entry, self.previous(index)[1])
+        except CorruptEntryError:
+            pass  # the one before is damaged too
+        if index < self.last_index and following is None:
+            is_continuing = is_continuing and verify_chain(self.entry(index + 1), entry.chain)
+        if not (fits and is_continuing):
+            raise StoreError(
+                f"the copy of entry {index:,} offered for {segment.path.name} byte {start:,}"
+                f" is not the entry that was here"
+            )
+
+    def _set_term(self, index: int, term: int) -> None:
+        starts, values = self._term_starts, self._term_values
+        known = self.term_at(index)
+        if known == term:
+            return
+        place = bisect_right(starts, index)
+        if (place == len(starts) or starts[place] != index + 1) and index < self.last_index:
+            starts.insert(place, index + 1)
+            values.insert(place, known)
+        if starts[place - 1] == index:
+            values[place - 1] = term
+        else:
+            starts.insert(place, index)
+            values.insert(place, term)
+        self.last_term = values[-1]
+
+
+def _kept_index(job: TruncateJob | ResetJob) -> int:
+    return job.after_index if isinstance(job, TruncateJob) else job.base_index - 1

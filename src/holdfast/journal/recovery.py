@@ -1,0 +1,141 @@
+"""
+Bring the files of a log to a good state after a start, once `scan` has said how they are.
+
+A torn end is cut and a copy of its bytes kept; the place after the last entry is all zeros again;
+entries that may never have reached the disk are written again.
+
+Invariants:
+    Writes only behind the last good entry, and the same bytes again in their own place.
+    A crash during recovery leaves a log that the next recovery judges in the same way.
+    What is left is a prefix of the log that holds everything ever reported stored, with every
+    place where that is not so listed in `damage`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.environment.disk import Disk, DiskFile, fill_zeros
+from holdfast.errors import JournalFailedError
+from holdfast.journal.jobs import RUN_BYTES_MAX
+from holdfast.journal.scan import LogScan
+from holdfast.journal.segment import Segment
+
+
+def finish_recovery(
+    scan: LogScan,
+    disk: Disk,
+    *,
+    durable_floor: int,
+    resolve_unknown_tail: bool,
+    lost_and_found: Path,
+) -> None:
+    """
+    Bring the files to the state that `scan` describes, durably.
+
+    A torn tail is cut, an unknown one only with `resolve_unknown_tail`; a copy of the bytes goes
+    to `lost_and_found`. What may never have reached the disk is written again: after a failed
+    sync the cache shows bytes that the disk does not have.
+
+    Raises:
+        JournalFailedError: The disk refused.
+    """
+    if not scan.segments:
+        return
+    try:
+        _mend_headers(scan, disk)
+        segment = scan.segments[-1]
+        file = disk.open(segment.path)
+        try:
+            _cut_tail(scan, disk, file, durable_floor, resolve_unknown_tail, lost_and_found)
+            if file.size() < segment.header.capacity:
+                fill_zeros(file, file.size(), segment.header.capacity)
+                file.sync()
+            _write_again(segment, file, durable_floor)
+        finally:
+            file.close()
+        if len(scan.segments) > 1 and not segment.offsets and scan.tail.state != "unknown":
+            # Made for an entry that never came; the next one may belong before it.
+            disk.unlink(segment.path)
+            disk.sync_directory(segment.path.parent)
+            scan.segments.pop()
+    except OSError as error:
+        raise JournalFailedError(f"recovery could not write: {error}") from error
+
+
+def keep_bytes(
+    disk: Disk, directory: Path, segment: Segment, file: DiskFile, start: int, end: int
+) -> Path:
+    """Copy a part of a segment to a new file in `directory`, durably; return its path."""
+    disk.make_directory(directory)
+    number = 0
+    while True:
+        path = directory / f"{segment.path.stem}-{start}-{number}.bytes"
+        if not disk.exists(path):
+            break
+        number += 1
+    copy = disk.open(path, create=True)
+    try:
+        copy.write(file.read(end - start, start), 0)
+        copy.sync()
+    finally:
+        copy.close()
+    disk.sync_directory(directory)
+    return path
+
+
+def zero_backwards(file: DiskFile, start: int, end: int) -> None:
+    """
+    Make a part of a segment zero, from its end, each step durable before the next.
+
+    So a crash leaves whole entries and then a torn end no larger than one run, which the next
+    recovery tells from damage.
+    """
+    while end > start:
+        low = max(start, end - RUN_BYTES_MAX // 2)
+        fill_zeros(file, low, end)
+        file.sync()
+        end = low
+
+
+def _cut_tail(
+    scan: LogScan,
+    disk: Disk,
+    file: DiskFile,
+    durable_floor: int,
+    resolve_unknown_tail: bool,
+    lost_and_found: Path,
+) -> None:
+    tail = scan.tail
+    is_cut = tail.state == "torn" or (
+        tail.state == "unknown" and resolve_unknown_tail and tail.through > durable_floor
+    )
+    if is_cut:
+        segment = scan.segments[-1]
+        tail.kept = keep_bytes(disk, lost_and_found, segment, file, tail.start, tail.end)
+        zero_backwards(file, tail.start, tail.end)
+        tail.state, tail.through = "torn", 0
+
+
+def _mend_headers(scan: LogScan, disk: Disk) -> None:
+    damaged = {damage.index for damage in scan.damage}
+    for segment in scan.headers_worked_out:
+        if segment.base_index in damaged or not segment.offsets:
+            continue  # the first entry's chain did not confirm what was worked out
+        file = disk.open(segment.path)
+        try:
+            file.write_durable([segment.header.encode()], 0)
+        finally:
+            file.close()
+        name = segment.path.name
+        scan.damage = [it for it in scan.damage if it.index or it.segment != name]
+
+
+def _write_again(segment: Segment, file: DiskFile, durable_floor: int) -> None:
+    if segment.last_index <= durable_floor or not segment.offsets:
+        return
+    start = segment.place(max(durable_floor + 1, segment.base_index))[0]
+    while start < segment.end:
+        data = file.read(min(RUN_BYTES_MAX, segment.end - start), start)
+        file.write_durable([data], start)
+        start += len(data)

@@ -1,0 +1,486 @@
+"""
+Read the whole log, verify everything, and tell a torn write from damage.
+
+The region after the last entry was full of zeros before it was written, and the writer syncs
+after every run (see `jobs`). From these two facts:
+
+* A bad entry with a good one in a later run was durable once: it is *damaged*. It is never cut,
+  its place stays known, and a peer can repair it.
+* Bad bytes at the end are *torn* if they show a sector of zeros where the entry has none: the
+  write never finished, so nobody was told.
+* Otherwise the end is *unknown*: torn or rotten. A cluster asks the others.
+* At or below the ballot's durable floor nothing is torn.
+
+Writes nothing: also the way to verify a store that is not running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from holdfast.environment.disk import SECTOR_BYTES, Disk, DiskFile
+from holdfast.errors import CorruptEntryError, StoreError
+from holdfast.journal.entry import (
+    FIRST_CHAIN,
+    FLAG_ZERO_END,
+    FLAG_ZEROS,
+    HEADER_BYTES,
+    MAGIC,
+    HeaderFields,
+    chain_after,
+    entry_bytes,
+    parse_entry,
+    parse_header,
+)
+from holdfast.journal.housekeeper import SPARE_PREFIX
+from holdfast.journal.jobs import RUN_BYTES_MAX
+from holdfast.journal.segment import (
+    SEGMENT_HEADER_BYTES,
+    Segment,
+    SegmentHeader,
+    base_index_of,
+    decode_segment_header,
+    segment_name,
+)
+
+TailState = Literal["clean", "torn", "unknown"]
+
+_PAGE_BYTES: Final = 4096
+_ZERO_SECTOR: Final = bytes(SECTOR_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """An entry that was stored and cannot be read, and where it is."""
+
+    segment: str
+    byte: int
+    index: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"segment {self.segment} byte {self.byte:,} (entry {self.index:,}): {self.reason}"
+
+    def error(self) -> CorruptEntryError:
+        """Return this as an error to raise."""
+        return CorruptEntryError(
+            self.reason, segment=self.segment, byte=self.byte, index=self.index
+        )
+
+
+@dataclass(slots=True)
+class Tail:
+    """
+    What stands behind the last good entry.
+
+    `start` and `end` bound the bytes in the last segment. `through` is the highest index this
+    node may have stored, `term` its term (0: not known), where the state is unknown.
+    """
+
+    state: TailState = "clean"
+    start: int = 0
+    end: int = 0
+    through: int = 0
+    term: int = 0
+    reason: str = ""
+    kept: Path | None = None
+
+
+@dataclass(slots=True)
+class LogScan:
+    """The log as it was found: where every entry is, and everything that is wrong."""
+
+    segments: list[Segment] = field(default_factory=list)
+    term_starts: list[int] = field(default_factory=list)
+    term_values: list[int] = field(default_factory=list)
+    last_index: int = 0
+    last_term: int = 0
+    last_chain: bytes = FIRST_CHAIN
+    next_record: int = 1
+    last_timestamp: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    headers_worked_out: list[Segment] = field(default_factory=list)
+    tail: Tail = field(default_factory=Tail)
+    bytes_read: int = 0
+
+    def note_term(self, index: int, term: int) -> None:
+        """Note that entry `index` has this term."""
+        if term != self.last_term or not self.term_starts:
+            self.term_starts.append(index)
+            self.term_values.append(term)
+            self.last_term = term
+
+
+class _BadFrame(NamedTuple):
+    """What can be said about a place where no good entry stands."""
+
+    reason: str
+    header: HeaderFields | None
+    later: tuple[int, HeaderFields] | None
+
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes read, bytes in all) after every segment."""
+
+
+def scan_log(
+    directory: Path, disk: Disk, *, durable_floor: int = 0, progress: Progress | None = None
+) -> LogScan:
+    """
+    Read and verify every segment in `directory`; change nothing.
+
+    Raises:
+        StoreError: A file is missing, foreign or of an unknown version; the sentence names it.
+    """
+    names = [name for name in disk.list_directory(directory) if not name.startswith(SPARE_PREFIX)]
+    bases: list[int] = []
+    for name in names:
+        base = base_index_of(name)
+        if base is None:
+            raise StoreError(f"{directory / name} is no segment of a journal; move it away")
+        bases.append(base)
+    files = [disk.open(directory / name, writable=False) for name in names]
+    try:
+        sizes = [file.size() for file in files]
+        scan = LogScan()
+        scanner = _Scanner(scan, directory, durable_floor)
+        for place, file in enumerate(files):
+            data = _read_whole(file, sizes[place])
+            following = bases[place + 1] if place + 1 < len(bases) else None
+            scanner.add_segment(bases[place], data, following)
+            scan.bytes_read += len(data)
+            if progress is not None:
+                progress(scan.bytes_read, sum(sizes))
+    finally:
+        for file in files:
+            file.close()
+    scanner.finish()
+    return scan
+
+
+class _Scanner:
+    """Goes through the segments in order and keeps what the next entry must look like."""
+
+    __slots__ = ("_chain", "_directory", "_floor", "_record", "_scan", "_stop_reason")
+
+    def __init__(self, scan: LogScan, directory: Path, floor: int) -> None:
+        self._scan = scan
+        self._directory = directory
+        self._floor = floor
+        self._chain: bytes | None = None
+        self._record: int | None = None
+        self._stop_reason = ""
+
+    def add_segment(self, base: int, data: bytes, following: int | None) -> None:
+        """Scan one segment; `following` is the next segment's base index, None for the last."""
+        scan = self._scan
+        header = decode_segment_block(self._directory / segment_name(base), data)
+        if header is None:
+            segment = self._without_header(base, data)
+        else:
+            segment = Segment(self._directory, header)
+            self._take_header(segment)
+            data = data.ljust(header.capacity, b"\0")  # what was cut off reads as zeros
+        scan.segments.append(segment)
+        scan.last_index = base - 1
+        offset = SEGMENT_HEADER_BYTES
+        end = _used_end(data)
+        while True:
+            offset = self._good_entries(segment, data, offset)
+            if offset >= end:
+                break
+            bad = self._examine(data, offset)
+            if following is None and self._is_tail(bad, data, offset, end):
+                return
+            past = self._damaged_entries(segment, bad, offset, end, following)
+            if past is None:
+                break
+            offset = past
+        if following is not None and scan.last_index + 1 < following:
+            self._missing_end(segment, data, following)
+
+    def finish(self) -> None:
+        """Work out the end of the log once every segment is read."""
+        scan = self._scan
+        if self._chain is not None:
+            scan.last_chain = self._chain
+        if self._record is not None:
+            scan.next_record = self._record
+        tail = scan.tail
+        if self._floor > max(scan.last_index, tail.through):
+            if not scan.segments:
+                raise StoreError(
+                    f"{self._directory} holds no log, but this node had stored"
+                    f" {self._floor:,} entries: restore the files, or empty the whole data"
+                    f" directory so that the node rejoins as a new one"
+                )
+            segment = scan.segments[-1]
+            missing = scan.last_index + 1
+            reason = f"entries {missing:,} to {self._floor:,} were stored once and are missing"
+            scan.damage.append(Damage(segment.path.name, segment.end, missing, reason))
+            tail.state, tail.through, tail.reason = "unknown", self._floor, reason
+            tail.start, tail.end = segment.end, max(segment.end, tail.end)
+
+    def _take_header(self, segment: Segment) -> None:
+        """Compare a good header with the log so far."""
+        header = segment.header
+        scan = self._scan
+        if not scan.segments:
+            scan.last_term = header.previous_term
+        if self._chain is None:
+            self._chain = header.previous_chain
+        elif self._chain != header.previous_chain:
+            raise StoreError(
+                f"{segment.path} does not continue the log before it: it belongs to another log"
+            )
+        if self._record is None:
+            self._record = header.base_record
+
+    def _without_header(self, base: int, data: bytes) -> Segment:
+        """Work out a damaged header from what is before it and in it."""
+        scan = self._scan
+        path = self._directory / segment_name(base)
+        found = _find_entry(data, SEGMENT_HEADER_BYTES, base - 1, 0)
+        if found is None:
+            raise StoreError(f"{path} is not a segment of a journal: no header and no entries")
+        if base == 1:
+            self._chain, self._record = FIRST_CHAIN, 1
+        elif self._record is None:
+            self._record = found[1][9]
+        chain = self._chain or FIRST_CHAIN
+        header = SegmentHeader(base, self._record or 1, scan.last_term, chain, len(data))
+        segment = Segment(self._directory, header)
+        if self._chain is not None:
+            scan.headers_worked_out.append(segment)
+        scan.damage.append(Damage(path.name, 0, 0, "the segment's header block is damaged"))
+        return segment
+
+    def _good_entries(self, segment: Segment, data: bytes, offset: int) -> int:
+        """Take entries while they are good and in order; return where that ended."""
+        scan = self._scan
+        index = scan.last_index
+        chain, record = self._chain, self._record
+        while True:
+            try:
+                entry = parse_entry(data, offset)
+            except CorruptEntryError as error:
+                self._stop_reason = error.reason
+                break
+            if entry.index != index + 1:
+                self._stop_reason = f"entry {entry.index:,} stands where {index + 1:,} belongs"
+                break
+            if chain is not None:
+                end = offset + HEADER_BYTES + entry.body_length
+                body = data[offset + HEADER_BYTES : end]
+                if chain_after(chain, entry.index, entry.term, body) != entry.chain:
+                    self._stop_reason = "the chain hash does not continue the log"
+                    break
+            if (record is not None and entry.first_record != record) or entry.term < scan.last_term:
+                self._stop_reason = "term or record number do not continue the log"
+                break
+            index += 1
+            segment.add(entry.first_record, len(entry.raw))
+            if entry.term != scan.last_term or not scan.term_starts:
+                scan.note_term(index, entry.term)
+            chain = entry.chain
+            record = entry.first_record + entry.record_count
+            scan.last_timestamp = entry.timestamp
+            offset += len(entry.raw)
+        scan.last_index = index
+        self._chain, self._record = chain, record
+        return offset
+
+    def _examine(self, data: bytes, offset: int) -> _BadFrame:
+        """Find out what is known about the bad entry at `offset` and what comes after it."""
+        expected = self._scan.last_index + 1
+        header: HeaderFields | None = None
+        search = offset + 8
+        try:
+            fields = parse_header(data, offset)
+        except CorruptEntryError:
+            pass
+        else:
+            if fields[6] == expected:
+                header = fields
+                search = offset + entry_bytes(fields[11])
+        later = _find_entry(data, search, expected, offset)
+        return _BadFrame(self._stop_reason, header, later)
+
+    def _is_tail(self, bad: _BadFrame, data: bytes, offset: int, end: int) -> bool:
+        """Decide whether the bad bytes are the end of the log; if so describe it."""
+        expected = self._scan.last_index + 1
+        if expected <= self._floor or self._is_whole(bad, data, offset):
+            return False
+        is_torn = _is_torn(data, offset, bad.header)
+        if bad.later is not None and not (is_torn and end - offset <= RUN_BYTES_MAX):
+            return False
+        tail = self._scan.tail
+        tail.state = "torn" if is_torn else "unknown"
+        tail.start, tail.end, tail.reason = offset, end, bad.reason
+        if not is_torn:
+            tail.through = expected
+            tail.term = bad.header[7] if bad.header is not None else 0
+        return True
+
+    @staticmethod
+    def _is_whole(bad: _BadFrame, data: bytes, offset: int) -> bool:
+        """Tell whether both checksums are good, so that this was written to the end."""
+        if bad.header is None:
+            return False
+        try:
+            parse_entry(data, offset)
+        except CorruptEntryError:
+            return False
+        return True
+
+    def _damaged_entries(
+        self, segment: Segment, bad: _BadFrame, offset: int, end: int, following: int | None
+    ) -> int | None:
+        """Give the damaged entries at `offset` their places; return where to go on, if known."""
+        scan = self._scan
+        first = scan.last_index + 1
+        if bad.header is not None:
+            fields = bad.header
+            size = entry_bytes(fields[11])
+            self._damaged(segment, first, offset, bad.reason)
+            segment.add(fields[9], size)
+            scan.last_index = first
+            scan.note_term(first, fields[7])
+            scan.last_timestamp = fields[8]
+            self._chain, self._record = fields[12], fields[9] + fields[10]
+            return offset + size
+        if bad.later is None and following is None:
+            # At or below the floor, and nothing good behind it: `finish` tells how much is gone.
+            scan.tail.end = end
+            return None
+        if bad.later is not None:
+            past, stop, record = bad.later[0], bad.later[1][6], bad.later[1][9]
+        else:
+            assert following is not None
+            past, stop, record = end, following, self._record or 0
+        if stop - first > (past - offset) // HEADER_BYTES:
+            # More are gone than could stand here: the caller names the missing file.
+            return None
+        # Their bounds are unknown: the first gets all the bytes until repairs tell the sizes.
+        for index in range(first, stop):
+            self._damaged(segment, index, offset, bad.reason)
+            number = self._record if index == first and self._record is not None else record
+            segment.add(number, past - offset if index == first else 0)
+            scan.last_index = index
+            if not scan.term_starts:
+                scan.note_term(index, bad.later[1][7] if bad.later is not None else 0)
+        self._chain = None
+        self._record = None
+        return past
+
+    def _missing_end(self, segment: Segment, data: bytes, following: int) -> None:
+        """Entries are missing at the end of a sealed segment: damage, or a file that is gone."""
+        first = self._scan.last_index + 1
+        room = max(segment.header.capacity, len(data)) - segment.end
+        if (following - first) * HEADER_BYTES > room:
+            raise StoreError(
+                f"a segment file is missing: {segment.path} ends with entry {first - 1:,}, the"
+                f" next file begins with {following:,}; restore it, or let this node rejoin as"
+                f" a new one"
+            )
+        for index in range(first, following):
+            self._damaged(segment, index, segment.end, "the entry is missing")
+            segment.add(self._record or 0, 0)
+            self._scan.last_index = index
+        self._chain = None
+        self._record = None
+
+    def _damaged(self, segment: Segment, index: int, offset: int, reason: str) -> None:
+        self._scan.damage.append(Damage(segment.path.name, offset, index, reason))
+
+
+def decode_segment_block(path: Path, data: bytes) -> SegmentHeader | None:
+    """
+    Return the header of the segment file `path`, None if the block is damaged.
+
+    Raises:
+        StoreError: It is of an unknown version, or the file has another segment's name.
+    """
+    try:
+        header = decode_segment_header(data[:SEGMENT_HEADER_BYTES])
+    except StoreError as error:
+        raise StoreError(f"{path} cannot be read: {error}") from None
+    if header is not None and base_index_of(path.name) != header.base_index:
+        raise StoreError(
+            f"{path} holds the segment that begins with entry {header.base_index:,}:"
+            f" it was renamed or copied over"
+        )
+    return header
+
+
+def _find_entry(
+    data: bytes, start: int, expected: int, origin: int
+) -> tuple[int, HeaderFields] | None:
+    """
+    Return place and header of the first wholly good entry from `start` on, later than `expected`.
+
+    Its index must be one that could stand there, given that `expected` began at `origin`.
+    """
+    place = data.find(MAGIC, start)
+    while place >= 0:
+        if place % 8 == 0:
+            try:
+                entry = parse_entry(data, place)
+            except CorruptEntryError:
+                pass
+            else:
+                if expected < entry.index <= expected + (place - origin) // HEADER_BYTES:
+                    return place, parse_header(data, place)
+        place = data.find(MAGIC, place + 1)
+    return None
+
+
+def _is_torn(data: bytes, offset: int, header: HeaderFields | None) -> bool:
+    """Tell whether a sector of the entry at `offset` was certainly never written."""
+    sector = (offset // SECTOR_BYTES + 1) * SECTOR_BYTES
+    if header is None:
+        # The magic is never zero, nor is the chain value at the header's end.
+        header_end = offset + HEADER_BYTES
+        if _is_zero(data, offset, sector):
+            return True
+        return sector < header_end and _is_zero(data, sector, header_end)
+    flags, length = header[3], header[11]
+    end = offset + HEADER_BYTES + length
+    while sector < end:
+        stop = min(sector + SECTOR_BYTES, end)
+        if _is_zero(data, sector, stop):
+            if stop - sector == SECTOR_BYTES:
+                if not flags & FLAG_ZEROS:
+                    return True
+            elif stop - sector >= 8 and not flags & FLAG_ZERO_END:
+                return True
+        sector += SECTOR_BYTES
+    return False
+
+
+def _is_zero(data: bytes, start: int, end: int) -> bool:
+    return data[start:end] == _ZERO_SECTOR[: end - start]
+
+
+def _used_end(data: bytes) -> int:
+    """Return the byte after the last one that is not zero, rounded up to 8."""
+    return (len(data.rstrip(b"\0")) + 7) & ~7
+
+
+def _read_whole(file: DiskFile, size: int) -> bytes:
+    """Read a file; pages that the disk cannot read come as 0xFF, which no checksum accepts."""
+    try:
+        return file.read(size, 0)
+    except OSError:
+        pass
+    pages = []
+    for offset in range(0, size, _PAGE_BYTES):
+        count = min(_PAGE_BYTES, size - offset)
+        try:
+            pages.append(file.read(count, offset))
+        except OSError:
+            pages.append(b"\xff" * count)
+    return b"".join(pages)

@@ -1,0 +1,261 @@
+"""
+Group commit: one thread writes what was staged, syncs once, and says so.
+
+A sync costs about the same for one entry as for a thousand, so whatever was submitted while the
+last one ran is written together next. There is no timer.
+
+Invariants:
+    Nothing of run k+1 is written before the sync of run k returned (see `jobs` for why).
+    `journal.durable_index` never passes what is durable; it is set before `notify` is called.
+    After the first failed write or sync nothing more is written or claimed, for ever: what the
+    disk holds is unknown then, and a later sync that succeeds proves nothing.
+
+`turn` is a plain function, so tests and simulations run it without a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from holdfast.environment.clock import Clock, SystemClock
+from holdfast.environment.disk import DiskFile, fill_zeros
+from holdfast.errors import JournalFailedError
+from holdfast.journal.jobs import (
+    AppendJob,
+    BallotJob,
+    Piece,
+    ResetJob,
+    TruncateJob,
+    WriteJob,
+    WriteResult,
+)
+from holdfast.journal.journal import Journal
+from holdfast.journal.recovery import keep_bytes, zero_backwards
+from holdfast.journal.segment import Segment
+
+logger = logging.getLogger("holdfast.journal")
+
+
+class JournalWriter:
+    """
+    The one writer of a journal.
+
+    `notify` is called on the writer's thread after every sync and must only pass the result on.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        notify: Callable[[WriteResult], None],
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._journal = journal
+        self._disk = journal.disk
+        self._settings = journal.settings
+        self._ballot_file = journal.ballot_file
+        self._notify = notify
+        self._monotonic = (clock or SystemClock()).monotonic
+        self._queue: SimpleQueue[WriteJob | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._file: DiskFile | None = None
+        self._file_segment: Segment | None = None
+        self._floor_time = 0.0
+        self.failure: JournalFailedError | None = None
+        """Set by the first failed write or sync; final."""
+        self.sync_count = 0
+        """Runs written and synced so far."""
+        self.bytes_written = 0
+        """Bytes of entries made durable so far."""
+
+    def start(self) -> None:
+        """Start the writer's and the housekeeper's threads."""
+        self._journal.housekeeper.start()
+        self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: WriteJob) -> None:
+        """Queue a job. Jobs must come in the order the journal staged them."""
+        self._queue.put(job)
+
+    def close(self) -> None:
+        """Finish what was submitted, note how far the log is durable, stop the threads."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+            self._journal.housekeeper.close()
+        self.save_floor()
+        self._close_file()
+
+    def turn(self, jobs: list[WriteJob]) -> None:
+        """
+        Do these jobs: every run written and synced, then told through `notify`.
+
+        Never raises for the disk's sake: a failure is told, and every later turn repeats it.
+        """
+        if self.failure is None:
+            try:
+                self._perform(jobs)
+                return
+            except OSError as error:
+                self._fail(error)
+            except Exception as error:  # a bug must not end the thread in silence
+                logger.exception("the journal writer broke")
+                self._fail(error)
+        undone = [job for job in jobs if not job.is_done]
+        self._notify(WriteResult(self._journal.durable_index, undone, 0.0, self.failure))
+
+    def save_floor(self) -> None:
+        """Note in the ballot how far the log is durable. A failure is told, not raised."""
+        if self.failure is None:
+            self._floor_time = self._monotonic()
+            try:
+                self._ballot_file.save_floor(self._journal.durable_index)
+            except OSError as error:
+                self._fail(error)
+                self._notify(WriteResult(self._journal.durable_index, [], 0.0, self.failure))
+
+    def _run(self) -> None:
+        get, get_nowait = self._queue.get, self._queue.get_nowait
+        idle, busy = self._settings.floor_idle_seconds, self._settings.floor_busy_seconds
+        is_floor_old = False
+        while True:
+            try:
+                job = get(timeout=idle if is_floor_old else None)
+            except Empty:
+                self.save_floor()
+                is_floor_old = False
+                continue
+            jobs = []
+            try:
+                while job is not None:
+                    jobs.append(job)
+                    job = get_nowait()
+            except Empty:
+                pass
+            if jobs:
+                self.turn(jobs)
+                is_floor_old = True
+                if self._monotonic() - self._floor_time > busy:
+                    self.save_floor()
+            if job is None:
+                return
+
+    def _perform(self, jobs: list[WriteJob]) -> None:
+        run: Piece | None = None
+        complete: list[WriteJob] = []
+        for job in jobs:
+            if isinstance(job, AppendJob):
+                if job.cut is not None:
+                    self._truncate(job.cut)  # only ever the first job
+                for piece in job.pieces:
+                    if run is None:
+                        run = piece
+                    elif not run.join(piece):
+                        self._write(run, complete)
+                        run, complete = piece, []
+                complete.append(job)
+                continue
+            if run is not None:
+                self._write(run, complete)
+                run, complete = None, []
+            self._perform_other(job)
+            job.is_done = True
+            self._notify(WriteResult(self._journal.durable_index, [job]))
+        if run is not None:
+            self._write(run, complete)
+
+    def _write(self, run: Piece, complete: list[WriteJob]) -> None:
+        started = self._monotonic()
+        segment = run.segment
+        if run.opens:
+            self._begin_segment(segment)
+        file = self._file
+        if file is None or segment is not self._file_segment:
+            file = self._reopen(segment)
+        file.write_durable(run.buffers, run.offset)
+        self.sync_count += 1
+        self.bytes_written += run.bytes
+        self._journal.durable_index = run.last_index
+        for job in complete:
+            job.is_done = True
+        seconds = self._monotonic() - started
+        self._notify(WriteResult(run.last_index, complete, seconds))
+
+    def _begin_segment(self, segment: Segment) -> None:
+        """Make the file of a segment: zeros and header durable first, its name last."""
+        self._close_file()
+        housekeeper = self._journal.housekeeper
+        capacity = segment.header.capacity
+        filled = self._settings.segment_bytes
+        path = housekeeper.take_spare()
+        if path is None:
+            path, filled = housekeeper.new_path(), 0
+        file = self._disk.open(path, create=True)
+        self._file = file
+        fill_zeros(file, filled, capacity)
+        file.write(segment.header.encode(), 0)
+        file.sync()
+        self._disk.rename(path, segment.path)
+        self._disk.sync_directory(segment.path.parent)
+        self._file_segment = segment
+        # What stands in sealed segments is durable; recovery need not guess there.
+        self._ballot_file.save_floor(self._journal.durable_index)
+
+    def _reopen(self, segment: Segment) -> DiskFile:
+        self._close_file()
+        self._file = self._disk.open(segment.path)
+        self._file_segment = segment
+        return self._file
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+        self._file_segment = None
+
+    def _perform_other(self, job: WriteJob) -> None:
+        if isinstance(job, BallotJob):
+            self._ballot_file.save(job.ballot)
+        elif isinstance(job, TruncateJob):
+            self._truncate(job)
+        elif isinstance(job, ResetJob):
+            self._ballot_file.lower_floor(0)
+            self._remove(job.removed)
+            self._journal.durable_index = job.base_index - 1
+        else:
+            raise AssertionError(job)
+
+    def _truncate(self, job: TruncateJob) -> None:
+        # The claim goes first: after a crash in between, a shorter log must not look damaged.
+        if job.lowers_floor:
+            self._ballot_file.lower_floor(job.after_index)
+        self._remove(job.removed)
+        if job.start < job.end:
+            file = self._file
+            if file is None or job.segment is not self._file_segment:
+                file = self._reopen(job.segment)
+            if job.keep_in is not None:
+                keep_bytes(self._disk, job.keep_in, job.segment, file, job.start, job.end)
+            zero_backwards(file, job.start, job.end)
+        self._journal.durable_index = min(self._journal.durable_index, job.after_index)
+
+    def _remove(self, segments: list[Segment]) -> None:
+        # Newest first, each durably gone before the next, so that a crash leaves no hole.
+        for segment in reversed(segments):
+            if segment is self._file_segment:
+                self._close_file()
+            self._disk.unlink(segment.path)
+            self._disk.sync_directory(segment.path.parent)
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = JournalFailedError(
+            f"writing the journal failed: {error}; nothing more is stored by this process"
+        )
+        self.failure.__cause__ = error
+        self._journal.failure = self.failure
+        logger.critical("writing the journal failed, nothing more is stored: %s", error)

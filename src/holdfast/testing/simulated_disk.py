@@ -1,0 +1,292 @@
+"""
+A disk in memory that can lose power, tear writes, fail a sync, run full and rot.
+
+Every file has two images: what programs see, and what survives a power cut. A sync copies the one
+to the other; a power cut keeps, of what was not synced, each sector of 512 bytes and each change
+of a name or not, as chance has it. That is all a real disk promises.
+
+Invariants:
+    Without `power_cut` it behaves as a perfect disk.
+    The same seed and the same operations give the same disk.
+
+Every operation that changes something counts; `cut_at` names the one at which the power fails.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.environment.disk import SECTOR_BYTES
+
+
+class PowerCut(BaseException):
+    """The power failed. No `except Exception` may survive it."""
+
+
+class _Inode:
+    """One file's bytes: as seen, as durable, and which sectors differ."""
+
+    __slots__ = ("dirty", "durable", "is_size_dirty", "seen")
+
+    def __init__(self) -> None:
+        self.seen = bytearray()
+        self.durable = bytearray()
+        self.dirty: set[int] = set()
+        self.is_size_dirty = False
+
+
+class SimulatedFile:
+    """An open file of a `SimulatedDisk`; dead after a power cut."""
+
+    __slots__ = ("_disk", "_inode", "_life")
+
+    def __init__(self, disk: SimulatedDisk, inode: _Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._life = disk.life
+
+    def read(self, count: int, offset: int) -> bytes:
+        """Return up to `count` bytes from `offset`; EIO where a sector is unreadable."""
+        self._disk.check_readable(self._inode, offset, count)
+        return bytes(self._inode.seen[offset : offset + count])
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write all of `data`; at a power cut some of its sectors."""
+        assert self._life == self._disk.life, "the file was opened before the power cut"
+        is_cut = self._disk.step("write", self._growth(offset + len(data)))
+        seen = self._inode.seen
+        if len(seen) < offset + len(data):
+            seen.extend(bytes(offset + len(data) - len(seen)))
+            self._inode.is_size_dirty = True
+        seen[offset : offset + len(data)] = data
+        if data:
+            first, last = offset // SECTOR_BYTES, (offset + len(data) - 1) // SECTOR_BYTES
+            self._inode.dirty.update(range(first, last + 1))
+        if is_cut:
+            raise PowerCut
+
+    def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
+        """Write and sync; the power may fail in either."""
+        self.write(b"".join(buffers), offset)
+        self.sync()
+
+    def sync(self) -> None:
+        """Make the file durable; at a power cut before it is done."""
+        if self._disk.step("sync"):
+            raise PowerCut
+        inode = self._inode
+        inode.durable[:] = inode.seen
+        inode.dirty.clear()
+        inode.is_size_dirty = False
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend the file."""
+        is_cut = self._disk.step("truncate", self._growth(size))
+        seen = self._inode.seen
+        del seen[size:]
+        seen.extend(bytes(size - len(seen)))
+        self._inode.is_size_dirty = True
+        if is_cut:
+            raise PowerCut
+
+    def forget_cached(self) -> None:
+        """Nothing is cached."""
+
+    def size(self) -> int:
+        """Return the bytes in the file."""
+        return len(self._inode.seen)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _growth(self, end: int) -> int:
+        return max(0, end - len(self._inode.seen))
+
+
+class SimulatedLock:
+    """A lock that a power cut or `release` opens."""
+
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: SimulatedDisk, path: Path) -> None:
+        self._disk = disk
+        self._path = path
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._disk.locks.discard(self._path)
+
+
+class SimulatedDisk:
+    """Files and directories in memory, for tests of what must survive."""
+
+    def __init__(self, seed: int = 0, *, capacity: int = 1 << 40) -> None:
+        self._random = random.Random(seed)  # noqa: S311 - to be repeated from a seed
+        self._capacity = capacity
+        self._names: dict[Path, _Inode] = {}
+        self._durable_names: dict[Path, _Inode] = {}
+        self._changes: list[tuple[Path, Path | None, _Inode | None]] = []
+        self._directories: set[Path] = set()
+        self._unreadable: dict[int, set[int]] = {}
+        self.locks: set[Path] = set()
+        self.life = 0
+        """How many power cuts there were."""
+        self.operations = 0
+        """Changes made so far."""
+        self.cut_at = 0
+        """The number of the operation at which the power fails; 0 for never."""
+        self.fail_next: dict[str, int] = {}
+        """Operation ("write", "sync") to the errno that it fails with, once."""
+
+    # The contract.
+
+    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> SimulatedFile:
+        """Open a file; FileNotFoundError if it is missing and `create` is false."""
+        inode = self._names.get(path)
+        if inode is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+            assert path.parent in self._directories, path
+            is_cut = self.step("create")
+            inode = self._names[path] = _Inode()
+            self._changes.append((path, None, inode))
+            if is_cut:
+                raise PowerCut
+        return SimulatedFile(self, inode)
+
+    def exists(self, path: Path) -> bool:
+        """Tell whether a file or directory has this name."""
+        return path in self._names or path in self._directories
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory and its parents; durable at once, for simplicity."""
+        self._directories.add(path)
+        self._directories.update(path.parents)
+
+    def list_directory(self, path: Path) -> list[str]:
+        """Return the sorted names in a directory."""
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
+        return sorted(it.name for it in [*self._names, *self._directories] if it.parent == path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, replacing `target`."""
+        is_cut = self.step("rename")
+        inode = self._names.pop(source)
+        self._names[target] = inode
+        self._changes.append((target, source, inode))
+        if is_cut:
+            raise PowerCut
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file, fine if it is gone already."""
+        if path not in self._names:
+            return
+        is_cut = self.step("unlink")
+        del self._names[path]
+        self._changes.append((path, None, None))
+        if is_cut:
+            raise PowerCut
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in this directory durable."""
+        if self.step("sync_directory"):
+            raise PowerCut
+        self._durable_names = dict(self._names)
+        self._changes.clear()
+
+    def free_bytes(self, path: Path) -> int:
+        """Return what is left of the capacity."""
+        return self._capacity - self._used()
+
+    def lock(self, path: Path) -> SimulatedLock:
+        """Take the exclusive lock of this name; BlockingIOError if taken."""
+        if path in self.locks:
+            raise BlockingIOError(errno.EWOULDBLOCK, "taken", str(path))
+        self.locks.add(path)
+        return SimulatedLock(self, path)
+
+    # What a test does to it.
+
+    def power_cut(self) -> None:
+        """Lose what was not synced: every sector and every name change by chance."""
+        names = dict(self._durable_names)
+        for target, source, inode in self._changes:
+            if self._random.random() < 0.5:
+                continue
+            if inode is None:
+                names.pop(target, None)
+            elif source is None or names.get(source) is inode:
+                if source is not None:
+                    del names[source]
+                names[target] = inode
+        for inode in set(names.values()):
+            self._lose_unsynced(inode)
+        self._names = names
+        self._durable_names = dict(names)
+        self._changes.clear()
+        self.locks.clear()
+        self.life += 1
+        self.cut_at = 0
+
+    def flip_bit(self, path: Path, bit: int) -> None:
+        """Let one bit of a file rot, counted from its start."""
+        inode = self._names[path]
+        inode.seen[bit // 8] ^= 1 << bit % 8
+        inode.durable[bit // 8] ^= 1 << bit % 8
+
+    def make_unreadable(self, path: Path, sector: int) -> None:
+        """Let every read of this sector fail with EIO."""
+        self._unreadable.setdefault(id(self._names[path]), set()).add(sector)
+
+    def content(self, path: Path) -> bytes:
+        """Return what a program sees in a file."""
+        return bytes(self._names[path].seen)
+
+    def replace_content(self, path: Path, data: bytes) -> None:
+        """Put other bytes into a file, durably, behind everyone's back."""
+        inode = self._names[path]
+        inode.seen[:] = data
+        inode.durable[:] = data
+
+    # For its files.
+
+    def step(self, kind: str, growth: int = 0) -> bool:
+        """Count an operation; return whether the power fails in it, raise if it is to fail."""
+        self.operations += 1
+        number = self.fail_next.pop(kind, None)
+        if number is not None:
+            raise OSError(number, f"simulated failure of {kind}")
+        if growth and self._used() + growth > self._capacity:
+            raise OSError(errno.ENOSPC, "no space left on the simulated disk")
+        return self.operations == self.cut_at
+
+    def check_readable(self, inode: _Inode, offset: int, count: int) -> None:
+        """Raise EIO if the range touches an unreadable sector."""
+        bad = self._unreadable.get(id(inode))
+        if bad and any(
+            offset < (sector + 1) * SECTOR_BYTES and sector * SECTOR_BYTES < offset + count
+            for sector in bad
+        ):
+            raise OSError(errno.EIO, "simulated unreadable sector")
+
+    def _used(self) -> int:
+        return sum(len(inode.seen) for inode in self._names.values())
+
+    def _lose_unsynced(self, inode: _Inode) -> None:
+        size = len(inode.durable)
+        if inode.is_size_dirty and self._random.random() < 0.5:
+            size = len(inode.seen)
+        kept = inode.durable[:size].ljust(size, b"\0")
+        for sector in sorted(inode.dirty):
+            if self._random.random() < 0.5:
+                start = sector * SECTOR_BYTES
+                piece = inode.seen[start : start + SECTOR_BYTES][: max(0, size - start)]
+                kept[start : start + len(piece)] = piece
+        inode.seen = kept
+        inode.durable = bytearray(kept)
+        inode.dirty.clear()
+        inode.is_size_dirty = False
