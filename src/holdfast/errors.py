@@ -27,7 +27,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── NotLeaderError           .leader
     │   ├── QuorumLostError          no majority in time
     │   ├── MembershipError          a change that is refused, and why
-    │   └── FencedError              this node was removed or a newer generation rules
+    │   ├── FencedError              this node was removed or a newer generation rules
+    │   └── LogDivergedError         two logs differ where they must be the same: halt
     └── LinkError
         ├── LinkLostError            the connection went away in the middle of something
         ├── AuthenticationError      the other side does not know the secret
@@ -174,6 +175,10 @@ class MembershipError(ReplicationError):
 
 class FencedError(ReplicationError):
     """This node was removed, or a newer generation of the cluster rules."""
+
+
+class LogDivergedError(ReplicationError):
+    """Two logs differ where they must be the same; this node halts rather than choose."""
 
 
 class LinkError(HoldfastError):

@@ -1,0 +1,1 @@
+"""One log on several members: consensus, its driver, and the links between members."""

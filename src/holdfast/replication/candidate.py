@@ -1,0 +1,115 @@
+"""
+The candidate: ask whether one could win, then ask for votes, and count them.
+
+Invariants:
+    A term is only spent when a majority said it would vote (pre-vote), or the leader hands over.
+    A candidate's own vote counts when it is durable, like everybody's.
+    Who has a hole or an unknown end in its log does not stand.
+"""
+
+from __future__ import annotations
+
+from holdfast.replication.follower import become_follower
+from holdfast.replication.leader import become_leader
+from holdfast.replication.messages import (
+    PreVoteRequest,
+    PreVoteResponse,
+    TransferRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from holdfast.replication.quorum import is_lost, is_won
+from holdfast.replication.state import Role, State
+
+
+def may_stand(state: State) -> bool:
+    """Whether this node can become leader: a voter with a whole log that was not shut out."""
+    return state.is_voter and state.log.may_lead and not state.fenced_reason
+
+
+def stand(state: State) -> None:
+    """The leader is silent or gone: ask the voters whether they would elect this node."""
+    state.leader = None
+    if not may_stand(state):
+        state.role = Role.FOLLOWER
+        state.await_leader()
+        return
+    if len(state.voter_names) == 1:
+        start_election(state, is_transfer=False)
+        return
+    state.role = Role.PRE_CANDIDATE
+    state.votes = {state.name: True}
+    state.await_leader()
+    if state.quick_rounds > 0:
+        state.quick_rounds -= 1
+        state.await_retry()
+    term, index = state.log.journal.last_term, state.log.journal.last_index
+    for peer in state.other_voters():
+        state.send(peer, PreVoteRequest(state.term + 1, index, term))
+
+
+def start_election(state: State, *, is_transfer: bool) -> None:
+    """Begin a new term, vote for ourselves, ask for the other votes."""
+    state.enter_term(state.term + 1)
+    state.role = Role.CANDIDATE
+    state.voted_for = state.name
+    state.votes = {}
+    state.await_leader()
+    term, index = state.log.journal.last_term, state.log.journal.last_index
+    for peer in state.other_voters():
+        state.send(peer, VoteRequest(state.term, index, term, is_transfer))
+
+
+def on_pre_vote_response(state: State, peer: str, message: PreVoteResponse) -> None:
+    """Count a pre-vote; a majority starts the election."""
+    if not message.granted and message.term > state.term:
+        become_follower(state, message.term, None)
+        return
+    is_answer = message.term == state.term + 1 or not message.granted
+    if state.role is not Role.PRE_CANDIDATE or not is_answer or not state.is_counted(peer):
+        return
+    state.votes[peer] = message.granted
+    counted = _votes(state)
+    if is_won(counted, len(state.voter_names)):
+        start_election(state, is_transfer=False)
+    elif is_lost(counted, len(state.voter_names)):
+        state.role = Role.FOLLOWER
+
+
+def on_vote_response(state: State, peer: str, message: VoteResponse) -> None:
+    """Count a vote; a majority makes a leader, too many refusals end the candidacy."""
+    if message.term > state.term:
+        become_follower(state, message.term, None)
+        return
+    is_answer = message.term == state.term and state.role is Role.CANDIDATE
+    if not is_answer or not state.is_counted(peer):
+        return
+    state.votes[peer] = message.granted
+    _judge(state)
+
+
+def on_ballot_stored(state: State, term: int, voted_for: str | None) -> None:
+    """Our own vote is durable: from now on it counts."""
+    if state.role is Role.CANDIDATE and term == state.term and voted_for == state.name:
+        state.votes[state.name] = True
+        _judge(state)
+
+
+def on_transfer_request(state: State, peer: str, message: TransferRequest) -> None:
+    """The leader hands over: stand at once, without asking whether that is welcome."""
+    is_own_leader = message.term == state.term and state.leader == peer
+    if is_own_leader and state.role is Role.FOLLOWER and may_stand(state):
+        start_election(state, is_transfer=True)
+
+
+def _votes(state: State) -> list[bool]:
+    return [state.votes[name] for name in state.voter_names if name in state.votes]
+
+
+def _judge(state: State) -> None:
+    counted = _votes(state)
+    if is_won(counted, len(state.voter_names)):
+        become_leader(state)
+    elif is_lost(counted, len(state.voter_names)):
+        become_follower(state, state.term, None)
+        state.await_retry()

@@ -1,0 +1,176 @@
+"""
+Consensus among the members: one event at a time, handed to the present role.
+
+Pure: messages, ticks and "stored" come in; messages to send, write jobs (in `state.log.jobs`), a
+ballot to keep and a commit index come out. No disk, no network, no clock, no chance of its own, so
+the same events in the same state always give the same result and whole clusters can be simulated.
+
+Invariants:
+    What leaves in `state.outbox` claims durability only of what was durable when it was made; a
+    message of a term, or a vote, must wait until the ballot that names it is durable (driver).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from holdfast.errors import MembershipError
+from holdfast.replication import candidate, follower, leader, reconfiguration, transfer, voting
+from holdfast.replication.membership import survivor_only
+from holdfast.replication.messages import (
+    AppendRequest,
+    AppendResponse,
+    Hello,
+    Message,
+    PreVoteRequest,
+    PreVoteResponse,
+    ResetRequest,
+    TransferRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from holdfast.replication.progress import Progress
+from holdfast.replication.state import Role, State
+
+_STEPS: dict[type, Callable[..., None]] = {
+    AppendRequest: follower.on_append,
+    AppendResponse: leader.on_append_response,
+    ResetRequest: follower.on_reset,
+    PreVoteRequest: voting.on_pre_vote_request,
+    PreVoteResponse: candidate.on_pre_vote_response,
+    VoteRequest: voting.on_vote_request,
+    VoteResponse: candidate.on_vote_response,
+    TransferRequest: candidate.on_transfer_request,
+}
+
+
+def start(state: State) -> None:
+    """Begin to take part: alone, lead at once; with others, wait a moment for a leader."""
+    state.await_leader()
+    if state.voter_names == [state.name]:
+        state.election_deadline = state.now
+        return
+    settings = state.settings
+    pause = state.randomness.uniform(settings.start_seconds_min, settings.start_seconds_max)
+    if state.is_witness:
+        pause += settings.witness_stagger_seconds
+    state.election_deadline = state.now + pause
+
+
+def receive(state: State, peer: str, message: Message) -> None:
+    """Take one message from a peer; an unknown one is our own mistake."""
+    if state.fenced_reason:
+        return
+    if not state.cluster_id and not _adopt_cluster(state, peer, message):
+        return
+    _STEPS[type(message)](state, peer, message)
+
+
+def tick(state: State) -> None:
+    """Do what is due at `state.now`: stand, step down, hand over, change members."""
+    if state.role is Role.LEADER:
+        leader.check_quorum(state)
+        if state.role is Role.LEADER:
+            transfer.advance(state)
+            reconfiguration.maintain(state)
+    elif state.now >= state.election_deadline:
+        candidate.stand(state)
+
+
+def flush(state: State) -> None:
+    """At the end of a turn: send entries and heartbeats, or the reply; commit what is stored."""
+    if state.role is Role.LEADER:
+        leader.advance_commit(state)
+        # A hand-over may have become possible by what arrived in this turn.
+        transfer.advance(state)
+        leader.replicate(state)
+    else:
+        follower.reply(state)
+
+
+def link_up(state: State, peer: str, hello: Hello) -> None:
+    """A link to `peer` was made, or the node at its end changed what it says of itself."""
+    state.connected[peer] = hello
+    progress = state.progress.get(peer)
+    if progress is not None:
+        # What a process said before it was restarted is asked again: a log that was being begun
+        # anew when its node died is empty now.
+        fresh = Progress(state.log.last_index + 1)
+        fresh.contact_at = progress.contact_at
+        state.progress[peer] = fresh
+        leader.count_lease(state)
+
+
+def hello_changed(state: State, peer: str, hello: Hello) -> None:
+    """The node at the end of the link belongs to a cluster now, or to a newer generation."""
+    state.connected[peer] = hello
+
+
+def link_down(state: State, peer: str, *, closed: bool) -> None:
+    """
+    The link to `peer` is gone.
+
+    `closed`: the other side's system closed or reset it, so its process is probably dead. If it
+    led, we stand at once instead of waiting for its silence.
+    """
+    state.connected.pop(peer, None)
+    progress = state.progress.get(peer)
+    if progress is not None:
+        progress.probe(progress.match_index + 1)
+    if state.role is Role.LEADER:
+        leader.count_lease(state)
+    elif closed and peer == state.leader:
+        follower.on_leader_link_closed(state)
+
+
+def deadline(state: State) -> float:
+    """When `tick` and `flush` must be called at the latest."""
+    if state.role is not Role.LEADER:
+        return state.election_deadline
+    period = state.settings.heartbeat_seconds
+    due = state.now + period
+    for peer, progress in state.progress.items():
+        if peer in state.connected and progress.sent_at + period < due:
+            due = progress.sent_at + period
+    return max(due, state.now + 0.001)
+
+
+def promote_force(state: State) -> None:
+    """
+    Make this node the only voter of a new generation; every other member is shut out.
+
+    For an operator who knows that the others are lost: what only they had confirmed is lost too.
+
+    Raises:
+        MembershipError: This node is no data node, has a damaged log, or leads already.
+    """
+    if state.membership is None or state.own is None:
+        raise MembershipError("this node belongs to no cluster yet; there is nothing to take over")
+    if state.is_witness:
+        raise MembershipError("a witness keeps no service to take over; promote a data node")
+    if state.log.damaged:
+        raise MembershipError(
+            f"entry {min(state.log.damaged)} of this log is damaged; promote a node that is whole"
+        )
+    if state.role is Role.LEADER:
+        raise MembershipError("this node leads already; remove the lost member instead")
+    state.log.unknown_index = state.log.unknown_term = 0
+    state.fenced_reason = ""
+    generation = state.generation + 1
+    members = survivor_only(state.membership, state.name)
+    forced = state.membership.changed(members, state.config_index)
+    state.forced = replace(forced, generation=generation)
+    # It rules before it is written: the node needs only its own vote to write it.
+    state.adopt(state.forced, state.config_index)
+    candidate.start_election(state, is_transfer=False)
+
+
+def _adopt_cluster(state: State, peer: str, message: Message) -> bool:
+    """A fresh node belongs to the cluster of the first leader that sends it entries."""
+    hello = state.connected.get(peer)
+    if not isinstance(message, AppendRequest | ResetRequest) or not hello or not hello.cluster_id:
+        return False
+    state.cluster_id = hello.cluster_id
+    state.generation = hello.generation
+    return True

@@ -1,0 +1,576 @@
+"""
+One member of the group, driven in turns: persist, then send, then give out what is committed.
+
+Everything that happens (messages, links, stored results, proposals) is only queued; `turn` decides,
+gives the writer what must be durable, sends what may be sent, and is a plain function over
+contracts, so that a simulator can run it. The order rules of replication are written here and
+nowhere else.
+
+Invariants:
+    While a ballot is on its way to the disk nothing is sent: no vote, no reply of a new term.
+    Append requests may leave while our own write is under way; replies claim stored entries only.
+    After a failed write nothing is sent any more; `turn` raises.
+    taken_index <= commit_index.
+
+Owned by the loop thread; not safe to call from any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.environment.randomness import Randomness
+from holdfast.errors import FencedError, JournalFailedError, NotLeaderError
+from holdfast.journal.ballot import Ballot, BallotFile
+from holdfast.journal.entry import KIND_CONFIG, Entry
+from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.replication import (
+    candidate,
+    consensus,
+    follower,
+    formation,
+    leader,
+    reconfiguration,
+    repair,
+    transfer,
+)
+from holdfast.replication.formation import Refusal
+from holdfast.replication.log import ReplicatedLog
+from holdfast.replication.membership import Member, Membership, decode_membership
+from holdfast.replication.messages import Hello, Message, RepairRequest, RepairResponse
+from holdfast.replication.settings import ReplicationSettings
+from holdfast.replication.state import ALWAYS, Role, State
+from holdfast.replication.status import (
+    LagLedger,
+    ReplicationStatus,
+    contact_seconds,
+    role_name,
+    view_members,
+)
+
+logger = logging.getLogger("holdfast.replication")
+
+
+class Links(Protocol):
+    """How the driver reaches the other members; peer_link.py is the real one."""
+
+    def send(self, peer: str, messages: list[Message]) -> None:
+        """Send these in order, or lose them if there is no link; never waits."""
+        ...
+
+    def set_peers(self, addresses: dict[str, str]) -> None:
+        """Keep links to exactly these members; `addresses` is `host:port` by name."""
+        ...
+
+
+class Writer(Protocol):
+    """The journal's writer: makes what is submitted durable, in order."""
+
+    def submit(self, job: WriteJob) -> None:
+        """Queue a job; its end is told through `Driver.stored`."""
+        ...
+
+
+class Driver:
+    """
+    One member of the group.
+
+    `turn` must be called after any input and at `next_deadline()` at the latest.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: ReplicationSettings,
+        name: str,
+        journal: Journal,
+        ballot_file: BallotFile,
+        writer: Writer,
+        links: Links,
+        randomness: Randomness,
+        bootstrap: Membership,
+        applied_index: int = 0,
+        metadata: dict[str, str] | None = None,
+        on_fenced: Callable[[FencedError], None] | None = None,
+    ) -> None:
+        """
+        Take up where the journal and the ballot left off; nothing is sent before `start`.
+
+        Args:
+            bootstrap: Who is named on the command line; empty for a single node. Used to form a
+                cluster and to find the others; the log rules once there is one.
+            applied_index: What a checkpoint covers: known to be committed, not given out again.
+            metadata: Told to the other members, shown in their status.
+            on_fenced: Called once if this node is shut out for good.
+        """
+        ballot = ballot_file.current or ballot_file.load()
+        if ballot is None:
+            ballot_file.save(Ballot(node_id=randomness.bytes(16)))
+            ballot = ballot_file.current
+            assert ballot is not None
+        log = ReplicatedLog(journal, [damage.index for damage in journal.damage if damage.index])
+        self._state = State(name, ballot.node_id.hex(), settings, log, randomness)
+        self._journal = journal
+        self._writer = writer
+        self._links = links
+        self._bootstrap = bootstrap if bootstrap.members else Membership((Member(name, ""),))
+        self._on_fenced = on_fenced
+        self._restore(ballot, applied_index)
+
+        own = self._bootstrap.get(name)
+        self.hello = Hello(
+            name,
+            self._state.node_id,
+            self._state.cluster_id,
+            self._state.generation,
+            own.address if own else "",
+            randomness.bytes(8).hex(),
+            metadata or {},
+        )
+        """What this node says of itself when a link is made; kept up to date."""
+
+        self._received: list[tuple[str, Message]] = []
+        self._held: list[tuple[str, Message]] = []
+        self._ballot_job: BallotJob | None = None
+        self._ballot_wanted = self._ballot_key()
+        self._repairs = repair.Repairs()
+        self._ledger = LagLedger()
+        self._ledger_term = -1
+        self._taken_index = max(applied_index, journal.first_index - 1)
+        self._taken_epoch = 0
+        self._trim_deadline = ALWAYS
+        self._linked_membership: Membership | None = None
+        self._failure: JournalFailedError | None = None
+        self._is_started = False
+
+    def _restore(self, ballot: Ballot, applied_index: int) -> None:
+        state = self._state
+        journal = self._journal
+        state.term = max(ballot.term, journal.last_term)
+        state.voted_for = ballot.voted_for if state.term == ballot.term else None
+        state.cluster_id = ballot.cluster_id.hex()
+        newest, size = state.log.newest_of_kind(KIND_CONFIG)
+        if newest is not None:
+            state.adopt(decode_membership(bytes(newest.body)), newest.index)
+            state.bytes_since_config = size
+        # A generation forced by an operator may be in the ballot before it is in the log.
+        state.generation = max(state.generation, ballot.generation)
+        state.commit_index = max(applied_index, journal.first_index - 1, 0)
+
+    # What is known ------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> str:
+        """leader, follower, candidate, witness or learner."""
+        return role_name(self._state)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node leads the present term, serving or not."""
+        return self._state.role is Role.LEADER
+
+    @property
+    def term(self) -> int:
+        """The number of the newest election this node knows of."""
+        return self._state.term
+
+    @property
+    def leader(self) -> str | None:
+        """The name of the present leader, where known."""
+        return self._state.leader
+
+    @property
+    def commit_index(self) -> int:
+        """Entries through here will never be undone."""
+        return self._state.commit_index
+
+    @property
+    def taken_index(self) -> int:
+        """Entries through here were given out by `take_committed`."""
+        return self._taken_index
+
+    @property
+    def config_index(self) -> int:
+        """Where the present members are written; this entry must not be reclaimed."""
+        return self._state.config_index
+
+    @property
+    def reclaim_limit(self) -> int:
+        """Entries before this index may be dropped for all that replication cares."""
+        return min(self._state.config_index, self._state.commit_index)
+
+    @property
+    def log_epoch(self) -> int:
+        """
+        Counts how often the log was thrown away and begun anew from a leader.
+
+        When it changed, all state built from `take_committed` must be thrown away as well, before
+        the next call: what comes next starts at the journal's new first entry.
+        """
+        return self._state.log.epoch
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """Entries of this leader that are not yet committed."""
+        return self._state.uncommitted_bytes
+
+    @property
+    def is_witness(self) -> bool:
+        """Whether this node keeps the log without ever serving."""
+        return self._state.is_witness
+
+    @property
+    def fenced_reason(self) -> str:
+        """Why this node is shut out for good; empty if it is not."""
+        return self._state.fenced_reason
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether this node leads, its own term is committed, and all before it was given out."""
+        state = self._state
+        return (
+            state.role is Role.LEADER
+            and not state.is_witness
+            and self._taken_index >= state.term_start
+            and state.transfer is None
+        )
+
+    def may_dispatch(self, now: float) -> bool:
+        """
+        Whether a quorum has surely not turned to another leader by `now`.
+
+        `now` must be read from the clock just before: after a pause it says no, whatever was
+        queued meanwhile.
+        """
+        return now < self._state.lease_until and self._state.role is Role.LEADER
+
+    def status(self) -> ReplicationStatus:
+        """Everything an operator may want to see; no disk is read."""
+        state = self._state
+        return ReplicationStatus(
+            name=state.name,
+            node_id=state.node_id,
+            cluster_id=state.cluster_id,
+            generation=state.generation,
+            role=self.role,
+            term=state.term,
+            leader=state.leader,
+            leader_contact_seconds=contact_seconds(state),
+            commit_index=state.commit_index,
+            last_index=self._journal.last_index,
+            stored_index=self._journal.stored_index,
+            config_index=state.config_index,
+            uncommitted_bytes=state.uncommitted_bytes,
+            damaged=tuple(sorted(state.log.damaged)),
+            repaired_count=self._repairs.repaired_count,
+            fenced_reason=state.fenced_reason,
+            members=view_members(state, self._ledger),
+        )
+
+    # Inputs: queued until the next turn -----------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        """Begin to take part."""
+        self._state.now = now
+        self._is_started = True
+        self._trim_deadline = now + self._state.settings.trim_seconds
+        consensus.start(self._state)
+
+    def receive(self, peer: str, message: Message) -> None:
+        """A message came from a peer."""
+        self._received.append((peer, message))
+
+    def stored(self, result: WriteResult) -> None:
+        """The writer reports; called on the loop thread."""
+        if result.failure is not None:
+            self._failure = result.failure
+
+    def judge(self, hello: Hello) -> Refusal | None:
+        """Say why the node of this hello may not have a link; None if it may."""
+        return formation.judge(self._state, self._bootstrap, hello)
+
+    def link_up(self, peer: str, hello: Hello) -> None:
+        """A link was made to the node of this hello, which `judge` let in."""
+        self._heed(hello)
+        consensus.link_up(self._state, peer, hello)
+
+    def link_down(self, peer: str, *, closed: bool) -> None:
+        """A link is gone; `closed` if the other side's system closed or reset it."""
+        self._received = [pair for pair in self._received if pair[0] != peer or not closed]
+        consensus.link_down(self._state, peer, closed=closed)
+
+    def refused(self, peer: str, refusal: Refusal) -> None:
+        """A peer did not let us in; if it says for good, this node is fenced."""
+        logger.warning("%s refused the link: %s", peer, refusal.reason)
+        if refusal.is_fenced:
+            self._fence(refusal.reason)
+
+    def report_damage(self, index: int) -> None:
+        """The scrubber or a read found this entry damaged; peers are asked for their copy."""
+        self._state.log.damaged.add(index)
+
+    # What the application asks --------------------------------------------------------------------
+
+    def propose(
+        self, parts: list[bytes], record_count: int, *, now: float, wall_microseconds: int
+    ) -> Entry:
+        """
+        Append one batch of records; it is committed when `commit_index` reaches its index.
+
+        It may still be lost to a new leader before that. Call `turn` to send it.
+
+        Raises:
+            NotLeaderError: This node does not lead, or is handing over.
+        """
+        state = self._state
+        if self._failure is not None:
+            raise self._failure
+        if state.fenced_reason:
+            raise NotLeaderError
+        entry = leader.propose(state, parts, record_count, wall_microseconds)
+        if self._ledger_term != state.term:
+            self._ledger.clear()
+            self._ledger_term = state.term
+        self._ledger.note(entry.index, now, len(entry.raw), entry.first_record)
+        return entry
+
+    def transfer(self, to: str | None = None) -> str:
+        """Begin to hand over the lead; returns to whom. Done when `leader` says so."""
+        return transfer.transfer(self._state, to)
+
+    def add_member(self, member: Member) -> int:
+        """Take in a member as learner, on its way to its kind; returns the index to commit."""
+        return reconfiguration.add_member(self._state, member).index
+
+    def remove_member(self, name: str) -> int:
+        """Take a member out; returns the index to commit."""
+        return reconfiguration.remove_member(self._state, name).index
+
+    def promote(self, name: str) -> int:
+        """Make a learner a voter; returns the index to commit."""
+        return reconfiguration.promote(self._state, name).index
+
+    def promote_force(self) -> None:
+        """Make this node the only voter of a new generation; the others are shut out for good."""
+        consensus.promote_force(self._state)
+
+    def repropose_config(self) -> int:
+        """Write the members again, so that older segments may go; returns the index to commit."""
+        return reconfiguration.repropose(self._state).index
+
+    def take_committed(self, bytes_max: int) -> list[Entry]:
+        """
+        Entries that became committed, in order, all kinds; empty when there are no more.
+
+        At least one entry if there is any, then up to about `bytes_max`. A witness gets none.
+
+        Raises:
+            CorruptEntryError: The next entry is damaged here; it is asked from a peer, try later.
+        """
+        state = self._state
+        if self._taken_epoch != state.log.epoch:
+            self._taken_epoch = state.log.epoch
+            self._taken_index = self._journal.first_index - 1
+        if self._taken_index >= state.commit_index or state.is_witness:
+            return []
+        start = self._taken_index + 1
+        if start in state.log.damaged:
+            self._journal.entry(start)
+        entries = self._journal.entries(start, bytes_max)
+        excess = entries[-1].index - state.commit_index
+        if excess > 0:
+            del entries[len(entries) - excess :]
+        self._taken_index = entries[-1].index
+        return entries
+
+    # The turn -------------------------------------------------------------------------------------
+
+    def turn(self, now: float) -> None:
+        """
+        Decide everything that is queued, give the writer its jobs, then send.
+
+        Raises:
+            JournalFailedError: A write failed; nothing more is sent. The process must end.
+            LogDivergedError: Our log and a leader's differ where they must not. It must end too.
+        """
+        if self._failure is not None:
+            raise self._failure
+        state = self._state
+        state.now = now
+        assert self._is_started, "turn before start"
+        self._ballot_is_stored()
+        if self._received:
+            received, self._received = self._received, []
+            for peer, message in received:
+                self._take(peer, message)
+        if not state.cluster_id:
+            self._found()
+        consensus.tick(state)
+        if state.log.damaged:
+            self._repairs.ask(state)
+        consensus.flush(state)
+        self._persist()
+        self._send()
+        if now >= self._trim_deadline:
+            self._trim()
+
+    def next_deadline(self) -> float:
+        """When `turn` must be called at the latest."""
+        state = self._state
+        due = consensus.deadline(state)
+        if state.log.damaged:
+            due = min(due, self._repairs.deadline(state))
+        return min(due, self._trim_deadline) if state.is_witness else due
+
+    def _take(self, peer: str, message: Message) -> None:
+        state = self._state
+        kind = type(message)
+        if kind is Hello:
+            assert isinstance(message, Hello)
+            self._heed(message)
+            if peer in state.connected:
+                consensus.hello_changed(state, peer, message)
+        elif kind is RepairRequest:
+            assert isinstance(message, RepairRequest)
+            repair.answer(state, peer, message)
+        elif kind is RepairResponse:
+            assert isinstance(message, RepairResponse)
+            self._repairs.take(state, message, self._journal.repair)
+        elif not self._is_stale(peer):
+            consensus.receive(state, peer, message)
+
+    def _is_stale(self, peer: str) -> bool:
+        """Whether the peer is of another cluster or generation, so that nothing it says counts."""
+        state = self._state
+        hello = state.connected.get(peer)
+        if hello is None:
+            return True
+        if not hello.cluster_id or not state.cluster_id:
+            return False
+        return hello.cluster_id != state.cluster_id or hello.generation < state.generation
+
+    def _heed(self, hello: Hello) -> None:
+        if reason := formation.own_fence(self._state, hello):
+            self._fence(reason)
+
+    def _fence(self, reason: str) -> None:
+        state = self._state
+        if state.fenced_reason:
+            return
+        logger.error("this node is shut out: %s", reason)
+        state.fenced_reason = reason
+        follower.become_follower(state, state.term, None)
+        if self._on_fenced is not None:
+            self._on_fenced(FencedError(reason))
+
+    def _found(self) -> None:
+        state = self._state
+        if self._journal.last_index or self._journal.first_index != 1:
+            return
+        membership = formation.found(self._bootstrap, self.hello, state.connected)
+        if membership is None:
+            return
+        entry = formation.founding_entry(membership)
+        state.log.append([entry])
+        state.adopt(membership, entry.index)
+        if state.term < formation.FOUNDING_TERM:
+            state.enter_term(formation.FOUNDING_TERM)
+        logger.info("formed cluster %s", membership.cluster_id)
+        consensus.start(state)
+
+    def _ballot_key(self) -> tuple[int, str | None, str, int]:
+        state = self._state
+        return state.term, state.voted_for, state.cluster_id, state.generation
+
+    def _ballot_is_stored(self) -> None:
+        job = self._ballot_job
+        if job is not None and job.is_done:
+            self._ballot_job = None
+            candidate.on_ballot_stored(self._state, job.ballot.term, job.ballot.voted_for)
+
+    def _persist(self) -> None:
+        """Give the writer what was staged, then the ballot if it changed."""
+        submit = self._writer.submit
+        for job in self._state.log.take_jobs():
+            submit(job)
+        key = self._ballot_key()
+        if key != self._ballot_wanted:
+            self._ballot_wanted = key
+            term, voted_for, cluster_id, generation = key
+            ballot = Ballot(
+                node_id=bytes.fromhex(self._state.node_id),
+                term=term,
+                voted_for=voted_for,
+                generation=generation,
+                cluster_id=bytes.fromhex(cluster_id),
+            )
+            # An older job still under way does not matter: the newest ballot covers it.
+            self._ballot_job = BallotJob(ballot)
+            submit(self._ballot_job)
+        self._renew_hello()
+
+    def _renew_hello(self) -> None:
+        state = self._state
+        hello = self.hello
+        if (hello.cluster_id, hello.generation) != (state.cluster_id, state.generation):
+            self.hello = Hello(
+                hello.name,
+                hello.node_id,
+                state.cluster_id,
+                state.generation,
+                hello.address,
+                hello.instance,
+                hello.metadata,
+            )
+            news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
+            state.outbox[:0] = news
+        members = state.membership or self._bootstrap
+        if members is not self._linked_membership:
+            self._linked_membership = members
+            self._links.set_peers(self._addresses())
+
+    def _addresses(self) -> dict[str, str]:
+        """Where to dial whom: the log says who, the command line may know better where."""
+        known = self._state.membership or self._bootstrap
+        addresses = {}
+        for member in known.members:
+            named = self._bootstrap.get(member.name)
+            if member.name != self._state.name:
+                addresses[member.name] = (named.address if named else "") or member.address
+        return addresses
+
+    def _send(self) -> None:
+        """Send the outbox, one call per peer, unless a ballot has to become durable first."""
+        state = self._state
+        outbox = state.outbox
+        if self._ballot_job is not None:
+            self._held.extend(outbox)
+            outbox.clear()
+            return
+        if self._held:
+            outbox[:0] = self._held
+            self._held.clear()
+        if not outbox:
+            return
+        by_peer: dict[str, list[Message]] = {}
+        for peer, message in outbox:
+            by_peer.setdefault(peer, []).append(message)
+        outbox.clear()
+        send = self._links.send
+        for peer, messages in by_peer.items():
+            if peer in state.connected:
+                send(peer, messages)
+
+    def _trim(self) -> None:
+        """A witness drops what both data nodes hold; everybody else keeps what the store needs."""
+        state = self._state
+        self._trim_deadline = state.now + state.settings.trim_seconds
+        if not state.is_witness:
+            return
+        through = leader.data_match(state) if state.role is Role.LEADER else state.data_match
+        limit = min(through, state.commit_index, state.config_index)
+        if limit > self._journal.first_index:
+            self._journal.drop_before(limit)

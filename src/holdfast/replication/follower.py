@@ -1,0 +1,237 @@
+"""
+The follower: take the leader's entries, say how far they are durable, wait for its silence.
+
+A reply is not made where a request is read but once per turn, from what is durable then: so no
+reply can claim more than the disk holds, and many requests are answered at once.
+
+Invariants:
+    A reply's match index is at most what is durable here AND known to equal the leader's log.
+    Nothing at or below the commit index is ever cut.
+    An old or doubled append request never shortens a log that matches.
+    Two entries of the same index and term are the same, or this node halts.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import LogDivergedError
+from holdfast.journal.entry import Entry, verify_chain
+from holdfast.replication.messages import (
+    NO_CHAIN,
+    AppendRequest,
+    AppendResponse,
+    ResetRequest,
+)
+from holdfast.replication.state import NEVER, Role, State
+
+
+def become_follower(state: State, term: int, leader: str | None) -> None:
+    """Follow `leader` in `term`, or nobody yet; whatever this node was before is over."""
+    if term > state.term:
+        state.enter_term(term)
+    state.role = Role.FOLLOWER
+    state.leader = leader
+    state.votes.clear()
+    state.progress.clear()
+    state.requests.clear()
+    state.transfer = None
+    state.lease_until = NEVER
+    state.uncommitted.clear()
+    state.uncommitted_bytes = 0
+    if leader is None:
+        state.leader_contact_at = NEVER
+    state.await_leader()
+
+
+def on_append(state: State, peer: str, message: AppendRequest) -> None:
+    """Take entries or a heartbeat from this term's leader; refuse those of an older term."""
+    if not _heed_leader(state, peer, message):
+        return
+    state.data_match = message.data_match
+    if not _agrees(state, peer, message):
+        return
+    entries = message.entries
+    if entries:
+        _take_entries(state, message)
+    else:
+        state.is_reply_due = True
+    through = message.previous_index + len(entries)
+    if through > state.matched_index:
+        state.matched_index = through
+    commit = min(message.commit_index, through)
+    if commit > state.commit_index:
+        state.commit_index = commit
+
+
+def on_reset(state: State, peer: str, message: ResetRequest) -> None:
+    """Begin the log anew at the leader's first kept entry, unless ours reaches it already."""
+    if not _heed_leader(state, peer, message):
+        return
+    before = message.base_index - 1
+    log = state.log
+    state.is_reply_due = True
+    if log.term_at(before) == message.previous_term:
+        _require_chain(state, before, message.previous_chain)
+        state.matched_index = max(state.matched_index, before)
+        return
+    if state.commit_index >= before:
+        # We are not behind: the leader guessed from a stale answer. What is committed agrees.
+        _reject(state, peer, message.sent_at, state.commit_index, log.term_at(state.commit_index))
+        return
+    log.begin_anew(
+        message.base_index, message.previous_term, message.previous_chain, message.base_record
+    )
+    state.commit_index = state.matched_index = before
+    state.match_sent = 0
+
+
+def reply(state: State) -> None:
+    """Tell the leader how far the log is durable, if that is news or it asked; once per turn."""
+    leader = state.leader
+    if leader is None or state.role is not Role.FOLLOWER:
+        return
+    match = durable_match(state)
+    if not state.is_reply_due and match <= state.match_sent:
+        return
+    log = state.log
+    chain = log.chain_at(match) if log.term_at(match) >= 0 else NO_CHAIN
+    state.send(leader, AppendResponse(state.term, match, chain, state.leader_sent_at))
+    state.match_sent = match
+    state.is_reply_due = False
+
+
+def durable_match(state: State) -> int:
+    """How far the log both equals the leader's and is durable without a hole."""
+    return min(state.matched_index, state.log.acknowledgeable_index)
+
+
+def on_leader_link_closed(state: State) -> None:
+    """The leader's process ended, or looks like it: stand soon, without waiting for silence."""
+    state.is_leader_link_closed = True
+    state.quick_rounds = QUICK_ROUNDS_MAX
+    settings = state.settings
+    stagger = state.randomness.uniform(0.0, settings.stagger_seconds_max)
+    if state.is_witness:
+        stagger += settings.witness_stagger_seconds
+    state.election_deadline = min(state.election_deadline, state.now + stagger)
+
+
+QUICK_ROUNDS_MAX = 20
+"""Quick elections after a closed link; then the ordinary timeout rules again."""
+
+
+def _heed_leader(state: State, peer: str, message: AppendRequest | ResetRequest) -> bool:
+    """Tell whether the message is from a leader of our term or a newer one; note the contact."""
+    if message.term < state.term:
+        # A deposed leader learns the term from this and steps down.
+        _reject(state, peer, message.sent_at, 0, 0)
+        return False
+    if message.term > state.term or state.role is not Role.FOLLOWER:
+        if state.role is Role.LEADER and message.term == state.term:
+            raise LogDivergedError(
+                f"{peer} claims to lead term {state.term}, which {state.name} leads;"
+                f" the ballot of one of them was lost or copied"
+            )
+        become_follower(state, message.term, peer)
+    if state.leader != peer:
+        state.leader = peer
+        state.leader_sent_at = NEVER
+    state.leader_contact_at = state.now
+    state.is_leader_link_closed = False
+    state.election_deadline = state.now + state.election_timeout
+    state.leader_sent_at = max(state.leader_sent_at, message.sent_at)
+    return True
+
+
+def _reject(state: State, peer: str, sent_at: float, index: int, term: int) -> None:
+    state.send(
+        peer,
+        AppendResponse(
+            state.term,
+            0,
+            NO_CHAIN,
+            sent_at,
+            rejected=True,
+            hint_index=index,
+            hint_term=max(term, 0),
+        ),
+    )
+
+
+def _agrees(state: State, peer: str, message: AppendRequest) -> bool:
+    """Tell whether our log has what the entries follow; if not, say where to look next."""
+    log = state.log
+    index = message.previous_index
+    term = log.term_at(index)
+    if term == message.previous_term:
+        _require_chain(state, index, message.previous_chain)
+        return True
+    if index <= state.commit_index:
+        if term < 0:
+            return True  # Committed and reclaimed here: it can only have agreed.
+        raise _diverged(state, index, message.previous_term)
+    hint = log.last_index_through_term(index - 1, message.previous_term)
+    _reject(state, peer, message.sent_at, hint, log.term_at(hint))
+    return False
+
+
+def _take_entries(state: State, message: AppendRequest) -> None:
+    entries = message.entries
+    log = state.log
+    if message.previous_index != log.last_index:
+        entries = _not_held(state, entries)
+        if not entries:
+            state.is_reply_due = True
+            return
+    before = entries[0].index - 1
+    chain = log.chain_at(before)
+    is_known = chain != NO_CHAIN or before == 0
+    for entry in entries:
+        if is_known and not verify_chain(entry, chain):
+            raise LogDivergedError(
+                f"entry {entry.index} from {state.leader} does not continue the chain of our log;"
+                f" one of the two logs is not what was written"
+            )
+        chain = entry.chain
+        is_known = True
+        state.bytes_since_config += len(entry.raw)
+    log.append(entries)
+    state.adopt_from(entries)
+
+
+def _not_held(state: State, entries: list[Entry]) -> list[Entry]:
+    """The entries from the first that is not in our log; what conflicts with it is cut."""
+    log = state.log
+    last = log.last_index
+    for position, entry in enumerate(entries):
+        index = entry.index
+        if index > last:
+            return entries[position:]
+        term = log.term_at(index)
+        if term == entry.term:
+            _require_chain(state, index, entry.chain)
+        elif index <= state.commit_index:
+            if term >= 0:
+                raise _diverged(state, index, entry.term)
+        else:
+            state.cut_log_after(index - 1)
+            return entries[position:]
+    return []
+
+
+def _require_chain(state: State, index: int, chain: bytes) -> None:
+    if chain == NO_CHAIN:
+        return  # Nothing to compare: the log's beginning, or a damaged header at the leader.
+    held = state.log.chain_at(index)
+    if held not in {chain, NO_CHAIN}:
+        raise LogDivergedError(
+            f"entry {index} of term {state.log.term_at(index)} is not the same here and on"
+            f" {state.leader}: the chains differ; compare the two stores, keep the right one and"
+            f" start the other with an empty directory"
+        )
+
+
+def _diverged(state: State, index: int, term: int) -> LogDivergedError:
+    return LogDivergedError(
+        f"entry {index} is committed here with term {state.log.term_at(index)},"
+        f" but {state.leader} has it with term {term}"
+    )

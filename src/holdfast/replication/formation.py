@@ -1,0 +1,110 @@
+"""
+How a cluster begins, and who may join it.
+
+A fresh node forms a cluster only after it has met every member it was told of and all of them are
+the ones it met. What they form follows from who they are, so each of them computes the same first
+entry by itself and no message is needed. A fresh node that meets a formed cluster waits to be
+taken in by its leader.
+
+Invariants:
+    The same members give the same first entry and the same cluster identity on every node.
+    A node identity that was a member once and is not any more is shut out for good.
+
+Pure: values in, values out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
+from holdfast.replication.membership import Membership, encode_membership, founded
+from holdfast.replication.messages import Hello
+from holdfast.replication.state import State
+
+FOUNDING_TERM = 1
+"""The term of the first entry; the first leader's is higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node is not let in; `is_fenced` means that it never will be under this identity."""
+
+    reason: str
+    is_fenced: bool = False
+
+
+def found(bootstrap: Membership, own: Hello, connected: Mapping[str, Hello]) -> Membership | None:
+    """The first membership, once everyone named is met; None until then."""
+    hellos = {**connected, own.name: own}
+    members = []
+    for member in bootstrap.members:
+        hello = hellos.get(member.name)
+        if hello is None:
+            return None
+        members.append(replace(member, node_id=hello.node_id))
+    membership = founded(tuple(members))
+    foreign = {hello.cluster_id for hello in hellos.values()} - {"", membership.cluster_id}
+    return None if foreign else membership
+
+
+def founding_entry(membership: Membership) -> Entry:
+    """The first entry of the log: byte for byte the same on every founder."""
+    return seal_entry(
+        index=1,
+        term=FOUNDING_TERM,
+        kind=KIND_CONFIG,
+        timestamp=1,
+        first_record=1,
+        record_count=0,
+        parts=[encode_membership(membership)],
+        previous_chain=FIRST_CHAIN,
+    )
+
+
+def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
+    """Say why the node of this hello may not have a link; None if it may."""
+    if hello.name == state.name:
+        return Refusal(f"{hello.name} is this node's own name: two nodes are called alike")
+    membership = state.membership
+    known = membership or bootstrap
+    if known.get(hello.name) is None and not _is_retired(state, hello):
+        names = ", ".join(member.name for member in known.members)
+        return Refusal(f"{hello.name} is not a member; the members are {names}")
+    if not hello.cluster_id or not state.cluster_id:
+        return None
+    if hello.cluster_id != state.cluster_id:
+        return Refusal(
+            f"{hello.name} belongs to another cluster: {hello.cluster_id[:8]} there,"
+            f" {state.cluster_id[:8]} here"
+        )
+    if _is_retired(state, hello):
+        return Refusal(
+            f"{hello.name} under identity {hello.node_id[:8]} was removed or replaced;"
+            f" to join again start it with an empty data directory",
+            is_fenced=state.config_index <= state.commit_index,
+        )
+    if hello.generation < state.generation:
+        return Refusal(
+            f"generation {state.generation} of the cluster rules since an operator promoted it;"
+            f" {hello.name} is of generation {hello.generation}: keep its data directory for"
+            f" inspection and start it with an empty one",
+            is_fenced=True,
+        )
+    return None
+
+
+def own_fence(state: State, hello: Hello) -> str:
+    """Why the peer of this hello shuts US out; empty if it does not."""
+    if hello.cluster_id != state.cluster_id or hello.generation <= state.generation:
+        return ""
+    return (
+        f"{hello.name} is of generation {hello.generation} of this cluster, this node of"
+        f" {state.generation}: an operator promoted the other side; keep this data directory for"
+        f" inspection and start with an empty one"
+    )
+
+
+def _is_retired(state: State, hello: Hello) -> bool:
+    return state.membership is not None and hello.node_id in state.membership.retired

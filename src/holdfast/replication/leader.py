@@ -1,0 +1,306 @@
+"""
+The leader: append, replicate, count copies, commit, and prove that it still leads.
+
+Invariants:
+    Only entries of the leader's own term are committed by counting; older ones follow with them.
+    The leader counts itself only for what is durable on its own disk.
+    The lease is counted from when the answered requests were sent, and ends before any voter that
+    answered would help to elect another.
+    A witness that leads takes no proposals and hands over as soon as a data node has the whole log.
+"""
+
+from __future__ import annotations
+
+from holdfast.errors import CorruptEntryError, NotLeaderError
+from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
+from holdfast.replication.follower import become_follower
+from holdfast.replication.membership import Membership, encode_membership
+from holdfast.replication.messages import (
+    NO_CHAIN,
+    AppendRequest,
+    AppendResponse,
+    ResetRequest,
+)
+from holdfast.replication.progress import Pace, Progress
+from holdfast.replication.quorum import committable_index, majority, reached_by
+from holdfast.replication.state import ALWAYS, NEVER, Role, State
+
+
+def become_leader(state: State) -> None:
+    """Lead the present term; its first entry, a NOOP, settles what earlier terms left open."""
+    assert state.role is Role.CANDIDATE, state.role
+    state.role = Role.LEADER
+    state.leader = state.name
+    state.leader_since = state.now
+    state.leader_contact_at = state.now
+    state.is_leader_link_closed = False
+    state.quick_rounds = 0
+    state.election_deadline = ALWAYS
+    state.progress.clear()
+    sync_progress(state)
+    state.term_start = append(state, KIND_NOOP, [], 0, 0).index
+    if state.forced is not None:
+        append_config(state, state.forced)
+        state.forced = None
+    count_lease(state)
+
+
+def sync_progress(state: State) -> None:
+    """Watch exactly the present peers; called when the members change."""
+    last = state.log.last_index
+    state.progress = {peer: state.progress.get(peer) or Progress(last + 1) for peer in state.peers}
+
+
+def propose(state: State, parts: list[bytes], record_count: int, wall_microseconds: int) -> Entry:
+    """
+    Append a batch of records; it is committed when `commit_index` has reached its index.
+
+    Raises:
+        NotLeaderError: This node does not lead, only leads to hand over, or is handing over now.
+    """
+    if state.role is not Role.LEADER:
+        raise NotLeaderError(state.leader)
+    if state.transfer is not None or state.is_witness:
+        raise NotLeaderError(state.transfer.target if state.transfer else None)
+    return append(state, KIND_RECORDS, parts, record_count, wall_microseconds)
+
+
+def append(
+    state: State, kind: int, parts: list[bytes], record_count: int, wall_microseconds: int
+) -> Entry:
+    """Put one entry of the present term at the end of the log."""
+    log = state.log
+    journal = log.journal
+    entry = seal_entry(
+        index=journal.last_index + 1,
+        term=state.term,
+        kind=kind,
+        timestamp=max(journal.last_timestamp + 1, wall_microseconds),
+        first_record=journal.next_record_number,
+        record_count=record_count,
+        parts=parts,
+        previous_chain=journal.last_chain,
+    )
+    log.append([entry])
+    size = len(entry.raw)
+    state.uncommitted.append((entry.index, size))
+    state.uncommitted_bytes += size
+    state.bytes_since_config += size
+    return entry
+
+
+def append_config(state: State, membership: Membership) -> Entry:
+    """Write the members; they rule from now on, committed or not."""
+    entry = append(state, KIND_CONFIG, [encode_membership(membership)], 0, 0)
+    state.adopt(membership, entry.index)
+    sync_progress(state)
+    count_lease(state)
+    return entry
+
+
+def on_append_response(state: State, peer: str, message: AppendResponse) -> None:
+    """A peer tells how far it is; commit what is now held widely enough."""
+    if message.term > state.term:
+        become_follower(state, message.term, None)
+        return
+    progress = state.progress.get(peer)
+    is_ours = state.role is Role.LEADER and message.term == state.term
+    if progress is None or not is_ours or not state.is_counted(peer):
+        return
+    if message.sent_at > progress.contact_at:
+        progress.contact_at = message.sent_at
+        count_lease(state)
+    if message.rejected:
+        _on_rejection(state, progress, message)
+        return
+    match = message.match_index
+    if progress.pace is Pace.RESETTING and match < progress.next_index - 1:
+        return
+    if not _is_same_log(state, match, message.match_chain):
+        progress.probe(match + 1)
+        return
+    if progress.matched(match):
+        advance_commit(state)
+
+
+def _on_rejection(state: State, progress: Progress, message: AppendResponse) -> None:
+    if progress.pace is Pace.REPLICATING and message.hint_index < progress.match_index:
+        # An old answer: what it says was overtaken by a match.
+        return
+    log = state.log
+    hint = log.last_index_through_term(message.hint_index, message.hint_term)
+    if progress.pace is Pace.PROBING and hint + 1 >= progress.next_index > 1:
+        hint = max(progress.next_index - 2, 0)
+    progress.probe(hint + 1)
+
+
+def _is_same_log(state: State, index: int, chain: bytes) -> bool:
+    if chain == NO_CHAIN or state.log.term_at(index) < 0:
+        return True
+    return state.log.chain_at(index) in {chain, NO_CHAIN}
+
+
+def advance_commit(state: State) -> None:
+    """Commit as far as a majority, enough copies and enough sites hold durably."""
+    index = committable(state)
+    if index <= state.commit_index or state.log.journal.term_at(index) != state.term:
+        return
+    state.commit_index = index
+    uncommitted = state.uncommitted
+    while uncommitted and uncommitted[0][0] <= index:
+        state.uncommitted_bytes -= uncommitted.popleft()[1]
+
+
+def committable(state: State) -> int:
+    """The index that the commit rule allows, whatever its term."""
+    settings = state.settings
+    members = state.members
+    progress = state.progress
+    own = state.name
+    matches = [
+        (
+            members[name].site,
+            state.log.journal.stored_index if name == own else progress[name].match_index,
+        )
+        for name in state.voter_names
+    ]
+    return committable_index(matches, settings.copies, settings.sites)
+
+
+def data_match(state: State) -> int:
+    """The least index that all data voters hold; 0 with fewer than two of them."""
+    assert state.membership is not None
+    names = [member.name for member in state.membership.data_members]
+    if len(names) < 2:
+        return 0
+    stored = state.log.acknowledgeable_index
+    return min(stored if name == state.name else state.progress[name].match_index for name in names)
+
+
+# The lease ----------------------------------------------------------------------------------------
+
+
+def quorum_contact(state: State, *, linked_only: bool) -> float:
+    """When the requests were sent that a majority has answered since; infinity if alone."""
+    names = state.voter_names
+    if not names:
+        return NEVER
+    contacts = []
+    for name in names:
+        if name == state.name:
+            contacts.append(ALWAYS)
+        elif linked_only and name not in state.connected:
+            contacts.append(NEVER)
+        else:
+            contacts.append(state.progress[name].contact_at)
+    return reached_by(contacts, majority(len(names)))
+
+
+def count_lease(state: State) -> None:
+    """Set how long this leader may dispatch without hearing more."""
+    contact = quorum_contact(state, linked_only=True)
+    state.lease_until = contact + state.settings.lease_seconds
+
+
+def check_quorum(state: State) -> None:
+    """Step down when no majority has answered for the shortest election timeout."""
+    contact = max(quorum_contact(state, linked_only=False), state.leader_since)
+    if state.now - contact >= state.settings.election_seconds_min:
+        become_follower(state, state.term, None)
+
+
+# Sending ------------------------------------------------------------------------------------------
+
+
+def replicate(state: State) -> None:
+    """Send every peer what it lacks within its window, or a heartbeat when one is due."""
+    state.requests.clear()
+    for peer, progress in state.progress.items():
+        if peer in state.connected and state.is_counted(peer):
+            _replicate_to(state, peer, progress)
+
+
+def _replicate_to(state: State, peer: str, progress: Progress) -> None:
+    is_due = state.now - progress.sent_at >= state.settings.heartbeat_seconds
+    if progress.is_waiting and not is_due:
+        return
+    if progress.next_index < state.log.journal.first_index:
+        _send_reset(state, peer, progress)
+        return
+    if progress.pace is Pace.REPLICATING:
+        if not _stream(state, peer, progress) and is_due:
+            _send(state, peer, progress, _request(state, progress.next_index, has_entries=False))
+        return
+    progress.is_waiting = True
+    _send(state, peer, progress, _request(state, progress.next_index, has_entries=True))
+
+
+def _stream(state: State, peer: str, progress: Progress) -> bool:
+    """Send entries until the window or this turn's share is used up; tell whether any went."""
+    settings = state.settings
+    last = state.log.last_index
+    budget = settings.catch_up_bytes_max
+    is_sent = False
+    while (
+        progress.next_index <= last
+        and budget > 0
+        and progress.under_way_bytes < settings.window_bytes
+        and len(progress.under_way) < settings.window_requests
+    ):
+        request = _request(state, progress.next_index, has_entries=True)
+        if not request.entries:
+            break
+        _send(state, peer, progress, request)
+        size = sum([len(entry.raw) for entry in request.entries])
+        progress.sent(request.entries[-1].index, size)
+        budget -= size
+        is_sent = True
+    return is_sent
+
+
+def _send(state: State, peer: str, progress: Progress, request: AppendRequest) -> None:
+    progress.sent_at = state.now
+    state.outbox.append((peer, request))
+
+
+def _request(state: State, next_index: int, *, has_entries: bool) -> AppendRequest:
+    """The append request from `next_index` on, shared by all peers that are there this turn."""
+    key = next_index if has_entries else -next_index
+    request = state.requests.get(key)
+    if request is None:
+        log = state.log
+        before = next_index - 1
+        request = state.requests[key] = AppendRequest(
+            state.term,
+            before,
+            log.term_at(before),
+            log.chain_at(before),
+            state.commit_index,
+            data_match(state),
+            state.now,
+            _entries(state, next_index) if has_entries else [],
+        )
+    return request
+
+
+def _entries(state: State, next_index: int) -> list[Entry]:
+    log = state.log
+    if next_index > log.last_index:
+        return []
+    try:
+        return log.journal.entries(next_index, state.settings.append_bytes_max)
+    except CorruptEntryError as error:
+        # Ours is damaged: a follower's copy will mend it, then this peer gets it too.
+        log.damaged.add(error.index or next_index)
+        return []
+
+
+def _send_reset(state: State, peer: str, progress: Progress) -> None:
+    if state.is_witness:
+        return  # A trimmed log is no beginning for anybody; the data node we hand over to has one.
+    journal = state.log.journal
+    base = journal.first_index
+    term, chain, record = journal.previous(base)
+    progress.reset(base)
+    progress.sent_at = state.now
+    state.send(peer, ResetRequest(state.term, base, term, chain, record, state.now))

@@ -1,0 +1,179 @@
+"""
+The replicated log: entries by index and term, on top of the journal.
+
+A thin view. Changes are staged in the journal, where they are readable at once, and the write jobs
+are collected for the driver, which gives them to the writer when the turn's decisions are made.
+
+Invariants:
+    stored_index <= last_index.
+    acknowledgeable_index <= stored_index: a damaged entry is not claimed until it is repaired.
+    An unknown tail counts in elections and nowhere else, until our own log has reached it.
+    Nothing at or below the commit index is ever cut; the callers check, and so do we.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from holdfast.errors import CorruptEntryError
+from holdfast.journal.entry import Entry
+from holdfast.replication.messages import NO_CHAIN
+
+
+class EntryLog(Protocol):
+    """What this package needs of the journal; see journal/journal.py for the promises."""
+
+    @property
+    def first_index(self) -> int: ...
+    @property
+    def last_index(self) -> int: ...
+    @property
+    def last_term(self) -> int: ...
+    @property
+    def last_chain(self) -> bytes: ...
+    @property
+    def last_timestamp(self) -> int: ...
+    @property
+    def next_record_number(self) -> int: ...
+    @property
+    def stored_index(self) -> int: ...
+    @property
+    def unknown_through(self) -> int: ...
+    @property
+    def unknown_term(self) -> int: ...
+    def term_at(self, index: int) -> int: ...
+    def chain_at(self, index: int) -> bytes: ...
+    def previous(self, first_index: int) -> tuple[int, bytes, int]: ...
+    def entry(self, index: int) -> Entry: ...
+    def entries(self, from_index: int, bytes_max: int) -> list[Entry]: ...
+    def stage(self, entries: list[Entry]) -> Any: ...
+    def stage_truncate(self, after_index: int) -> Any: ...
+    def stage_reset(
+        self, base_index: int, previous_term: int, previous_chain: bytes, base_record_number: int
+    ) -> Any: ...
+
+
+class ReplicatedLog:
+    """The log of one member, with the write jobs its changes make."""
+
+    __slots__ = ("damaged", "epoch", "jobs", "journal", "unknown_index", "unknown_term")
+
+    def __init__(self, journal: EntryLog, damaged: list[int]) -> None:
+        self.journal = journal
+        self.jobs: list[Any] = []
+        """Write jobs not yet given to the writer, in the order they were staged."""
+        self.epoch = 0
+        """Counts the times the log was thrown away and begun anew."""
+        self.damaged = set(damaged)
+        """Indexes whose entry on this disk is damaged and not yet repaired."""
+        self.unknown_index = journal.unknown_through
+        self.unknown_term = journal.unknown_term if journal.unknown_through else 0
+
+    @property
+    def last_index(self) -> int:
+        """The last entry, durable or not."""
+        return self.journal.last_index
+
+    @property
+    def acknowledgeable_index(self) -> int:
+        """The last index of which this member may say: I hold everything up to here."""
+        stored = self.journal.stored_index
+        if self.damaged:
+            return min(stored, min(self.damaged) - 1)
+        return stored
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether the log is whole: with a hole or an unknown end its owner must not stand."""
+        return not self.damaged and not self.unknown_index
+
+    def election_position(self) -> tuple[int, int]:
+        """(term, index) with which to judge candidates; an unknown tail counts as held."""
+        own = (self.journal.last_term, self.journal.last_index)
+        return max(own, (self.unknown_term, self.unknown_index))
+
+    def term_at(self, index: int) -> int:
+        """The term of an entry, or of the one before the first; -1 if it is not here."""
+        journal = self.journal
+        if journal.first_index <= index <= journal.last_index:
+            return journal.term_at(index)
+        if index == journal.first_index - 1:
+            return journal.previous(journal.first_index)[0]
+        return -1
+
+    def chain_at(self, index: int) -> bytes:
+        """
+        The chain value after an entry that is here, or after the one before the first.
+
+        NO_CHAIN for an entry whose header is damaged: then nothing can be compared.
+        """
+        journal = self.journal
+        if index == journal.last_index and index >= journal.first_index:
+            return journal.last_chain
+        if index == journal.first_index - 1:
+            return journal.previous(journal.first_index)[1]
+        try:
+            return journal.chain_at(index)
+        except CorruptEntryError:
+            self.damaged.add(index)
+            return NO_CHAIN
+
+    def newest_of_kind(self, kind: int) -> tuple[Entry | None, int]:
+        """
+        The newest entry of this kind and the bytes after it; reads back from the log's end.
+
+        Bounded for CONFIG entries, because leaders repeat them every `config_repeat_bytes`.
+        """
+        journal = self.journal
+        size = 0
+        for index in range(journal.last_index, journal.first_index - 1, -1):
+            try:
+                entry = journal.entry(index)
+            except CorruptEntryError:
+                self.damaged.add(index)
+                continue
+            if entry.kind == kind:
+                return entry, size
+            size += len(entry.raw)
+        return None, size
+
+    def append(self, entries: list[Entry]) -> None:
+        """Put entries at the end; durable when `stored_index` has passed them."""
+        self.jobs.append(self.journal.stage(entries))
+        if self.unknown_index:
+            self._judge_unknown()
+
+    def cut_after(self, index: int, commit_index: int) -> None:
+        """Remove everything after `index`, which is not below the commit index."""
+        assert index >= commit_index, f"cut after {index} below commit index {commit_index}"
+        self.damaged = {damaged for damaged in self.damaged if damaged <= index}
+        self.jobs.append(self.journal.stage_truncate(index))
+
+    def begin_anew(
+        self, base_index: int, previous_term: int, previous_chain: bytes, base_record: int
+    ) -> None:
+        """Throw everything away; the log starts at `base_index` now."""
+        self.damaged.clear()
+        self.unknown_index = self.unknown_term = 0
+        self.epoch += 1
+        job = self.journal.stage_reset(base_index, previous_term, previous_chain, base_record)
+        self.jobs.append(job)
+
+    def take_jobs(self) -> list[Any]:
+        """The write jobs since the last call, in order."""
+        jobs, self.jobs = self.jobs, []
+        return jobs
+
+    def last_index_through_term(self, index: int, term: int) -> int:
+        """The last index, at most `index`, whose term is `term` or lower: where to look next."""
+        journal = self.journal
+        index = min(index, journal.last_index)
+        first = journal.first_index
+        while index >= first and journal.term_at(index) > term:
+            index -= 1
+        return index
+
+    def _judge_unknown(self) -> None:
+        journal = self.journal
+        if (journal.last_term, journal.last_index) >= (self.unknown_term, self.unknown_index):
+            self.unknown_index = self.unknown_term = 0

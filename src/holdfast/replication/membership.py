@@ -1,0 +1,224 @@
+"""
+Who belongs to the cluster, and which changes are allowed.
+
+A `Membership` is the content of a CONFIG entry: the members, the cluster's identity, its
+generation, and the members before the change, so that a follower that has to cut the entry knows
+what ruled before. A member is a name AND a node identity: a node that lost its disk comes back
+under a new identity, is taken in as a learner, and never counts as the old one.
+
+Invariants:
+    A change adds, removes or turns at most one voter: majorities before and after share one.
+    Only voters and witnesses count in a quorum; learners and fenced members never do.
+    Encoding is canonical: equal memberships give equal bytes on every node.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Literal, get_args
+
+from holdfast.errors import CorruptRecordError, MembershipError
+
+Kind = Literal["voter", "witness", "learner", "fenced"]
+KINDS = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member; `node_id` is hexadecimal, empty until the node was met."""
+
+    name: str
+    address: str
+    kind: Kind = "voter"
+    site: str = ""
+    node_id: str = ""
+    promote_to: Literal["", "voter", "witness"] = ""
+    """What the leader makes of it once it has caught up; empty: it stays what it is."""
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether it counts in quorums; a witness does."""
+        return self.kind in {"voter", "witness"}
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """All members, in the order of their names, and the cluster they form."""
+
+    members: tuple[Member, ...]
+    cluster_id: str = ""
+    generation: int = 0
+    retired: tuple[str, ...] = ()
+    """Node identities that were members once and must never count again."""
+
+    previous_members: tuple[Member, ...] = field(default=(), compare=False)
+    previous_index: int = field(default=0, compare=False)
+    """The index of the CONFIG entry that ruled before this one."""
+
+    def __post_init__(self) -> None:
+        names = [member.name for member in self.members]
+        if len(set(names)) != len(names):
+            raise MembershipError(f"a name stands twice among the members: {', '.join(names)}")
+        ordered = tuple(sorted(self.members, key=lambda member: member.name))
+        object.__setattr__(self, "members", ordered)
+
+    @property
+    def voters(self) -> tuple[Member, ...]:
+        """Those that count in quorums, witnesses included."""
+        return tuple(member for member in self.members if member.is_voter)
+
+    @property
+    def data_members(self) -> tuple[Member, ...]:
+        """The voters that serve and keep all data: all but the witnesses."""
+        return tuple(member for member in self.members if member.kind == "voter")
+
+    def get(self, name: str | None) -> Member | None:
+        """The member of that name, if there is one."""
+        return next((member for member in self.members if member.name == name), None)
+
+    def changed(self, members: tuple[Member, ...], index: int) -> Membership:
+        """The same cluster with other members; `index` is where the present ones are written."""
+        kept = {member.node_id for member in members if member.kind != "fenced"}
+        gone = [member.node_id for member in self.members if member.node_id not in {"", *kept}]
+        return replace(
+            self,
+            members=members,
+            retired=tuple(dict.fromkeys((*self.retired, *gone))),
+            previous_members=self.members,
+            previous_index=index,
+        )
+
+    def before(self) -> Membership:
+        """The members that ruled before this change."""
+        return replace(self, members=self.previous_members, previous_members=(), previous_index=0)
+
+
+def founded(members: tuple[Member, ...]) -> Membership:
+    """The first membership; its cluster identity follows from the members, so all agree on it."""
+    membership = Membership(members)
+    digest = blake2b(encode_membership(membership), digest_size=16).hexdigest()
+    return replace(membership, cluster_id=digest)
+
+
+def _plain(member: Member) -> dict[str, str]:
+    return {name: getattr(member, name) for name in Member.__slots__}
+
+
+def encode_membership(membership: Membership) -> bytes:
+    """The body of a CONFIG entry."""
+    fields = {
+        "cluster_id": membership.cluster_id,
+        "generation": membership.generation,
+        "members": [_plain(member) for member in membership.members],
+        "previous_index": membership.previous_index,
+        "previous_members": [_plain(member) for member in membership.previous_members],
+        "retired": list(membership.retired),
+    }
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode_membership(body: bytes) -> Membership:
+    """
+    The membership in the body of a CONFIG entry.
+
+    Raises:
+        CorruptRecordError: The entry is good but its content is no membership.
+    """
+    try:
+        fields = json.loads(body)
+        return Membership(
+            members=tuple(_member(plain) for plain in fields["members"]),
+            cluster_id=str(fields["cluster_id"]),
+            generation=int(fields["generation"]),
+            retired=tuple(str(node_id) for node_id in fields["retired"]),
+            previous_members=tuple(_member(plain) for plain in fields["previous_members"]),
+            previous_index=int(fields["previous_index"]),
+        )
+    except (ValueError, KeyError, TypeError, MembershipError) as error:
+        raise CorruptRecordError(f"a CONFIG entry that makes no sense: {error}") from error
+
+
+def _member(plain: dict[str, str]) -> Member:
+    member = Member(**{name: plain[name] for name in Member.__slots__})  # type: ignore[arg-type]
+    if member.kind not in KINDS:
+        raise ValueError(f"unknown kind {member.kind!r}")
+    return member
+
+
+# Changes: each takes the present members and gives the next, or refuses with its reason. ----------
+
+
+def with_added(membership: Membership, member: Member) -> tuple[Member, ...]:
+    """One more member, as a learner; `kind` becomes what it is promoted to."""
+    if membership.get(member.name):
+        raise MembershipError(f"{member.name} is a member already; remove it first")
+    if any(other.address == member.address for other in membership.members):
+        raise MembershipError(f"another member has the address {member.address}")
+    return (*membership.members, as_learner(member))
+
+
+def as_learner(member: Member) -> Member:
+    """The member as it starts: a learner that remembers what it is to become."""
+    if member.kind == "voter":
+        return replace(member, kind="learner", promote_to="voter")
+    if member.kind == "witness":
+        return replace(member, kind="learner", promote_to="witness")
+    return member
+
+
+def with_removed(membership: Membership, name: str, leader: str) -> tuple[Member, ...]:
+    """All members but one; the leader does not remove itself."""
+    required(membership, name)
+    if name == leader:
+        raise MembershipError(f"{name} leads; transfer the lead first, then remove it")
+    return tuple(member for member in membership.members if member.name != name)
+
+
+def with_promoted(membership: Membership, name: str) -> tuple[Member, ...]:
+    """A learner turned voter, or witness if that is what it was admitted for."""
+    member = required(membership, name)
+    if member.kind != "learner":
+        raise MembershipError(f"{name} is a {member.kind}, not a learner")
+    if not member.node_id:
+        raise MembershipError(f"{name} was never met; start it first")
+    promoted = replace(member, kind=member.promote_to or "voter", promote_to="")
+    return with_replaced(membership, promoted)
+
+
+def with_identity(
+    membership: Membership, name: str, node_id: str, address: str
+) -> tuple[Member, ...]:
+    """A known name under a new node identity: the old one is out, the new one starts as learner."""
+    member = as_learner(required(membership, name))
+    learner = replace(member, kind="learner", node_id=node_id, address=address or member.address)
+    return with_replaced(membership, learner)
+
+
+def with_replaced(membership: Membership, member: Member) -> tuple[Member, ...]:
+    """The members with this one in the place of the one of its name."""
+    return tuple(member if other.name == member.name else other for other in membership.members)
+
+
+def survivor_only(membership: Membership, name: str) -> tuple[Member, ...]:
+    """One voter, everyone else fenced: what an operator's forced promotion makes."""
+    own = required(membership, name)
+    return tuple(
+        replace(own, kind="voter", promote_to="") if other.name == name else _fenced(other)
+        for other in membership.members
+    )
+
+
+def _fenced(member: Member) -> Member:
+    """Shut out for good under its present identity; keeps what a new one would become."""
+    return replace(as_learner(member), kind="fenced")
+
+
+def required(membership: Membership, name: str) -> Member:
+    """The member of that name; MembershipError if there is none."""
+    member = membership.get(name)
+    if member is None:
+        known = ", ".join(other.name for other in membership.members)
+        raise MembershipError(f"no member is called {name}; the members are {known}")
+    return member

@@ -1,0 +1,231 @@
+"""
+Messages between members to bytes and back.
+
+A frame is `length u32 | type u8 | payload`, little endian, the length counting type and payload.
+Entries travel verbatim: what is sent is the very bytes that are on the sender's disk, so both
+checksums protect them on the way too, and nothing is encoded twice. Pure: no I/O.
+
+Invariants:
+    decode_message(encode_message(m)) == m.
+    Any bytes give a message or a RemoteProtocolError, never another error.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+
+from holdfast.errors import CorruptEntryError, RemoteProtocolError
+from holdfast.journal.entry import Entry, parse_entry
+from holdfast.replication.messages import (
+    AppendRequest,
+    AppendResponse,
+    Hello,
+    Message,
+    PreVoteRequest,
+    PreVoteResponse,
+    RepairRequest,
+    RepairResponse,
+    ResetRequest,
+    TransferRequest,
+    VoteRequest,
+    VoteResponse,
+)
+
+FRAME_HEADER = struct.Struct("<IB")
+FRAME_BYTES_MAX = 1024 * 1024 * 1024
+"""No frame is longer: an entry's body length is a u32, and 1 GiB is far over any entry's limit."""
+
+PRE_VOTE_REQUEST, PRE_VOTE_RESPONSE, VOTE_REQUEST, VOTE_RESPONSE = 1, 2, 3, 4
+APPEND_REQUEST, APPEND_RESPONSE, RESET_REQUEST, TRANSFER_REQUEST = 5, 6, 7, 8
+REPAIR_REQUEST, REPAIR_RESPONSE, HELLO = 9, 10, 11
+
+_CANDIDACY = struct.Struct("<QQQB")
+_VERDICT = struct.Struct("<QB")
+_APPEND = struct.Struct("<QQQ16sQQdI")
+_APPENDED = struct.Struct("<QQ16sdBQQ")
+_RESET = struct.Struct("<QQQ16sQd")
+_NUMBER = struct.Struct("<Q")
+
+Decoder = Callable[[bytes], Message]
+
+
+def encode_message(message: Message) -> list[bytes]:
+    """The message as one frame, in parts that are to be written one after the other."""
+    if type(message) is AppendRequest:
+        return _encode_append(message)
+    if type(message) is RepairResponse:
+        raw = b"" if message.entry is None else message.entry.raw
+        header = _NUMBER.pack(message.index)
+        return [FRAME_HEADER.pack(1 + len(header) + len(raw), REPAIR_RESPONSE) + header, raw]
+    kind, payload = _ENCODERS[type(message)](message)
+    return [FRAME_HEADER.pack(1 + len(payload), kind) + payload]
+
+
+def _encode_append(message: AppendRequest) -> list[bytes]:
+    parts = message.encoded
+    if parts is None:
+        raws = [entry.raw for entry in message.entries]
+        payload = _APPEND.pack(
+            message.term,
+            message.previous_index,
+            message.previous_term,
+            message.previous_chain,
+            message.commit_index,
+            message.data_match,
+            message.sent_at,
+            len(raws),
+        )
+        length = 1 + len(payload) + sum(map(len, raws))
+        parts = [FRAME_HEADER.pack(length, APPEND_REQUEST) + payload, *raws]
+        message.encoded = parts
+    return parts
+
+
+def _candidacy(message: PreVoteRequest | VoteRequest) -> bytes:
+    is_transfer = isinstance(message, VoteRequest) and message.is_transfer
+    return _CANDIDACY.pack(message.term, message.last_index, message.last_term, is_transfer)
+
+
+def _encode_appended(m: AppendResponse) -> bytes:
+    return _APPENDED.pack(
+        m.term, m.match_index, m.match_chain, m.sent_at, m.rejected, m.hint_index, m.hint_term
+    )
+
+
+def _encode_reset(m: ResetRequest) -> bytes:
+    return _RESET.pack(
+        m.term, m.base_index, m.previous_term, m.previous_chain, m.base_record, m.sent_at
+    )
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """A hello as JSON; also used while a link is made."""
+    fields = {name: getattr(hello, name) for name in Hello.__slots__}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+_ENCODERS: dict[type, Callable[..., tuple[int, bytes]]] = {
+    PreVoteRequest: lambda m: (PRE_VOTE_REQUEST, _candidacy(m)),
+    PreVoteResponse: lambda m: (PRE_VOTE_RESPONSE, _VERDICT.pack(m.term, m.granted)),
+    VoteRequest: lambda m: (VOTE_REQUEST, _candidacy(m)),
+    VoteResponse: lambda m: (VOTE_RESPONSE, _VERDICT.pack(m.term, m.granted)),
+    AppendResponse: lambda m: (APPEND_RESPONSE, _encode_appended(m)),
+    ResetRequest: lambda m: (RESET_REQUEST, _encode_reset(m)),
+    TransferRequest: lambda m: (TRANSFER_REQUEST, _NUMBER.pack(m.term)),
+    RepairRequest: lambda m: (REPAIR_REQUEST, _NUMBER.pack(m.index)),
+    Hello: lambda m: (HELLO, encode_hello(m)),
+}
+
+
+def decode_message(kind: int, buffer: bytes, start: int, end: int) -> Message:
+    """
+    One message from its payload, which is `buffer[start:end]`; entries are checked by checksum.
+
+    Takes the place in a larger buffer so that an entry's bytes are copied once, not twice.
+
+    Raises:
+        RemoteProtocolError: The bytes are no message of this version, or an entry is damaged.
+    """
+    decoder = _DECODERS.get(kind)
+    try:
+        if kind == APPEND_REQUEST:
+            return _decode_append(buffer, start, end)
+        if kind == REPAIR_RESPONSE:
+            return _decode_repair(buffer, start, end)
+        if decoder is not None:
+            return decoder(buffer[start:end])
+    except (struct.error, CorruptEntryError, ValueError, TypeError) as error:
+        raise RemoteProtocolError(f"message of type {kind} makes no sense: {error}") from error
+    raise RemoteProtocolError(f"unknown message type {kind} from a member")
+
+
+def _decode_append(buffer: bytes, start: int, end: int) -> AppendRequest:
+    *fields, count = _APPEND.unpack(buffer[start : start + _APPEND.size])
+    term, previous_index, previous_term, previous_chain, commit, data_match, sent_at = fields
+    offset = start + _APPEND.size
+    entries: list[Entry] = []
+    for number in range(1, count + 1):
+        entry = parse_entry(buffer, offset)
+        if entry.index != previous_index + number:
+            raise ValueError(f"entry {entry.index} instead of {previous_index + number}")
+        entries.append(entry)
+        offset += len(entry.raw)
+    if offset != end:
+        raise ValueError(f"the entries end at byte {offset}, the frame at byte {end}")
+    return AppendRequest(
+        term, previous_index, previous_term, previous_chain, commit, data_match, sent_at, entries
+    )
+
+
+def _decode_appended(payload: bytes) -> AppendResponse:
+    term, match, chain, sent_at, rejected, index, hint_term = _APPENDED.unpack(payload)
+    return AppendResponse(term, match, chain, sent_at, bool(rejected), index, hint_term)
+
+
+def _decode_pre_vote(payload: bytes) -> PreVoteRequest:
+    term, last_index, last_term, _ = _CANDIDACY.unpack(payload)
+    return PreVoteRequest(term, last_index, last_term)
+
+
+def _decode_vote(payload: bytes) -> VoteRequest:
+    term, last_index, last_term, is_transfer = _CANDIDACY.unpack(payload)
+    return VoteRequest(term, last_index, last_term, bool(is_transfer))
+
+
+def _decode_pre_vote_response(payload: bytes) -> PreVoteResponse:
+    term, granted = _VERDICT.unpack(payload)
+    return PreVoteResponse(term, bool(granted))
+
+
+def _decode_vote_response(payload: bytes) -> VoteResponse:
+    term, granted = _VERDICT.unpack(payload)
+    return VoteResponse(term, bool(granted))
+
+
+def _decode_repair(buffer: bytes, start: int, end: int) -> RepairResponse:
+    body = start + _NUMBER.size
+    (index,) = _NUMBER.unpack(buffer[start:body])
+    if body == end:
+        return RepairResponse(index, None)
+    entry = parse_entry(buffer, body)
+    if entry.index != index or body + len(entry.raw) != end:
+        raise ValueError(f"repair of entry {index} brought something else")
+    return RepairResponse(index, entry)
+
+
+def decode_hello(payload: bytes) -> Hello:
+    """
+    A hello from JSON; unknown fields are ignored, so that a newer node may say more.
+
+    Raises:
+        RemoteProtocolError: It is no hello.
+    """
+    try:
+        fields = json.loads(payload)
+        hello = Hello(
+            name=str(fields["name"]),
+            node_id=bytes.fromhex(fields["node_id"]).hex(),
+            cluster_id=bytes.fromhex(fields.get("cluster_id", "")).hex(),
+            generation=int(fields.get("generation", 0)),
+            address=str(fields.get("address", "")),
+            instance=str(fields.get("instance", "")),
+            metadata={str(k): str(v) for k, v in dict(fields.get("metadata", {})).items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RemoteProtocolError(f"a hello that makes no sense: {error}") from error
+    return hello
+
+
+_DECODERS: dict[int, Decoder] = {
+    PRE_VOTE_REQUEST: _decode_pre_vote,
+    PRE_VOTE_RESPONSE: _decode_pre_vote_response,
+    VOTE_REQUEST: _decode_vote,
+    VOTE_RESPONSE: _decode_vote_response,
+    APPEND_RESPONSE: _decode_appended,
+    RESET_REQUEST: lambda payload: ResetRequest(*_RESET.unpack(payload)),
+    TRANSFER_REQUEST: lambda payload: TransferRequest(*_NUMBER.unpack(payload)),
+    REPAIR_REQUEST: lambda payload: RepairRequest(*_NUMBER.unpack(payload)),
+    HELLO: decode_hello,
+}

@@ -1,0 +1,158 @@
+"""
+What members say to each other.
+
+One small class per message, slots only: built once, sent and forgotten. Terms, indexes and chains
+are those of the log; `sent_at` is the sender's monotonic clock, echoed by the answer, so that
+only its sender ever compares it with anything.
+
+Invariants:
+    A message is not changed after it was sent: the same object may go to several peers.
+    `entries` of an append request are consecutive and start at `previous_index` + 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.journal.entry import Entry
+
+NO_CHAIN = bytes(16)
+
+
+@dataclass(slots=True)
+class PreVoteRequest:
+    """Would you vote for me in `term`? Asked before a term is spent on it."""
+
+    term: int
+    last_index: int
+    last_term: int
+
+
+@dataclass(slots=True)
+class PreVoteResponse:
+    """Answer to a pre-vote; `term` is the asked one if granted, the voter's own if not."""
+
+    term: int
+    granted: bool
+
+
+@dataclass(slots=True)
+class VoteRequest:
+    """Vote for me in `term`; `is_transfer` says that the leader itself wants it."""
+
+    term: int
+    last_index: int
+    last_term: int
+    is_transfer: bool = False
+
+
+@dataclass(slots=True)
+class VoteResponse:
+    """A vote, durable before it was sent; or a refusal."""
+
+    term: int
+    granted: bool
+
+
+@dataclass(slots=True)
+class AppendRequest:
+    """Entries to follow `previous_index`; without entries it is a heartbeat."""
+
+    term: int
+    previous_index: int
+    previous_term: int
+    previous_chain: bytes
+    commit_index: int
+    data_match: int
+    """The least index both data nodes hold durably: a witness may trim its log up to here."""
+
+    sent_at: float
+    entries: list[Entry] = field(default_factory=list)
+    encoded: list[bytes] | None = field(default=None, compare=False, repr=False)
+    """The frame, once made: the same request usually goes to several peers."""
+
+
+@dataclass(slots=True)
+class AppendResponse:
+    """
+    How far this member's log is durable and known to equal the leader's.
+
+    A rejection says that `previous_index` did not match; the hint is where to try next.
+    """
+
+    term: int
+    match_index: int
+    match_chain: bytes
+    sent_at: float
+    rejected: bool = False
+    hint_index: int = 0
+    hint_term: int = 0
+
+
+@dataclass(slots=True)
+class ResetRequest:
+    """Throw your log away and start at `base_index`: what is before it is no longer kept."""
+
+    term: int
+    base_index: int
+    previous_term: int
+    previous_chain: bytes
+    base_record: int
+    sent_at: float
+
+
+@dataclass(slots=True)
+class TransferRequest:
+    """Stand at once: the leader hands over to you."""
+
+    term: int
+
+
+@dataclass(slots=True)
+class RepairRequest:
+    """Send me your copy of this entry: mine is damaged."""
+
+    index: int
+
+
+@dataclass(slots=True)
+class RepairResponse:
+    """The asked entry as it stands on the sender's disk; None if it has no good copy."""
+
+    index: int
+    entry: Entry | None
+
+
+@dataclass(slots=True)
+class Hello:
+    """
+    Who a node is; said when a link is made and again whenever one of these changes.
+
+    `node_id` and `cluster_id` are lower-case hexadecimal. An empty `cluster_id` means a fresh node.
+    """
+
+    name: str
+    node_id: str
+    cluster_id: str = ""
+    generation: int = 0
+    address: str = ""
+    instance: str = ""
+    """Random for each process: tells a restarted peer from a second connection of the same one."""
+
+    metadata: dict[str, str] = field(default_factory=dict)
+    """What the application wants the other members to know, such as its client port."""
+
+
+Message = (
+    PreVoteRequest
+    | PreVoteResponse
+    | VoteRequest
+    | VoteResponse
+    | AppendRequest
+    | AppendResponse
+    | ResetRequest
+    | TransferRequest
+    | RepairRequest
+    | RepairResponse
+    | Hello
+)

@@ -1,0 +1,469 @@
+"""
+Links to the other members: listen, dial, prove, frame, reconnect.
+
+The only asynchronous part of this package: it moves bytes and tells the driver what came, decides
+nothing. Between two members there is one link; who has the earlier name dials first, the other one
+helps out when that fails. A link whose other side closed or reset it is told apart from one that
+fell silent, because a dead leader is replaced at once and a silent one only after a timeout.
+
+Invariants:
+    The driver hears of a link only after both sides proved the secret and `judge` let the node in.
+    One link per member; messages of one link arrive in order.
+    What cannot be sent is dropped with its link: the driver starts over when a new link is up.
+
+Owned by the loop thread; one task per peer to dial, none per message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from holdfast.environment.randomness import Randomness
+from holdfast.errors import AuthenticationError, RemoteProtocolError
+from holdfast.replication.formation import Refusal
+from holdfast.replication.frame_buffer import FrameBuffer
+from holdfast.replication.handshake import (
+    NONCE_BYTES,
+    PING,
+    AcceptorHandshake,
+    DialerHandshake,
+    Step,
+    frame,
+)
+from holdfast.replication.message_codec import (
+    FRAME_BYTES_MAX,
+    decode_message,
+    encode_message,
+)
+from holdfast.replication.messages import Hello, Message
+from holdfast.replication.settings import LinkSettings
+
+logger = logging.getLogger("holdfast.replication")
+
+_CLOSED_BY_PEER = (ConnectionResetError, BrokenPipeError, ConnectionAbortedError)
+_PING = frame(PING)
+
+
+class LinkOwner(Protocol):
+    """Who the links serve: the driver."""
+
+    hello: Hello
+
+    def judge(self, hello: Hello) -> Refusal | None: ...
+    def link_up(self, peer: str, hello: Hello) -> None: ...
+    def link_down(self, peer: str, *, closed: bool) -> None: ...
+    def refused(self, peer: str, refusal: Refusal) -> None: ...
+    def receive(self, peer: str, message: Message) -> None: ...
+
+
+class PeerLinks:
+    """All links of one node; implements `driver.Links`."""
+
+    def __init__(
+        self,
+        *,
+        secret: bytes,
+        randomness: Randomness,
+        listen: str = "",
+        settings: LinkSettings | None = None,
+    ) -> None:
+        """
+        Make links that serve nobody yet; see `attach` and `start`.
+
+        Args:
+            secret: What all members know; proven, never sent.
+            listen: `host:port` for the other members; empty to accept nobody.
+        """
+        self.settings = settings or LinkSettings()
+        self.secret = secret
+        self._randomness = randomness
+        self._listen = listen
+        self._owner: LinkOwner | None = None
+        self._wake: Callable[[], None] = lambda: None
+        self._links: dict[str, PeerLink] = {}
+        self._strangers: set[PeerLink] = set()
+        self._addresses: dict[str, str] = {}
+        self._dialers: dict[str, asyncio.Task[None]] = {}
+        self._reasons: dict[str, str] = {}
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_started = False
+
+    @property
+    def owner(self) -> LinkOwner:
+        """The driver these links serve."""
+        assert self._owner is not None, "attach the driver first"
+        return self._owner
+
+    def attach(self, owner: LinkOwner, wake: Callable[[], None]) -> None:
+        """Serve this driver; `wake` is called after anything was told to it, to have a turn."""
+        self._owner = owner
+        self._wake = wake
+
+    async def start(self) -> None:
+        """Listen and dial. Raises OSError if the address cannot be listened on."""
+        loop = asyncio.get_running_loop()
+        if self._listen:
+            host, port = split_address(self._listen)
+            self._server = await loop.create_server(lambda: PeerLink(self, ""), host, port)
+        self._is_started = True
+        self._timer = loop.call_later(self.settings.ping_seconds, self._watch)
+        self.set_peers(self._addresses)
+
+    @property
+    def address(self) -> str:
+        """Where this node really listens; of use when the port was 0."""
+        if self._server is None or not self._server.sockets:
+            return ""
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return f"{host}:{port}"
+
+    async def close(self) -> None:
+        """Close everything; messages already given to a link are still flushed."""
+        self._is_started = False
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._dialers.values():
+            task.cancel()
+        await asyncio.gather(*self._dialers.values(), return_exceptions=True)
+        self._dialers.clear()
+        if self._server is not None:
+            self._server.close()
+        for link in [*self._links.values(), *self._strangers]:
+            link.close()
+        self._links.clear()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    # Asked by the driver --------------------------------------------------------------------------
+
+    def send(self, peer: str, messages: list[Message]) -> None:
+        """Send these in order, or lose them if there is no link; never waits."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.send(messages)
+
+    def set_peers(self, addresses: dict[str, str]) -> None:
+        """Keep links to exactly these members; `addresses` is `host:port` by name."""
+        self._addresses = dict(addresses)
+        for name in set(self._dialers) - set(addresses):
+            self._dialers.pop(name).cancel()
+        for name in set(self._links) - set(addresses):
+            self._links[name].close()
+        if self._is_started:
+            for name, address in addresses.items():
+                if name not in self._dialers and address:
+                    self._dialers[name] = asyncio.create_task(self._keep(name))
+
+    # Dialing --------------------------------------------------------------------------------------
+
+    async def _keep(self, peer: str) -> None:
+        """Have a link to this peer for ever: dial whenever there is none. Never ends by itself."""
+        settings = self.settings
+        pause = settings.dial_seconds_min
+        is_later = peer < self.owner.hello.name
+        while True:
+            link = self._links.get(peer)
+            if link is not None:
+                await link.wait_lost()
+                pause = settings.dial_seconds_min
+            if is_later and pause == settings.dial_seconds_min:
+                await asyncio.sleep(settings.yield_seconds)
+            if peer not in self._links and not await self._dial(peer):
+                await asyncio.sleep(pause * self._randomness.uniform(0.5, 1.0))
+                pause = min(2 * pause, settings.dial_seconds_max)
+
+    async def _dial(self, peer: str) -> bool:
+        """Make one attempt; true if there is a link afterwards."""
+        try:
+            host, port = split_address(self._addresses[peer])
+            _, link = await asyncio.wait_for(
+                asyncio.get_running_loop().create_connection(
+                    lambda: PeerLink(self, peer), host, port
+                ),
+                self.settings.handshake_seconds,
+            )
+        except (OSError, TimeoutError, ValueError, KeyError):
+            return peer in self._links
+        await link.wait_decided()
+        return peer in self._links
+
+    # Told by the links ----------------------------------------------------------------------------
+
+    def opened(self, link: PeerLink) -> bool:
+        """A connection was made that has proven nothing yet; false if there are too many."""
+        if len(self._strangers) >= self.settings.strangers_max:
+            return False
+        self._strangers.add(link)
+        return True
+
+    def nonce(self) -> bytes:
+        """Random bytes for one handshake."""
+        return self._randomness.bytes(NONCE_BYTES)
+
+    def admit(self, link: PeerLink, hello: Hello) -> Refusal | None:
+        """Say why a proven node gets no link now; None if it gets one."""
+        refusal = self.owner.judge(hello)
+        if refusal is None and link.expected not in {"", hello.name}:
+            refusal = Refusal(f"the address of {link.expected} belongs to {hello.name}")
+        if refusal is not None:
+            self.report(hello.name, refusal.reason)
+            return refusal
+        present = self._links.get(hello.name)
+        if present is None or present.hello is None:
+            return None
+        if present.hello.instance == hello.instance:
+            # Both sides dialed at once: the one dialed by the earlier name stays, on both sides.
+            earlier = min(hello.name, self.owner.hello.name)
+            dialer = self.owner.hello.name if link.expected else hello.name
+            return None if dialer == earlier else Refusal("there is a link already")
+        if present.hello.node_id != hello.node_id:
+            return Refusal(f"another node called {hello.name} is connected")
+        return None
+
+    def established(self, link: PeerLink, hello: Hello) -> None:
+        """Both sides are proven: from now on messages flow."""
+        self._strangers.discard(link)
+        self._reasons.pop(hello.name, None)
+        present = self._links.get(hello.name)
+        if present is not None:
+            is_restarted = present.hello is None or present.hello.instance != hello.instance
+            present.replace()
+            self.owner.link_down(hello.name, closed=is_restarted)
+        self._links[hello.name] = link
+        self.owner.link_up(hello.name, hello)
+        self._wake()
+
+    def lost(self, link: PeerLink, *, closed: bool) -> None:
+        """A connection is gone."""
+        self._strangers.discard(link)
+        hello = link.hello
+        if hello is not None and self._links.get(hello.name) is link:
+            del self._links[hello.name]
+            if self._is_started:
+                self.owner.link_down(hello.name, closed=closed)
+                self._wake()
+
+    def refused(self, peer: str, refusal: Refusal) -> None:
+        """A peer did not let us in."""
+        if peer in self._links:
+            return  # Both sides dialed at once and the other link stayed.
+        if self._reasons.get(peer) != refusal.reason or refusal.is_fenced:
+            self._reasons[peer] = refusal.reason
+            self.owner.refused(peer, refusal)
+            self._wake()
+
+    def report(self, peer: str, reason: str) -> None:
+        """Log why there is no link, once per reason."""
+        if self._reasons.get(peer) != reason:
+            self._reasons[peer] = reason
+            logger.warning("no link with %s: %s", peer, reason)
+
+    def received(self, peer: str, messages: list[Message]) -> None:
+        """Messages came; the driver gets them all, then one turn."""
+        receive = self.owner.receive
+        for message in messages:
+            receive(peer, message)
+        self._wake()
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for link in list(self._links.values()):
+            link.watch(now)
+        self._timer = loop.call_later(self.settings.ping_seconds, self._watch)
+
+
+class PeerLink(asyncio.Protocol):
+    """One connection; a stranger until its handshake is done."""
+
+    def __init__(self, links: PeerLinks, expected: str) -> None:
+        self._links = links
+        self.expected = expected
+        """Whom we dialed; empty if the other side dialed."""
+        self.hello: Hello | None = None
+        """Who is at the other end, once the link is made."""
+        self._transport: asyncio.Transport | None = None
+        self._handshake: DialerHandshake | AcceptorHandshake | None = None
+        self._buffer = FrameBuffer(links.settings.handshake_bytes_max)
+        loop = asyncio.get_running_loop()
+        self._lost: asyncio.Future[None] = loop.create_future()
+        self._decided: asyncio.Future[None] = loop.create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed_here = False
+        self._is_proven = False
+        self._received_at = loop.time()
+        self._sent_at = 0.0
+
+    async def wait_lost(self) -> None:
+        """Wait until the connection is gone; cancelling stops the wait only."""
+        await asyncio.shield(self._lost)
+
+    async def wait_decided(self) -> None:
+        """Wait until the link is made or will never be; cancelling stops the wait only."""
+        await asyncio.shield(self._decided)
+
+    # Called by the event loop ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake."""
+        self._transport = cast("asyncio.Transport", transport)
+        links = self._links
+        if not links.opened(self):
+            self.close()
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(links.settings.handshake_seconds, self._abort)
+        if self.expected:
+            self._handshake = DialerHandshake(links.secret, links.owner.hello, links.nonce())
+        else:
+            handshake = AcceptorHandshake(links.secret, links.owner.hello, links.nonce())
+            self._handshake = handshake
+            self._transport.write(handshake.challenge())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits, and the driver if the link had been made."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for future in (self._lost, self._decided):
+            if not future.done():
+                future.set_result(None)
+        is_by_peer = exc is None or isinstance(exc, _CLOSED_BY_PEER)
+        self._links.lost(self, closed=is_by_peer and not self._is_closed_here)
+
+    def data_received(self, data: bytes) -> None:
+        """Cut into frames; take a step of the handshake or pass messages on."""
+        try:
+            frames = self._buffer.feed(data)
+            if self.hello is None:
+                while frames and not self._is_proven and not self._is_closed_here:
+                    kind, buffer, start, end = frames.pop(0)
+                    self._take_step(kind, buffer[start:end])
+            if frames and self.hello is not None and not self._is_closed_here:
+                self._pass_on(frames)
+        except (RemoteProtocolError, AuthenticationError) as error:
+            self._fail(error)
+
+    # Called by PeerLinks --------------------------------------------------------------------------
+
+    def send(self, messages: list[Message]) -> None:
+        """Write all messages with one call."""
+        transport = self._transport
+        if transport is None or self._is_closed_here:
+            return
+        parts: list[bytes] = []
+        for message in messages:
+            parts += encode_message(message)
+        transport.writelines(parts)
+        self._sent_at = asyncio.get_running_loop().time()
+        if transport.get_write_buffer_size() > self._links.settings.outgoing_bytes_max:
+            logger.warning("%s takes nothing; its link is given up", self._name())
+            self._abort()
+
+    def watch(self, now: float) -> None:
+        """Say that we live if nothing else was said; give up a link that fell silent."""
+        settings = self._links.settings
+        if now - self._received_at > settings.silence_seconds:
+            logger.warning("nothing came from %s; its link is given up", self._name())
+            self._abort()
+        elif now - self._sent_at >= settings.ping_seconds and self._transport is not None:
+            self._transport.write(_PING)
+            self._sent_at = now
+
+    def close(self) -> None:
+        """Flush and close; the driver does not take it for the peer's death."""
+        self._is_closed_here = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def replace(self) -> None:
+        """Close in favour of another link to the same peer, which is told already."""
+        self.hello = None
+        self.close()
+
+    def _abort(self) -> None:
+        self._is_closed_here = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _name(self) -> str:
+        if self.hello is not None:
+            return self.hello.name
+        peer = self._transport.get_extra_info("peername") if self._transport else None
+        return self.expected or str(peer)
+
+    def _pass_on(self, frames: list[tuple[int, bytes, int, int]]) -> None:
+        hello = self.hello
+        assert hello is not None
+        self._received_at = asyncio.get_running_loop().time()
+        messages = [
+            decode_message(kind, buffer, start, end)
+            for kind, buffer, start, end in frames
+            if kind != PING
+        ]
+        if messages:
+            self._links.received(hello.name, messages)
+
+    def _take_step(self, kind: int, payload: bytes) -> None:
+        handshake = self._handshake
+        transport = self._transport
+        assert handshake is not None and transport is not None
+        if isinstance(handshake, DialerHandshake):
+            answer = handshake.receive(kind, payload)
+            if answer:
+                transport.write(answer)
+        else:
+            handshake.receive(kind, payload)
+        peer = handshake.peer
+        if peer is None:
+            return
+        refusal = self._links.admit(self, peer)
+        if isinstance(handshake, AcceptorHandshake):
+            if refusal is None:
+                transport.write(handshake.welcome())
+            else:
+                transport.write(handshake.refuse(refusal))
+        if refusal is not None:
+            self.close()
+            return
+        assert handshake.step is Step.DONE
+        self._establish(peer)
+
+    def _establish(self, peer: Hello) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._is_proven = True
+        self._buffer.bytes_max = FRAME_BYTES_MAX
+        self._received_at = asyncio.get_running_loop().time()
+        self._links.established(self, peer)
+        # Set last: whoever is told first must not find this link lost by an old one's end.
+        self.hello = peer
+        if not self._decided.done():
+            self._decided.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        handshake = self._handshake
+        if isinstance(handshake, DialerHandshake) and handshake.refusal is not None:
+            self._links.refused(self.expected, handshake.refusal)
+        else:
+            self._links.report(self._name(), str(error))
+            if isinstance(handshake, AcceptorHandshake) and self.hello is None:
+                assert self._transport is not None
+                self._transport.write(
+                    handshake.refuse(Refusal("the cluster secret is not the same on both sides"))
+                )
+        self.close()
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """
+    Host and port of `host:port` or `[ipv6]:port`.
+
+    Raises:
+        ValueError: There is no port.
+    """
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,73 @@
+"""
+Majority arithmetic, and the commit rule.
+
+Pure functions on small lists: how many make a majority, how far a majority has come, and how far
+the operator's placement (copies, distinct sites) lets the leader commit.
+
+Invariants:
+    Two majorities of the same voters share a voter.
+    The commit rule never passes the index a majority of voters holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def majority(voter_count: int) -> int:
+    """How many of so many voters make a majority."""
+    return voter_count // 2 + 1
+
+
+def reached_by(values: Sequence[float], count: int) -> float:
+    """The highest value that at least `count` of the values reach; `count` is 1 or more."""
+    return sorted(values, reverse=True)[count - 1]
+
+
+def majority_index(matches: Sequence[int]) -> int:
+    """The highest index that a majority of the voters holds; 0 without voters."""
+    if not matches:
+        return 0
+    return sorted(matches, reverse=True)[len(matches) // 2]
+
+
+def site_index(matches: Iterable[tuple[str, int]], sites: int) -> int:
+    """The highest index held on so many distinct sites, or on all sites if there are fewer."""
+    best: dict[str, int] = {}
+    for site, match in matches:
+        if match >= best.get(site, 0):
+            best[site] = match
+    if not best:
+        return 0
+    return sorted(best.values(), reverse=True)[min(sites, len(best)) - 1]
+
+
+def committable_index(matches: Sequence[tuple[str, int]], copies: int, sites: int) -> int:
+    """
+    The highest index that may be committed: a majority, enough copies and enough sites hold it.
+
+    Args:
+        matches: (site, last durable index) of every voter, witnesses included.
+        copies: Voters that must hold it; all of them if there are fewer.
+        sites: Distinct sites that must hold it; all of them if there are fewer.
+    """
+    count = len(matches)
+    if not count:
+        return 0
+    descending = sorted([match for _, match in matches], reverse=True)
+    needed = max(majority(count), min(copies, count))
+    index = descending[needed - 1]
+    if sites > 1:
+        index = min(index, site_index(matches, sites))
+    return index
+
+
+def is_won(votes: Iterable[bool], voter_count: int) -> bool:
+    """Whether the granted votes are a majority."""
+    return sum(votes) >= majority(voter_count)
+
+
+def is_lost(votes: Sequence[bool], voter_count: int) -> bool:
+    """Whether so many refused that no majority can be reached any more."""
+    refused = len(votes) - sum(votes)
+    return voter_count - refused < majority(voter_count)

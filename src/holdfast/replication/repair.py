@@ -1,0 +1,113 @@
+"""
+Mending damaged entries with a peer's copy.
+
+Damage is found by recovery, by the scrubber or by a read. The entry is asked from the leader, or,
+on the leader, from one peer after the other; what comes is checked against both checksums and the
+chain of its neighbours before the journal takes it.
+
+Invariants:
+    Nothing is written over a damaged entry but an entry that its neighbours' chain proves.
+    At most `REPAIRS_MAX` entries are asked for at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from holdfast.errors import CorruptEntryError, StoreError
+from holdfast.journal.entry import Entry, verify_chain
+from holdfast.replication.messages import RepairRequest, RepairResponse
+from holdfast.replication.state import Role, State
+
+REPAIRS_MAX = 8
+logger = logging.getLogger("holdfast.replication")
+
+
+class Repairs:
+    """The entries that are being asked for, and whom was asked last."""
+
+    __slots__ = ("_asked", "_turn", "repaired_count")
+
+    def __init__(self) -> None:
+        self._asked: dict[int, float] = {}
+        self._turn = 0
+        self.repaired_count = 0
+
+    def ask(self, state: State) -> None:
+        """Ask for the first damaged entries that nobody was asked for lately."""
+        damaged = state.log.damaged
+        if not damaged:
+            self._asked.clear()
+            return
+        peers = sorted(peer for peer in state.connected if state.is_counted(peer))
+        if not peers:
+            return
+        for index in sorted(damaged)[:REPAIRS_MAX]:
+            if self._asked.get(index, 0.0) > state.now:
+                continue
+            self._asked[index] = state.now + state.settings.repair_seconds
+            state.send(self._choose(state, peers), RepairRequest(index))
+
+    def deadline(self, state: State) -> float:
+        """When the next peer is to be asked."""
+        if not state.log.damaged:
+            return float("inf")
+        return min(self._asked.values(), default=state.now + state.settings.repair_seconds)
+
+    def take(self, state: State, message: RepairResponse, write: Callable[[Entry], None]) -> bool:
+        """Mend the entry if the copy is right; tell whether it was."""
+        entry = message.entry
+        if entry is None or message.index not in state.log.damaged:
+            return False
+        if not is_proven(state, entry):
+            logger.warning("a peer's copy of entry %d does not fit our log", message.index)
+            return False
+        try:
+            write(entry)
+        except StoreError as error:
+            logger.warning("entry %d could not be repaired: %s", message.index, error)
+            return False
+        state.log.damaged.discard(message.index)
+        self._asked.pop(message.index, None)
+        self.repaired_count += 1
+        logger.info("entry %d was repaired from a peer", message.index)
+        return True
+
+    def _choose(self, state: State, peers: list[str]) -> str:
+        self._turn += 1
+        if state.role is not Role.LEADER and state.leader in peers and self._turn % 2:
+            assert state.leader is not None
+            return state.leader
+        return peers[self._turn % len(peers)]
+
+
+def answer(state: State, peer: str, message: RepairRequest) -> None:
+    """Send our copy of an entry, or say that we have no good one."""
+    entry: Entry | None = None
+    journal = state.log.journal
+    if journal.first_index <= message.index <= journal.last_index:
+        try:
+            entry = journal.entry(message.index)
+        except CorruptEntryError:
+            state.log.damaged.add(message.index)
+    state.send(peer, RepairResponse(message.index, entry))
+
+
+def is_proven(state: State, entry: Entry) -> bool:
+    """Whether the neighbours of the damaged entry prove that this is what stood there."""
+    log = state.log
+    index = entry.index
+    if log.term_at(index) not in {-1, entry.term}:
+        return False
+    proofs = 0
+    if index - 1 not in log.damaged and log.term_at(index - 1) >= 0:
+        if not verify_chain(entry, log.chain_at(index - 1)):
+            return False
+        proofs += 1
+    if index < log.last_index and index + 1 not in log.damaged:
+        if not verify_chain(log.journal.entry(index + 1), entry.chain):
+            return False
+        proofs += 1
+    # Between two damaged neighbours the chain that the journal still knows has to do.
+    return proofs > 0 or log.chain_at(index) == entry.chain

@@ -1,0 +1,166 @@
+"""
+Timings and limits of one replication group.
+
+Every wait and every buffer of this package has its name, its unit and its reason here.
+
+Invariants (checked when the settings are made, all mistakes reported together):
+    An election takes at least five heartbeats of silence.
+    The dispatch lease ends before the shortest election timeout does.
+    Witnesses wait longer than data nodes before they stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.errors import ConfigError
+
+KiB = 1024
+MiB = 1024 * KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationSettings:
+    """Timings and limits of one replication group; the defaults suit one data centre."""
+
+    heartbeat_seconds: float = 0.1
+    """How often a leader tells followers it is alive when it has nothing else to say."""
+
+    election_seconds_min: float = 1.0
+    """A follower waits at least this long in silence before it stands. Keep ten heartbeats."""
+
+    election_seconds_max: float = 2.0
+    """The longest wait; the width of the range keeps two from standing at once."""
+
+    lease_fraction: float = 0.75
+    """The share of `election_seconds_min` for which a quorum's answer lets a leader dispatch."""
+
+    stagger_seconds_max: float = 0.03
+    """After the leader's link closed, a voter stands within this time; rarely two at once."""
+
+    witness_stagger_seconds: float = 0.15
+    """A witness stands this much later than data nodes would: it can only hand over."""
+
+    retry_seconds_min: float = 0.04
+    """After a lost or undecided quick election, wait at least this long before the next."""
+
+    retry_seconds_max: float = 0.15
+    """The longest such wait; also the width that parts two who stand at once."""
+
+    transfer_seconds_max: float = 1.0
+    """A hand-over that is not done by then is given up and the leader goes on."""
+
+    append_bytes_max: int = 1 * MiB
+    """Entries in one append request; a single larger entry travels alone."""
+
+    window_bytes: int = 8 * MiB
+    """Entries sent to one peer and not answered. More only fills buffers."""
+
+    window_requests: int = 256
+    """Append requests sent to one peer and not answered."""
+
+    catch_up_bytes_max: int = 4 * MiB
+    """Sent to one lagging peer in one turn, so that live traffic keeps its share of the loop."""
+
+    promote_entries_max: int = 1_000
+    """A learner that lacks more entries is not made a voter: commits would wait for it."""
+
+    config_repeat_bytes: int = 64 * MiB
+    """The members are written again after this much log, so that old segments may go."""
+
+    start_seconds_min: float = 0.1
+    """After a start or a formation, wait at least this long for a leader before standing."""
+
+    start_seconds_max: float = 0.4
+    """The longest such wait. Short, because a pre-vote harms nobody."""
+
+    trim_seconds: float = 1.0
+    """How often a witness looks whether it may drop old segments."""
+
+    repair_seconds: float = 0.5
+    """How long to wait for a peer's copy of a damaged entry before asking the next."""
+
+    copies: int = 2
+    """Voters that must hold an entry before it is confirmed; never more than there are voters."""
+
+    sites: int = 1
+    """Distinct sites that must hold an entry before it is confirmed."""
+
+    def __post_init__(self) -> None:
+        problems = [
+            sentence
+            for is_wrong, sentence in (
+                (
+                    self.election_seconds_min < 5 * self.heartbeat_seconds,
+                    "election_seconds_min must be five heartbeats or more",
+                ),
+                (
+                    self.election_seconds_max <= self.election_seconds_min,
+                    "election_seconds_max must be more than election_seconds_min",
+                ),
+                (
+                    not 0 < self.lease_fraction < 1,
+                    "lease_fraction must lie between 0 and 1",
+                ),
+                (self.copies < 1, "copies must be 1 or more"),
+                (self.sites < 1, "sites must be 1 or more"),
+                (self.append_bytes_max < 1, "append_bytes_max must be 1 or more"),
+                (
+                    self.window_bytes < self.append_bytes_max,
+                    "window_bytes must be append_bytes_max or more",
+                ),
+                (self.window_requests < 1, "window_requests must be 1 or more"),
+                (
+                    self.witness_stagger_seconds < self.stagger_seconds_max,
+                    "witness_stagger_seconds must be stagger_seconds_max or more",
+                ),
+                (
+                    self.retry_seconds_max <= self.retry_seconds_min,
+                    "retry_seconds_max must be more than retry_seconds_min",
+                ),
+                (
+                    self.start_seconds_max <= self.start_seconds_min,
+                    "start_seconds_max must be more than start_seconds_min",
+                ),
+            )
+            if is_wrong
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long after a quorum's answer was asked for the leader may still dispatch."""
+        return self.lease_fraction * self.election_seconds_min
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """Timings and limits of the links between members."""
+
+    dial_seconds_min: float = 0.05
+    """The first pause after a failed dial; doubled each time."""
+
+    dial_seconds_max: float = 1.0
+    """The longest pause between dials."""
+
+    yield_seconds: float = 0.3
+    """How long the later name leaves dialing to the earlier one, so that one link is made."""
+
+    handshake_seconds: float = 5.0
+    """A link that has not proven itself by then is closed."""
+
+    handshake_bytes_max: int = 64 * KiB
+    """The longest frame before the other side has proven that it knows the secret."""
+
+    strangers_max: int = 64
+    """Connections that have not yet proven themselves; more are closed at once."""
+
+    ping_seconds: float = 1.0
+    """How often an idle link says that it lives."""
+
+    silence_seconds: float = 6.0
+    """A link on which nothing came for so long is given up. Elections do not wait for it."""
+
+    outgoing_bytes_max: int = 64 * MiB
+    """More than this not taken by the other side, and the link is given up."""

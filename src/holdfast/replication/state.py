@@ -1,0 +1,221 @@
+"""
+What one member knows: term, vote, role, members, log, and what it wants sent.
+
+Plain state with the small moves that every role needs; the rules of the roles are in `follower`,
+`candidate`, `leader` and `voting`, which take it as their first argument. Pure: the time is the
+field `now`, set by whoever brings an event; chance is handed in.
+
+Invariants:
+    term never decreases; voted_for is set at most once per term.
+    commit_index never decreases, except when the log is begun anew from a leader's base.
+    commit_index <= log.last_index.
+    leader == name exactly while role is LEADER.
+    A peer counts in a quorum only under the node identity that the membership names.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+
+from holdfast.environment.randomness import Randomness
+from holdfast.journal.entry import KIND_CONFIG, Entry
+from holdfast.replication.log import ReplicatedLog
+from holdfast.replication.membership import Member, Membership, decode_membership
+from holdfast.replication.messages import AppendRequest, Hello, Message
+from holdfast.replication.progress import Progress
+from holdfast.replication.settings import ReplicationSettings
+
+NEVER = float("-inf")
+ALWAYS = float("inf")
+
+
+class Role(Enum):
+    """What a member does in the present term."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+class Transfer:
+    """A hand-over under way: no proposals are taken until it is done or given up."""
+
+    __slots__ = ("deadline", "is_sent", "target")
+
+    def __init__(self, target: str, deadline: float) -> None:
+        self.target = target
+        self.deadline = deadline
+        self.is_sent = False
+
+
+class State:
+    """All that one member of the group knows; see the module's header for what always holds."""
+
+    def __init__(
+        self,
+        name: str,
+        node_id: str,
+        settings: ReplicationSettings,
+        log: ReplicatedLog,
+        randomness: Randomness,
+    ) -> None:
+        self.name = name
+        self.node_id = node_id
+        self.settings = settings
+        self.log = log
+        self.randomness = randomness
+        self.now = 0.0
+        self.outbox: list[tuple[str, Message]] = []
+
+        # Durable through the ballot.
+        self.term = 0
+        self.voted_for: str | None = None
+        self.cluster_id = ""
+        self.generation = 0
+
+        # Members.
+        self.membership: Membership | None = None
+        self.config_index = 0
+        self.members: dict[str, Member] = {}
+        self.peers: list[str] = []
+        self.voter_names: list[str] = []
+        self.connected: dict[str, Hello] = {}
+
+        # Every role.
+        self.role = Role.FOLLOWER
+        self.leader: str | None = None
+        self.commit_index = 0
+        self.election_timeout = 0.0
+        self.election_deadline = ALWAYS
+        self.fenced_reason = ""
+        self.forced: Membership | None = None
+        """What an operator's forced promotion makes of the members once its term is durable."""
+
+        # Follower.
+        self.leader_contact_at = NEVER
+        self.is_leader_link_closed = False
+        self.quick_rounds = 0
+        """How many quick elections may still follow the closing of the leader's link."""
+        self.leader_sent_at = NEVER
+        self.matched_index = 0
+        """Known to equal the log of this term's leader; what may be acknowledged if durable."""
+        self.match_sent = 0
+        self.is_reply_due = False
+        self.data_match = 0
+
+        # Candidate.
+        self.votes: dict[str, bool] = {}
+
+        # Leader.
+        self.progress: dict[str, Progress] = {}
+        self.term_start = 0
+        """The index of this leader's first own entry; nothing is served before it is committed."""
+        self.leader_since = NEVER
+        self.lease_until = NEVER
+        self.transfer: Transfer | None = None
+        self.uncommitted: deque[tuple[int, int]] = deque()
+        self.uncommitted_bytes = 0
+        self.bytes_since_config = 0
+        self.requests: dict[int, AppendRequest] = {}
+        """Append requests made in this turn by their next index: peers at one place share one."""
+
+    def send(self, peer: str, message: Message) -> None:
+        """Put a message in the outbox; it leaves when what it claims is durable."""
+        self.outbox.append((peer, message))
+
+    def enter_term(self, term: int) -> None:
+        """A higher term: no vote given in it yet, nothing known of its leader."""
+        assert term > self.term, f"term {term} after {self.term}"
+        self.term = term
+        self.voted_for = None
+        self.leader = None
+        self.matched_index = 0
+        self.match_sent = 0
+
+    def adopt(self, membership: Membership, index: int) -> None:
+        """Let this membership rule; it is written at `index` (0: not in the log)."""
+        self.membership = membership
+        self.config_index = index
+        self.cluster_id = membership.cluster_id or self.cluster_id
+        self.generation = max(self.generation, membership.generation)
+        self.members = {member.name: member for member in membership.members}
+        self.peers = [
+            member.name
+            for member in membership.members
+            if member.name != self.name and member.kind != "fenced"
+        ]
+        self.voter_names = [member.name for member in membership.voters]
+        self.bytes_since_config = 0
+
+    def adopt_from(self, entries: list[Entry]) -> None:
+        """Let the newest CONFIG entry among these rule from now on, committed or not."""
+        for entry in reversed(entries):
+            if entry.kind == KIND_CONFIG:
+                self.adopt(decode_membership(bytes(entry.body)), entry.index)
+                return
+
+    def cut_log_after(self, index: int) -> None:
+        """Remove the log's end; the members before a removed change rule again."""
+        if self.membership is not None and self.config_index > index:
+            before = self.membership.previous_index
+            assert before <= index, "two changes of members were under way at once"
+            self.adopt(self.membership.before(), before)
+        self.log.cut_after(index, self.commit_index)
+        self.matched_index = min(self.matched_index, index)
+
+    @property
+    def own(self) -> Member | None:
+        """This node among the members, if its present identity is one."""
+        member = self.members.get(self.name)
+        return member if member is not None and member.node_id == self.node_id else None
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node counts in quorums."""
+        own = self.own
+        return own is not None and own.is_voter
+
+    @property
+    def is_witness(self) -> bool:
+        """Whether this node keeps the log but never serves."""
+        own = self.own
+        return own is not None and (own.kind == "witness" or own.promote_to == "witness")
+
+    def is_counted(self, peer: str) -> bool:
+        """Whether the node at the other end of the link is the member of that name."""
+        hello = self.connected.get(peer)
+        member = self.members.get(peer)
+        return hello is not None and member is not None and member.node_id == hello.node_id
+
+    def other_voters(self) -> list[str]:
+        """The voters but this node."""
+        return [name for name in self.voter_names if name != self.name]
+
+    def await_leader(self) -> None:
+        """Start waiting for a leader's sign of life, for a newly drawn time."""
+        settings = self.settings
+        self.election_timeout = self.randomness.uniform(
+            settings.election_seconds_min, settings.election_seconds_max
+        )
+        if self.is_witness:
+            # Data nodes go first: a witness that leads can only hand over again.
+            self.election_timeout += settings.witness_stagger_seconds
+        self.election_deadline = self.now + self.election_timeout
+
+    def await_retry(self) -> None:
+        """Stand again soon: an election was lost or undecided and no leader is known."""
+        settings = self.settings
+        pause = self.randomness.uniform(settings.retry_seconds_min, settings.retry_seconds_max)
+        if self.is_witness:
+            pause += settings.witness_stagger_seconds
+        self.election_deadline = min(self.election_deadline, self.now + pause)
+
+    def has_live_leader(self) -> bool:
+        """Whether a leader was heard so recently that no other should be helped to power."""
+        if self.leader is None or self.is_leader_link_closed:
+            return False
+        if self.leader == self.name:
+            return True
+        return self.now - self.leader_contact_at < self.settings.election_seconds_min

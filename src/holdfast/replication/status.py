@@ -1,0 +1,160 @@
+"""
+What the group looks like from one member, as values for operators and programs.
+
+Also keeps the lag ledger: when the leader appended what, so that the lag of a peer can be told in
+seconds, records and bytes without reading the log.
+
+Invariants:
+    Nothing here is guessed: what only the leader can know is None elsewhere.
+    The ledger is bounded; a peer that is behind its beginning has its lag told by entries only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from holdfast.replication.state import Role, State
+
+LEDGER_ENTRIES_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    """One member, as this node knows it. Lags are known to the leader only."""
+
+    name: str
+    address: str
+    kind: str
+    site: str
+    node_id: str
+    connected: bool
+    metadata: dict[str, str]
+    match_index: int | None = None
+    lag_entries: int | None = None
+    lag_records: int | None = None
+    lag_bytes: int | None = None
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationStatus:
+    """The group from this node's point of view."""
+
+    name: str
+    node_id: str
+    cluster_id: str
+    generation: int
+    role: str
+    term: int
+    leader: str | None
+    leader_contact_seconds: float | None
+    commit_index: int
+    last_index: int
+    stored_index: int
+    config_index: int
+    uncommitted_bytes: int
+    damaged: tuple[int, ...]
+    repaired_count: int
+    fenced_reason: str
+    members: tuple[MemberView, ...]
+
+
+class LagLedger:
+    """When the leader appended what; one line per entry, the oldest forgotten first."""
+
+    __slots__ = ("_bytes", "_indexes", "_records", "_times", "bytes_total")
+
+    def __init__(self) -> None:
+        self.bytes_total = 0
+        self._indexes: list[int] = []
+        self._times: list[float] = []
+        self._bytes: list[int] = []
+        self._records: list[int] = []
+
+    def clear(self) -> None:
+        """Forget everything: another leader's entries follow."""
+        self.bytes_total = 0
+        for column in (self._indexes, self._times, self._bytes, self._records):
+            column.clear()
+
+    def note(self, index: int, now: float, size: int, first_record: int) -> None:
+        """An entry of `size` bytes was appended at `now`; its records start at `first_record`."""
+        self._indexes.append(index)
+        self._times.append(now)
+        self._bytes.append(self.bytes_total)
+        self._records.append(first_record)
+        self.bytes_total += size
+        if len(self._indexes) > 2 * LEDGER_ENTRIES_MAX:
+            for column in (self._indexes, self._times, self._bytes, self._records):
+                del column[:LEDGER_ENTRIES_MAX]
+
+    def lag(
+        self, match_index: int, now: float, next_record: int
+    ) -> tuple[float | None, int | None, int | None]:
+        """(seconds, records, bytes) that a peer with this match lacks; None where unknown."""
+        place = bisect_right(self._indexes, match_index)
+        if place == len(self._indexes):
+            return 0.0, 0, 0
+        if self._indexes[place] != match_index + 1:
+            return None, None, None
+        return (
+            now - self._times[place],
+            next_record - self._records[place],
+            self.bytes_total - self._bytes[place],
+        )
+
+
+def role_name(state: State) -> str:
+    """The role in an operator's words."""
+    if state.is_witness:
+        return "witness"
+    own = state.own
+    if own is not None and own.kind == "learner":
+        return "learner"
+    if state.role is Role.LEADER:
+        return "leader"
+    return "follower" if state.role is Role.FOLLOWER and state.leader else "candidate"
+
+
+def view_members(state: State, ledger: LagLedger) -> tuple[MemberView, ...]:
+    """All members with what is known of them here."""
+    return tuple(_view(state, ledger, name) for name in state.members)
+
+
+def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
+    member = state.members[name]
+    hello = state.connected.get(name)
+    is_self = name == state.name
+    match: int | None = None
+    seconds: float | None = None
+    records = size = None
+    journal = state.log.journal
+    if state.role is Role.LEADER and (is_self or name in state.progress):
+        match = journal.stored_index if is_self else state.progress[name].match_index
+        seconds, records, size = ledger.lag(match, state.now, journal.next_record_number)
+        if match == journal.last_index:
+            seconds, records, size = 0.0, 0, 0
+    return MemberView(
+        name=name,
+        address=member.address,
+        kind=member.kind,
+        site=member.site,
+        node_id=member.node_id,
+        connected=is_self or hello is not None,
+        metadata=dict(hello.metadata) if hello else {},
+        match_index=match,
+        lag_entries=None if match is None else journal.last_index - match,
+        lag_records=records,
+        lag_bytes=size,
+        lag_seconds=seconds,
+    )
+
+
+def contact_seconds(state: State) -> float | None:
+    """How long ago the leader was heard; 0 on the leader, None if never."""
+    if state.role is Role.LEADER:
+        return 0.0
+    if state.leader is None or state.leader_contact_at == float("-inf"):
+        return None
+    return max(state.now - state.leader_contact_at, 0.0)

@@ -1,0 +1,82 @@
+"""
+Judging candidates: every role answers requests for votes by the same rules.
+
+Invariants:
+    At most one vote per term, and only for a log at least as complete as ours; an end of our log
+    that recovery could not judge counts as held.
+    While a leader lives, nobody is helped to depose it (stickiness), unless the leader itself asks
+    for it or our own link to it was closed too.
+    A node whose identity is not, or no longer, a member's does not vote.
+"""
+
+from __future__ import annotations
+
+from holdfast.replication.follower import become_follower
+from holdfast.replication.messages import (
+    PreVoteRequest,
+    PreVoteResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from holdfast.replication.state import Role, State
+
+
+def on_pre_vote_request(state: State, peer: str, message: PreVoteRequest) -> None:
+    """Say whether we would vote for this candidate; changes no term and gives no vote."""
+    granted = (
+        message.term > state.term
+        and _may_vote(state)
+        and not state.has_live_leader()
+        and _is_complete(state, message)
+    )
+    if not granted:
+        state.send(peer, PreVoteResponse(state.term, granted=False))
+        _stand_instead(state, message)
+        return
+    if state.role is Role.PRE_CANDIDATE and _ranks_before(state, peer, message):
+        # Two stand at once and would split the votes: one of them, always the same, gives way.
+        state.role = Role.FOLLOWER
+        state.await_retry()
+    state.send(peer, PreVoteResponse(message.term, granted=True))
+
+
+def on_vote_request(state: State, peer: str, message: VoteRequest) -> None:
+    """Give our vote for the term, or refuse; a vote leaves only when the ballot is durable."""
+    if message.term > state.term and (message.is_transfer or not state.has_live_leader()):
+        become_follower(state, message.term, None)
+    granted = (
+        message.term == state.term
+        and state.voted_for in {None, peer}
+        and state.leader is None
+        and _may_vote(state)
+        and _is_complete(state, message)
+    )
+    if granted:
+        state.voted_for = peer
+        state.await_leader()
+    state.send(peer, VoteResponse(state.term, granted))
+    if not granted:
+        _stand_instead(state, message)
+
+
+def _may_vote(state: State) -> bool:
+    if state.membership is None or state.fenced_reason:
+        return False
+    member = state.members.get(state.name)
+    return member is None or (member.node_id == state.node_id and member.kind != "fenced")
+
+
+def _is_complete(state: State, message: PreVoteRequest | VoteRequest) -> bool:
+    return (message.last_term, message.last_index) >= state.log.election_position()
+
+
+def _ranks_before(state: State, peer: str, message: PreVoteRequest) -> bool:
+    journal = state.log.journal
+    theirs = (message.last_term, message.last_index, peer)
+    return theirs > (journal.last_term, journal.last_index, state.name)
+
+
+def _stand_instead(state: State, message: PreVoteRequest | VoteRequest) -> None:
+    """Stand soon: we refused for the sake of what only our log has, and nobody leads."""
+    if state.leader is None and state.role is Role.FOLLOWER and not _is_complete(state, message):
+        state.await_retry()
