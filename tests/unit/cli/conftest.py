@@ -1,10 +1,12 @@
 """
-A cluster that answers from a table: what each admin port says to each request, and what was asked.
+A cluster that answers from a table: what each admin port says to each request, and what was asked;
+and a data directory written entry by entry.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,16 @@ from holdfast.admin.remote import Answer, RemoteNode
 from holdfast.admin.status import MemberStatus, NodeStatus, QueueStatus, StoreStatus, as_json
 from holdfast.cli.main import main
 from holdfast.errors import LinkLostError
+from holdfast.journal.entry import (
+    FIRST_CHAIN,
+    KIND_CONFIG,
+    KIND_NOOP,
+    KIND_RECORDS,
+    seal_entry,
+)
+from holdfast.journal.segment import SEGMENT_HEADER_BYTES, SegmentHeader, segment_name
+from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord, Record
+from holdfast.store.record_codec import encode_records
 
 A, B, C = "127.0.0.1:8161", "127.0.0.1:8162", "127.0.0.1:8163"
 MEMBERS = (
@@ -134,3 +146,93 @@ def quiet_logging():
     root.handlers[:] = before
     root.setLevel(level)
     structlog.reset_defaults()
+
+
+class PaperLog:
+    """Builds a data directory entry by entry, as a node would have left it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.journal = directory / "journal"
+        self.journal.mkdir(parents=True)
+        self.index = 0
+        self.term = 1
+        self.record = 1
+        self.chain = FIRST_CHAIN
+        self.places: dict[int, tuple[Path, int]] = {}
+        self._path: Path | None = None
+        self._end = 0
+        self.roll()
+
+    def roll(self, capacity: int = 16_384) -> None:
+        """Go on in a new segment."""
+        header = SegmentHeader(self.index + 1, self.record, self.term, self.chain, capacity)
+        self._path = self.journal / segment_name(self.index + 1)
+        self._path.write_bytes(header.encode().ljust(capacity, b"\0"))
+        self._end = SEGMENT_HEADER_BYTES
+
+    def append(self, *records: Record, kind: int = KIND_RECORDS, body: bytes | None = None) -> int:
+        """Add one entry; return its index."""
+        entry = seal_entry(
+            index=self.index + 1,
+            term=self.term,
+            kind=kind,
+            timestamp=1_800_000_000_000_000 + self.index,
+            first_record=self.record,
+            record_count=len(records),
+            parts=[body] if body is not None else encode_records(list(records)),
+            previous_chain=self.chain,
+        )
+        self.index, self.chain, self.record = entry.index, entry.chain, entry.next_record
+        self.places[entry.index] = (self._path, self._end)
+        self.write(self._path, self._end, entry.raw)
+        self._end += len(entry.raw)
+        return entry.index
+
+    def message(self, queue: int, sequence: int, body: bytes = b"hello") -> MessageRecord:
+        headers = b"subject:a\\cb\ncontent-type:text/plain\n"
+        return MessageRecord(queue, sequence, headers, body, len(headers) + len(body))
+
+    def spoil(self, index: int, offset: int = 80) -> int:
+        """Flip a bit of an entry; return the byte where the entry starts."""
+        path, start = self.places[index]
+        data = bytearray(path.read_bytes())
+        data[start + offset] ^= 1
+        path.write_bytes(data)
+        return start
+
+    def tear(self) -> int:
+        """Leave half a write at the end; return where it starts."""
+        entry = seal_entry(
+            index=self.index + 1,
+            term=self.term,
+            kind=KIND_RECORDS,
+            timestamp=1_900_000_000_000_000,
+            first_record=self.record,
+            record_count=1,
+            parts=[b"x" * 4000],
+            previous_chain=self.chain,
+        )
+        self.write(self._path, self._end, entry.raw[:1024])
+        return self._end
+
+    @staticmethod
+    def write(path: Path, offset: int, data: bytes) -> None:
+        with path.open("r+b") as file:
+            file.seek(offset)
+            file.write(data)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> PaperLog:
+    """Two segments: two queues, five messages, an acknowledgement, two entries of the cluster."""
+    log = PaperLog(tmp_path / "node")
+    log.append(kind=KIND_NOOP)
+    log.append(QueueRecord(1, "orders"), QueueRecord(2, "mail"))
+    log.append(log.message(1, 1), log.message(2, 1, b"\xff\x00"), log.message(1, 2))
+    log.roll()
+    members = b'{"members":[{"name":"a","address":"h:1"}],"generation":1}'
+    log.append(kind=KIND_CONFIG, body=members)
+    log.append(log.message(1, 3), AcknowledgeRecord(1, [1, 2]))
+    log.append(log.message(2, 2))
+    return log

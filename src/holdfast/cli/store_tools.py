@@ -1,0 +1,179 @@
+"""
+`holdfast store verify` and `holdfast store dump`: look into a data directory without a node.
+
+Both only read, take no lock, and work on a stopped node's directory, on a copy, and beside a
+running node. Exit code 0: nothing that was stored is damaged. 1: something is, and each place is
+told. 2: the command or the directory was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from holdfast.cli.log_files import LogFiles, Verification, Visit
+from holdfast.cli.log_rows import ROW_HEADER, Row, queue_names, row_text, rows_of
+from holdfast.cli.output import (
+    error_console,
+    format_size,
+    write_error,
+    write_json,
+    write_json_line,
+    write_line,
+)
+from holdfast.errors import ConfigError, DestinationError, StoreError
+from holdfast.journal.entry import Entry
+from holdfast.journal.scan import Damage
+from holdfast.model.destination import parse_destination
+
+EXIT_DAMAGED = 1
+
+store = typer.Typer(no_args_is_help=True, help="Look into a data directory: verify, dump.")
+
+DirectoryArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A data directory, or a copy of one.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.add_typer(store, name="store")
+
+
+@store.command("verify")
+def verify(
+    directory: DirectoryArgument,
+    json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Check every checksum and every link of the chain."""
+    files = LogFiles(directory)
+    with _progress("verifying") as visit:
+        found = files.verify(visit)
+    if json:
+        write_json(_verification_json(found))
+    else:
+        _tell(found)
+    if not found.is_clean:
+        raise typer.Exit(EXIT_DAMAGED)
+
+
+def _verification_json(found: Verification) -> Row:
+    return {
+        "clean": found.is_clean,
+        "directory": str(found.directory),
+        "segments": found.segments,
+        "bytes": found.bytes_read,
+        "first_index": found.first_index,
+        "last_index": found.last_index,
+        "last_term": found.last_term,
+        "last_chain": found.last_chain.hex(),
+        "records": found.next_record - 1,
+        "damage": [asdict(damage) for damage in found.damage],
+        "tail": {
+            "state": found.tail,
+            "segment": found.tail_segment,
+            "byte": found.tail_byte,
+            "reason": found.tail_reason,
+        },
+        "ballot_problem": found.ballot_problem or None,
+    }
+
+
+def _tell(found: Verification) -> None:
+    write_line(
+        f"{found.segments:,} segments, {format_size(found.bytes_read)}, entries"
+        f" {found.first_index:,} to {found.last_index:,}, last record {found.next_record - 1:,}"
+    )
+    write_line(f"term {found.last_term}, chain {found.last_chain.hex()}")
+    for damage in found.damage:
+        write_line(f"damaged: {damage}")
+    if found.ballot_problem:
+        write_line(f"damaged: {found.ballot_problem}")
+    place = f"segment {found.tail_segment} from byte {found.tail_byte:,}"
+    if found.tail == "torn":
+        write_line(f"a write was interrupted at the end, never confirmed: {place}")
+    elif found.tail == "moving":
+        write_line(f"a node is writing at the end: {place} was not checked")
+    elif found.tail == "unknown":
+        write_line(f"damaged or interrupted, it cannot be told: {place}: {found.tail_reason}")
+    write_line("everything stored is whole" if found.is_clean else "the log is damaged")
+
+
+@store.command("dump")
+def dump(
+    directory: DirectoryArgument,
+    destination: Annotated[
+        str | None, typer.Option("--destination", metavar="NAME", help="Only of this queue.")
+    ] = None,
+    from_index: Annotated[
+        int, typer.Option("--from-index", min=1, metavar="N", help="First entry.")
+    ] = 1,
+    to_index: Annotated[
+        int | None, typer.Option("--to-index", min=1, metavar="N", help="Last entry.")
+    ] = None,
+    row_format: Annotated[
+        Literal["table", "jsonl"], typer.Option("--format", help="For people or for programs.")
+    ] = "table",
+    bodies: Annotated[bool, typer.Option("--bodies", help="With the messages' bodies.")] = False,
+) -> None:
+    """Write the records of the log, one per line."""
+    files = LogFiles(directory)
+    queue = _queue_of(destination)
+    with _progress("looking for queues") as visit:
+        names = queue_names(files.entries(files.names, visit))
+    write_row = write_json_line if row_format == "jsonl" else _write_row
+    if row_format == "table":
+        write_line(ROW_HEADER)
+    damaged = 0
+    chosen = files.between(from_index, to_index)
+    with _progress("writing") as visit:
+        for entry in files.entries(chosen, visit):
+            if entry.index and not from_index <= entry.index <= (to_index or entry.index):
+                continue
+            try:
+                for row in _rows(entry, names, queue=queue, with_bodies=bodies):
+                    write_row(row)
+            except StoreError as error:
+                damaged += 1
+                write_error(f"damaged: {error}")
+    if damaged:
+        raise typer.Exit(EXIT_DAMAGED)
+
+
+def _rows(
+    entry: Entry | Damage, names: dict[int, str], *, queue: str | None, with_bodies: bool
+) -> Iterator[Row]:
+    if isinstance(entry, Damage):
+        raise entry.error()
+    yield from rows_of(entry, names, queue=queue, with_bodies=with_bodies)
+
+
+def _write_row(row: Row) -> None:
+    write_line(row_text(row))
+
+
+def _queue_of(destination: str | None) -> str | None:
+    if destination is None:
+        return None
+    try:
+        return parse_destination(destination).name
+    except DestinationError as error:
+        raise ConfigError([f"destination: {error}"]) from error
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Visit]:
+    """A bar on standard error, where somebody watches."""
+    terminal = error_console()
+    columns = (TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, console=terminal, transient=True, disable=not terminal.is_terminal
+    ) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
