@@ -84,6 +84,11 @@ class Broker:
         for queue in state.queues.values():
             queue.forget_leadership(self.settings.dispatch_mark_step_min)
 
+    def begin_anew(self) -> None:
+        """Drop all state: the log it came from was replaced by a leader's."""
+        self.state = BrokerState(self.settings)
+        self.follow()
+
     # ---- destinations
 
     def queue(self, name: str) -> Queue:

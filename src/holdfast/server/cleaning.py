@@ -1,9 +1,9 @@
 """
 The cleaner at work: on the leader, a little at each tick.
 
-While too much of the log is dead, it goes through the oldest segment entry by entry, puts what still
-lives into the gathering batch, and at the end says that the segment may go. Once that is committed
-every node drops the segment. The pace is bounded in bytes per second; traffic goes first.
+While too much of the log is dead, it goes through the oldest segment entry by entry, puts what
+still lives into the gathering batch, and at the end says that the segment may go. Once that is
+committed every node drops the segment. The pace is bounded in bytes per second; traffic goes first.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from holdfast.sessions.stomp import StompSession
 
@@ -25,6 +25,7 @@ class ClientConnection(asyncio.Protocol):
     __slots__ = (
         "commit_count",
         "conductor",
+        "connected_at",
         "incoming",
         "is_lost",
         "is_output_full",
@@ -46,15 +47,15 @@ class ClientConnection(asyncio.Protocol):
         """Whether the socket is not read for now."""
         self.is_output_full = False
         self.is_lost = False
+        self.connected_at = conductor.clock.monotonic()
         self.uncommitted_bytes = 0
         self.commit_count = 0
         """The conductor's count of commits when `uncommitted_bytes` was started anew."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new socket."""
-        assert isinstance(transport, asyncio.Transport), "client sockets are streams"
-        self.transport = transport
-        transport.set_write_buffer_limits(high=self.conductor.settings.output_high_bytes)
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=self.conductor.settings.output_high_bytes)
         self.conductor.opened(self)
 
     def data_received(self, data: bytes) -> None:

@@ -5,7 +5,7 @@ What passed through this node since it started: for /metrics and status, never f
 from __future__ import annotations
 
 from holdfast.admin.durations import DurationHistogram
-from holdfast.journal.writer import WriteResult
+from holdfast.journal.jobs import WriteResult
 
 
 class Counters:
@@ -18,7 +18,6 @@ class Counters:
         "deliveries",
         "receipts",
         "records",
-        "submitted_at",
         "sync_seconds",
         "syncs",
     )
@@ -32,17 +31,9 @@ class Counters:
         self.damaged = 0
         self.syncs = 0
         self.sync_seconds = DurationHistogram()
-        self.submitted_at: float | None = None
 
-    def submitted(self, now: float) -> None:
-        """Note that a write was handed to the writer."""
-        if self.submitted_at is None:
-            self.submitted_at = now
-
-    def synced(self, now: float, result: WriteResult) -> None:
+    def synced(self, result: WriteResult) -> None:
         """Note that a write came back."""
-        del result
-        self.syncs += 1
-        if self.submitted_at is not None:
-            self.sync_seconds.observe(now - self.submitted_at)
-            self.submitted_at = None
+        if result.failure is None:
+            self.syncs += 1
+            self.sync_seconds.observe(result.seconds)

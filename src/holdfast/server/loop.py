@@ -1,10 +1,11 @@
 """
 The conducting loop. One turn is a plain function; nothing in it waits.
 
-A turn takes what every ready connection has brought, lets the broker handle it all, seals ONE batch,
-hands it to the store, applies what is committed, and sends what has become sendable. While a batch is
-being made durable the next one gathers: no timer, what arrived during the last sync is the next
-batch (group commit). Acknowledgements that nobody waits for ride along, or go after one tick.
+A turn takes what every ready connection has brought, lets the broker handle it all, seals ONE
+batch, hands it to the store, applies what is committed, and sends what has become sendable. While
+a batch is being made durable the next one gathers: no timer, what arrived during the last sync is
+the next batch (group commit). Acknowledgements that nobody waits for ride along, or go after one
+tick.
 
 The order rule: a reply leaves only after its batch is committed and applied. It stands in
 `_apply_committed` and nowhere else.
@@ -20,12 +21,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+import structlog
+
 from holdfast.broker.broker import Broker
 from holdfast.broker.outputs import Batch
 from holdfast.broker.queue import TransientMessage
 from holdfast.environment.clock import Clock
-from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundError
-from holdfast.journal.writer import WriteResult
+from holdfast.errors import (
+    CorruptEntryError,
+    HoldfastError,
+    NotLeaderError,
+    RecordNotFoundError,
+)
+from holdfast.journal.jobs import WriteResult
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.heart_beat import HeartBeat
 from holdfast.protocols.stomp.settings import StompSettings
@@ -37,7 +45,10 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
 
+log = structlog.get_logger("holdfast.server")
+
 HEART_BEAT = b"\n"
+_DAMAGED_PAUSE_SECONDS = 0.5
 
 
 class Conductor:
@@ -54,6 +65,7 @@ class Conductor:
         stomp_settings: StompSettings,
         on_role_change: Callable[[], None],
         on_damage: Callable[[CorruptEntryError], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self.broker = broker
         self.store = store
@@ -63,6 +75,7 @@ class Conductor:
         self.stomp_settings = stomp_settings
         self.on_role_change = on_role_change
         self.on_damage = on_damage
+        self.on_failure = on_failure
         self.cleaner = Cleaner(broker, store, settings)
         self.counters = Counters()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -74,9 +87,12 @@ class Conductor:
         self.is_serving = False
         self.is_scheduled = False
         self.is_draining = False
+        self.has_failed = False
         self.commit_count = 0
         self.gathering_since = 0.0
         self.heart_beats_at = 0.0
+        self.apply_again_at = 0.0
+        """Applying waits until then: the next entry is damaged here and asked of a peer."""
         self.damaged: list[tuple[float, object, int]] = []
         self.timestamp_ms = 0
 
@@ -90,7 +106,26 @@ class Conductor:
 
     def tick(self) -> None:
         """Turn because time has passed."""
-        now = self.clock.monotonic()
+        self._guarded(self._tick)
+
+    def turn(self) -> None:
+        """Do one turn of the loop, because something has arrived."""
+        self.is_scheduled = False
+        self._guarded(self._turn)
+
+    def _guarded(self, work: Callable[[float], None]) -> None:
+        """Let nothing go on after a failure: what it left half done must not be built upon."""
+        if self.has_failed:
+            return
+        try:
+            work(self.clock.monotonic())
+        except Exception as error:
+            self.has_failed = True
+            if not isinstance(error, HoldfastError):
+                log.exception("the loop broke")
+            self.on_failure(error)
+
+    def _tick(self, now: float) -> None:
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self._beat(now)
@@ -99,15 +134,10 @@ class Conductor:
             self.cleaner.step(now)
         self._turn(now)
 
-    def turn(self) -> None:
-        """Do one turn of the loop, because something has arrived."""
-        self.is_scheduled = False
-        self._turn(self.clock.monotonic())
-
     def stored(self, result: WriteResult) -> None:
         """Take the writer's word that something is durable, or that it failed for good."""
         self.store.stored(result)
-        self.counters.synced(self.clock.monotonic(), result)
+        self.counters.synced(result)
         self.schedule()
 
     def _turn(self, now: float) -> None:
@@ -115,16 +145,16 @@ class Conductor:
         self._read()
         self._seal(now)
         self.store.turn(now)
-        self._apply_committed()
+        self._apply_committed(now)
         self._follow_role()
         if self.is_serving:
-            self._dispatch(now)
+            self._dispatch()
             self._unblock()
         self._flush()
         if self.is_serving and self.broker.has_batch() and not self.store.is_writing:
             self._seal(now)
             self.store.turn(now)
-        if self.store.has_committed():
+        if self.store.has_committed() and now >= self.apply_again_at:
             self.schedule()
 
     def _refresh(self, now: float) -> None:
@@ -249,7 +279,7 @@ class Conductor:
             if outcome is HeartBeat.SEND:
                 connection.transport.write(HEART_BEAT)
                 protocol.note_sent(now)
-            elif outcome is HeartBeat.DEAD:
+            elif outcome is HeartBeat.PEER_DEAD:
                 connection.transport.abort()
 
     # ---- batches
@@ -295,11 +325,23 @@ class Conductor:
         for replier, receipt in batch.replies:
             replier.reply(receipt)
 
-    def _apply_committed(self) -> None:
+    def _apply_committed(self, now: float) -> None:
         """Apply what is committed, then, and only then, say so."""
         broker = self.broker
         pending = self.pending
-        for entry in self.store.take_committed(self.settings.apply_bytes_max):
+        if self.store.is_begun_anew():
+            self.stop_serving()
+            broker.begin_anew()
+        if now < self.apply_again_at:
+            return
+        try:
+            entries = self.store.take_committed(self.settings.apply_bytes_max)
+        except CorruptEntryError as error:
+            self.apply_again_at = now + _DAMAGED_PAUSE_SECONDS
+            self.store.report_damage(error)
+            self.on_damage(error)
+            return
+        for entry in entries:
             if pending and pending[0][0] == entry.index:
                 _, batch = pending.popleft()
                 broker.apply_batch(batch, entry.first_record, entry.timestamp)
@@ -308,9 +350,7 @@ class Conductor:
                 self.counters.receipts += len(batch.replies)
                 self.commit_count += 1
             elif entry.record_count:
-                broker.apply_entry(
-                    entry.first_record, self.store.decode(entry), entry.timestamp
-                )
+                broker.apply_entry(entry.first_record, self.store.decode(entry), entry.timestamp)
             self.store.applied(entry, broker.state.cleaned_through)
 
     # ---- roles
@@ -344,11 +384,12 @@ class Conductor:
 
     # ---- deliveries
 
-    def _dispatch(self, now: float) -> None:
+    def _dispatch(self) -> None:
         broker = self.broker
         if not broker.state.touched and not broker.deliveries:
             return
-        if not self.store.may_dispatch(now):
+        # The clock is read here and now: after a pause the lease must be seen to be over.
+        if not self.store.may_dispatch(self.clock.monotonic()):
             return
         read = self.store.read
         for subscription, key, message, record_number, redelivered in broker.dispatch():

@@ -14,7 +14,8 @@ class ServerSettings:
     """Limits and timings of one node's loop."""
 
     tick_seconds: float = 0.01
-    """The loop turns at least so often; also how long acknowledgements alone may wait for company."""
+    """The loop turns at least so often; also how long acknowledgements alone may wait for
+    company."""
 
     batch_bytes_max: int = 4 * MiB
     """A batch over this is sealed at once, even while an earlier one is being written."""

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.journal.entry import Entry
+from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.record import iterate_records
 from holdfast.journal.segment import SegmentStatistics
-from holdfast.journal.writer import WriteResult
 from holdfast.model.records import MessageRecord, Record
 from holdfast.replication.driver import Driver
 from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
@@ -28,12 +28,11 @@ from holdfast.store.record_codec import MESSAGE, decode_message, decode_records,
 class ReplicatedStore:
     """One node's view of the log that its cluster keeps."""
 
-    def __init__(self, driver: Driver, journal: Journal, *, applied_index: int) -> None:
+    def __init__(self, driver: Driver, journal: Journal) -> None:
         self.driver = driver
         self.journal = journal
-        self.applied_index = applied_index
-        """The last entry given to the broker."""
-        self._committed: list[Entry] = []
+        self.log_epoch = driver.log_epoch
+        """Counts how often the log was begun anew from a leader's, as the broker knows it."""
         self._proposed_index = 0
         self._drop: tuple[int, int] | None = None
         """Up to which index to drop, and which index must be durable here first."""
@@ -71,8 +70,9 @@ class ReplicatedStore:
         """Let the driver persist, send and commit; drop what may go."""
         self.driver.turn(now)
         if self._drop is not None and self.journal.stored_index >= self._drop[1]:
-            through, _ = self._drop
-            self._drop = None
+            through = min(self._drop[0], self.driver.reclaim_limit - 1)
+            if through >= self._drop[0]:
+                self._drop = None
             self.journal.drop_before(through + 1)
 
     def refusal(self, now: float) -> str | None:
@@ -88,17 +88,41 @@ class ReplicatedStore:
 
     def has_committed(self) -> bool:
         """Whether there are committed entries to apply."""
-        return self.driver.commit_index > self.applied_index and self.driver.applies
+        driver = self.driver
+        return driver.commit_index > driver.taken_index and not driver.is_witness
+
+    @property
+    def applied_index(self) -> int:
+        """The last entry given to the broker."""
+        return self.driver.taken_index
+
+    def is_begun_anew(self) -> bool:
+        """
+        Whether the log was thrown away and begun anew, so that all state must be as well.
+
+        Says so once. Happens to a replica that was too far behind what the leader still keeps.
+        """
+        if self.log_epoch == self.driver.log_epoch:
+            return False
+        self.log_epoch = self.driver.log_epoch
+        self._first = self._next = 1
+        self._cleaned_through = 0
+        self._drop = None
+        return True
 
     def take_committed(self, bytes_max: int) -> list[Entry]:
-        """Give committed entries in order, at most so many bytes but at least one."""
+        """
+        Give committed entries in order, at most about so many bytes but at least one.
+
+        Raises:
+            CorruptEntryError: The next one is damaged here; a peer is asked for its copy.
+        """
         if not self.has_committed():
             return []
         return self.driver.take_committed(bytes_max)
 
     def applied(self, entry: Entry, cleaned_through: int) -> None:
         """Note that the broker has applied an entry, and up to where nothing lives any more."""
-        self.applied_index = entry.index
         if cleaned_through > self._cleaned_through:
             self._cleaned_through = cleaned_through
             if cleaned_through >= self.journal.first_index:
@@ -178,6 +202,18 @@ class ReplicatedStore:
         """Bytes of a full segment."""
         return self.journal.settings.segment_bytes
 
+    @property
+    def last_segment_base(self) -> int:
+        """The first index of the segment that is being written."""
+        return self.journal.segments()[-1].base_index
+
+    def place_of(self, index: int) -> tuple[int, bytes, int]:
+        """Give term, chain and next record number of a log that ends with `index`."""
+        if index < self.journal.first_index:
+            return self.journal.previous(self.journal.first_index)
+        entry = self.journal.entry(index)
+        return entry.term, entry.chain, entry.next_record
+
     def sealed_segments(self) -> list[SegmentStatistics]:
         """Give the segments that are not written any more, oldest first."""
         return [segment for segment in self.journal.segments() if segment.sealed]
@@ -190,8 +226,10 @@ class ReplicatedStore:
 
     def report_damage(self, error: CorruptEntryError) -> None:
         """Let the replication know of damage found while reading, so that a peer repairs it."""
-        self.driver.report_damage(error)
+        if error.index:
+            self.driver.report_damage(error.index)
 
     def keep_membership(self, through_index: int) -> None:
         """Write the membership again if the entry that holds it is about to go."""
-        self.driver.keep_membership(through_index)
+        if self.driver.config_index <= through_index:
+            self.driver.repropose_config()

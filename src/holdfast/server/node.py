@@ -1,0 +1,479 @@
+"""
+One broker process: built from its configuration, run until it is told to stop.
+
+Here everything is put together and nothing is decided. The leader listens for clients; every other
+node keeps its client port closed, so that any failover client finds the leader by trying. The admin
+port is open on all.
+
+Invariants:
+    The client port is open only while the conductor serves.
+    After a failed write the process ends with a non-zero exit code and claims nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Callable
+
+import structlog
+import uvloop
+
+from holdfast import __version__
+from holdfast.admin.http_api import build_application
+from holdfast.admin.http_server import AdminServer
+from holdfast.admin.operations import Operations
+from holdfast.admin.status import (
+    ConnectionStatus,
+    MemberKind,
+    NodeStatus,
+    QueueStatus,
+    SegmentStatus,
+)
+from holdfast.broker.broker import Broker
+from holdfast.broker.checkpoint import decode_state
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.state import BrokerState
+from holdfast.config import NodeConfig
+from holdfast.environment.clock import SystemClock
+from holdfast.environment.disk import RealDisk
+from holdfast.environment.randomness import SystemRandomness
+from holdfast.errors import (
+    CorruptEntryError,
+    FencedError,
+    HoldfastError,
+    NotLeaderError,
+    QuorumLostError,
+    StoreError,
+)
+from holdfast.journal.checkpoint import CheckpointStore
+from holdfast.journal.jobs import WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.journal.scrub import Scrubber
+from holdfast.journal.settings import JournalSettings
+from holdfast.journal.writer import JournalWriter
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.replication.driver import Driver
+from holdfast.replication.membership import Member, Membership
+from holdfast.replication.peer_link import PeerLinks
+from holdfast.replication.settings import ReplicationSettings
+from holdfast.server.checkpoints import Checkpoints
+from holdfast.server.connection import ClientConnection
+from holdfast.server.loop import Conductor
+from holdfast.server.requests import OperatorReply
+from holdfast.server.settings import ServerSettings
+from holdfast.server.status import connection_statuses, node_status, queue_status
+from holdfast.sessions.context import SessionContext
+from holdfast.store.replicated_store import ReplicatedStore
+
+log = structlog.get_logger("holdfast.server")
+
+_GARBAGE_THRESHOLDS = (100_000, 50, 100)
+"""Messages are not cyclic; the collector only has to find what is rare."""
+_COMMIT_WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.005
+_LISTEN_BACKLOG = 1024
+
+
+class Node:
+    """One broker of a cluster, or a single one."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        """
+        Open the data directory and recover; nothing listens yet.
+
+        Raises:
+            StoreError: The directory is locked, foreign or damaged beyond what can be served.
+        """
+        self.config = config
+        self.clock = SystemClock()
+        self.started_at = self.clock.monotonic()
+        self.metadata = {"admin": config.advertised_admin, "stomp": config.advertised_stomp}
+        self.is_listening = False
+        self.exit_code = 0
+        self.stopping: asyncio.Event | None = None
+        self.listener: asyncio.Server | None = None
+        self.listening: asyncio.Task[None] | None = None
+        self.fenced: FencedError | None = None
+        disk = RealDisk()
+        self.journal = Journal.open(
+            config.data,
+            disk,
+            JournalSettings(segment_bytes=config.segment_bytes),
+            resolve_unknown_tail=not config.members,
+        )
+        self.checkpoint_files = CheckpointStore(config.data, disk)
+        settings = BrokerSettings(memory_bytes=config.memory_bytes)
+        state, applied_index = self._restore(settings)
+        self.broker = Broker(settings, state)
+        self.broker.follow()
+        self.writer = JournalWriter(self.journal, self._notify)
+        randomness = SystemRandomness()
+        self.links = PeerLinks(
+            secret=config.secret,
+            randomness=randomness,
+            listen=str(config.peers) if config.peers is not None else "",
+        )
+        self.driver = Driver(
+            settings=ReplicationSettings(
+                heartbeat_seconds=config.heartbeat_seconds,
+                election_seconds_min=config.election_seconds_min,
+                election_seconds_max=config.election_seconds_max,
+                copies=config.copies,
+                sites=config.sites,
+            ),
+            name=config.name,
+            journal=self.journal,
+            ballot_file=self.journal.ballot_file,
+            writer=self.writer,
+            links=self.links,
+            randomness=randomness,
+            bootstrap=_bootstrap(config),
+            applied_index=applied_index,
+            metadata=self.metadata,
+            on_fenced=self._on_fenced,
+        )
+        self.store = ReplicatedStore(self.driver, self.journal)
+        self.context = SessionContext(
+            node=config.name, version=__version__, default_persistent=config.default_persistent
+        )
+        self.conductor = Conductor(
+            broker=self.broker,
+            store=self.store,
+            context=self.context,
+            clock=self.clock,
+            settings=ServerSettings(),
+            stomp_settings=StompSettings(),
+            on_role_change=self._on_role_change,
+            on_damage=self._on_damage,
+            on_failure=self.fail,
+        )
+        self.checkpoints = Checkpoints(self.broker, self.store, self.checkpoint_files)
+        self.scrubber = Scrubber(self.journal)
+        self.seen_role = ""
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def _restore(self, settings: BrokerSettings) -> tuple[BrokerState, int]:
+        """Take the newest usable checkpoint; the log alone is enough where there is none."""
+        for damage in self.journal.damage:
+            log.error("damage in the log", **_place(damage))
+        checkpoint = self.checkpoint_files.load_newest(self.journal.last_index, self.journal)
+        state, index = BrokerState(settings), self.journal.first_index - 1
+        if checkpoint is not None and checkpoint.index >= index:
+            try:
+                state = decode_state(checkpoint.body, settings)
+                index = checkpoint.index
+            except StoreError as error:
+                log.warning("checkpoint ignored", index=checkpoint.index, reason=str(error))
+        if not self.config.members:
+            for damage in self.journal.damage:
+                if damage.index > index:
+                    self.journal.close()
+                    raise StoreError(
+                        f"entry {damage.index:,} is damaged ({damage.reason}) in segment"
+                        f" {damage.segment} at byte {damage.byte:,}, and this single node has"
+                        f" no peer to repair it from. Nothing was changed. See 'holdfast store"
+                        f" verify {self.config.data}'; restore the file from a copy"
+                    )
+        return state, index
+
+    # ---- running
+
+    async def run(self) -> int:
+        """Serve until told to stop; give the exit code."""
+        self.loop = asyncio.get_running_loop()
+        self.conductor.loop = self.loop
+        self.stopping = asyncio.Event()
+        self._take_signals()
+        operations = Operations(self, secret=self.config.secret)
+        admin = AdminServer(
+            build_application(operations), host=self.config.admin.host, port=self.config.admin.port
+        )
+        self.writer.start()
+        await admin.start()
+        self.links.attach(self.driver, self.conductor.schedule)
+        await self.links.start()
+        self._tell_places(admin.address)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GARBAGE_THRESHOLDS)
+        self.driver.start(self.clock.monotonic())
+        ticking = asyncio.create_task(self._tick())
+        try:
+            await self.stopping.wait()
+            if not self.exit_code:
+                await self._drain()
+        finally:
+            ticking.cancel()
+            self.conductor.stop_serving()
+            await self._close_listener()
+            await self.links.close()
+            await admin.stop()
+            await asyncio.to_thread(self.writer.close)
+            if not self.exit_code:
+                await self.checkpoints.finish()
+            self.scrubber.close()
+            self.journal.close()
+        log.info("stopped", exit_code=self.exit_code)
+        return self.exit_code
+
+    def _take_signals(self) -> None:
+        assert self.loop is not None, "signals are taken inside the loop"
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.loop.add_signal_handler(number, self._stop)
+
+    def _tell_places(self, admin: str) -> None:
+        journal = self.journal
+        log.info("admin port is open", address=admin)
+        if self.config.peers is not None:
+            log.info("peer port is open", address=str(self.config.peers))
+        log.info(
+            "store is open",
+            entries=f"{journal.first_index}-{journal.last_index}",
+            live_messages=self.broker.state.live_count(),
+            bytes_on_disk=journal.bytes_on_disk,
+            seconds=round(self.clock.monotonic() - self.started_at, 2),
+        )
+
+    async def _tick(self) -> None:
+        """Let time pass for the conductor; runs until cancelled."""
+        conductor = self.conductor
+        tick_seconds = conductor.settings.tick_seconds
+        while True:
+            conductor.tick()
+            self._watch_role()
+            self.checkpoints.step()
+            self._scrub()
+            await asyncio.sleep(tick_seconds)
+
+    def _scrub(self) -> None:
+        for damage in self.scrubber.turn(self.clock.monotonic()):
+            log.error("damage in the log", **_place(damage))
+            self.journal.report_damage(damage)
+            self.driver.report_damage(damage.index)
+
+    def _notify(self, result: WriteResult) -> None:
+        """Pass the writer's word to the loop; called on the writer's thread."""
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self._stored, result)
+
+    def _stored(self, result: WriteResult) -> None:
+        self.conductor.stored(result)
+
+    def fail(self, error: Exception) -> None:
+        """End the process with a non-zero code: nothing more may be claimed."""
+        log.critical("stopping because of a failure", reason=str(error))
+        self.exit_code = 1
+        if self.stopping is not None:
+            self.stopping.set()
+
+    def _stop(self) -> None:
+        log.info("stopping")
+        if self.stopping is not None:
+            self.stopping.set()
+
+    def _on_fenced(self, error: FencedError) -> None:
+        self.fail(error)
+
+    def _on_damage(self, error: CorruptEntryError) -> None:
+        log.error("a damaged entry is not served", reason=str(error))
+        self.store.report_damage(error)
+
+    # ---- roles
+
+    def _watch_role(self) -> None:
+        seen = f"term {self.driver.term}: {self.driver.role}, leader {self.driver.leader or '?'}"
+        if seen != self.seen_role:
+            self.seen_role = seen
+            log.info(
+                "role",
+                term=self.driver.term,
+                role=self.driver.role,
+                leader=self.driver.leader or "unknown",
+            )
+
+    def _on_role_change(self) -> None:
+        self.context.cluster = self.driver.status().cluster_id[:8]
+        if self.listening is None or self.listening.done():
+            self.listening = asyncio.get_running_loop().create_task(self._follow_role())
+
+    async def _follow_role(self) -> None:
+        """Open or close the client port until it fits the role; one task at a time."""
+        while self.conductor.is_serving != (self.listener is not None):
+            if self.conductor.is_serving:
+                await self._open_listener()
+            else:
+                await self._close_listener()
+
+    async def _open_listener(self) -> None:
+        assert self.loop is not None, "listening happens inside the loop"
+        address = self.config.stomp
+        try:
+            self.listener = await self.loop.create_server(
+                lambda: ClientConnection(self.conductor),
+                address.host,
+                address.port,
+                backlog=_LISTEN_BACKLOG,
+                reuse_address=True,
+            )
+        except OSError as error:
+            self.fail(StoreError(f"the client port {address} cannot be opened: {error.strerror}"))
+            self.conductor.is_serving = False
+            return
+        self.is_listening = True
+        log.info("serving clients", stomp=str(address), term=self.driver.term)
+
+    async def _close_listener(self) -> None:
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+            self.is_listening = False
+            log.info("client port is closed")
+
+    async def _drain(self) -> None:
+        """Finish what is under way, then hand over."""
+        conductor = self.conductor
+        conductor.is_draining = True
+        deadline = self.clock.monotonic() + conductor.settings.drain_seconds
+        for connection in list(conductor.connections):
+            conductor.pause(connection)
+        await self._close_listener()
+        await self._wait_for(
+            lambda: not (conductor.pending or self.broker.has_batch() or conductor.ready),
+            deadline,
+        )
+        if self.driver.is_leader and len(self.driver.status().members) > 1:
+            try:
+                target = self.driver.transfer(None)
+                log.info("handing over", to=target)
+                await self._wait_for(lambda: not self.driver.is_leader, deadline)
+            except HoldfastError as error:
+                log.warning("no hand-over", reason=str(error))
+
+    async def _wait_for(self, condition: Callable[[], bool], deadline: float) -> bool:
+        while not condition():
+            if self.clock.monotonic() > deadline:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        return True
+
+    # ---- what operators ask (admin.operations.Node)
+
+    def status(self) -> NodeStatus:
+        """Who it is and how far its log goes."""
+        return node_status(self)
+
+    def queues(self) -> list[QueueStatus]:
+        """Its queues."""
+        broker = self.broker
+        queues = [queue for queue in broker.state.by_name.values() if not queue.is_deleted]
+        return [queue_status(queue) for queue in (*queues, *broker.temporary_queues.values())]
+
+    def connections(self) -> list[ConnectionStatus]:
+        """The clients connected to it."""
+        return connection_statuses(self)
+
+    async def segments(self) -> list[SegmentStatus]:
+        """The files of its log, with the digests of the sealed ones."""
+        found = []
+        for segment in self.journal.segments():
+            digest = ""
+            if segment.sealed:
+                raw = await asyncio.to_thread(self.journal.segment_digest, segment.base_index)
+                digest = raw.hex()
+            found.append(
+                SegmentStatus(
+                    base_index=segment.base_index,
+                    last_index=segment.last_index,
+                    bytes=segment.bytes,
+                    sealed=segment.sealed,
+                    digest=digest,
+                )
+            )
+        return found
+
+    async def transfer(self, to: str | None) -> str:
+        """Hand leadership over; gives the new leader's name."""
+        target = self.driver.transfer(to)
+        self.conductor.schedule()
+        deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
+        if not await self._wait_for(
+            lambda: self.driver.leader not in {self.config.name, None}, deadline
+        ):
+            raise QuorumLostError(f"{target} did not take over in time; this node leads on")
+        return self.driver.leader or target
+
+    async def add_member(self, name: str, address: str, *, kind: MemberKind, site: str) -> None:
+        """Admit a member; returns when that is committed."""
+        await self._committed(self.driver.add_member(Member(name, address, kind, site)))
+
+    async def remove_member(self, name: str) -> None:
+        """Remove a member; returns when that is committed."""
+        await self._committed(self.driver.remove_member(name))
+
+    async def promote(self, name: str) -> None:
+        """Make a learner a voter; returns when that is committed."""
+        await self._committed(self.driver.promote(name))
+
+    async def promote_force(self) -> None:
+        """Make this node the only voter of a new generation."""
+        self.driver.promote_force()
+        self.conductor.schedule()
+        deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
+        if not await self._wait_for(lambda: self.conductor.is_serving, deadline):
+            raise QuorumLostError("the promotion did not complete in time; see the log")
+
+    async def purge(self, queue: str) -> int:
+        """Remove all messages of a queue; returns how many."""
+        self._require_serving()
+        reply = OperatorReply()
+        count = self.broker.purge(queue, reply, b"")
+        self.conductor.schedule()
+        await asyncio.wait_for(reply.done, _COMMIT_WAIT_SECONDS)
+        return count
+
+    async def delete(self, queue: str) -> int:
+        """Remove a queue and its messages; returns how many."""
+        self._require_serving()
+        reply = OperatorReply()
+        count = self.broker.delete(queue, reply, b"")
+        self.conductor.schedule()
+        await asyncio.wait_for(reply.done, _COMMIT_WAIT_SECONDS)
+        return count
+
+    def _require_serving(self) -> None:
+        if not self.conductor.is_serving:
+            raise NotLeaderError(self.driver.leader)
+
+    async def _committed(self, index: int) -> None:
+        self.conductor.schedule()
+        deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
+        if not await self._wait_for(lambda: self.driver.commit_index >= index, deadline):
+            raise QuorumLostError(f"entry {index:,} was not committed in time; see cluster status")
+
+
+def _bootstrap(config: NodeConfig) -> Membership:
+    return Membership(
+        tuple(
+            Member(member.name, str(member.address), member.kind, member.site)
+            for member in config.members
+        )
+    )
+
+
+def _place(damage: object) -> dict[str, object]:
+    return {name: getattr(damage, name) for name in ("segment", "byte", "index", "reason")}
+
+
+def run(config: NodeConfig) -> int:
+    """
+    Run one node in this thread until it is told to stop, and give its exit code.
+
+    Raises:
+        HoldfastError: It could not start; the sentence says why and what to do.
+        OSError: A port could not be opened.
+    """
+    node = Node(config)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(node.run())

@@ -1,0 +1,160 @@
+"""
+What a node tells its operator, put together from those who know it.
+
+Reads memory only. The value types are the admin package's; here stands where each number is from.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast import __version__
+from holdfast.admin.status import (
+    BatchCounters,
+    ConnectionStatus,
+    DamageStatus,
+    MemberStatus,
+    MemoryStatus,
+    MessageCounters,
+    NodeStatus,
+    QueueStatus,
+    StoreStatus,
+)
+from holdfast.broker.queue import Queue
+from holdfast.replication.status import MemberView
+
+if TYPE_CHECKING:
+    from holdfast.server.node import Node
+
+
+def node_status(node: Node) -> NodeStatus:
+    """Who the node is and how far its log goes."""
+    replication = node.driver.status()
+    conductor = node.conductor
+    return NodeStatus(
+        name=replication.name,
+        role=cast("Any", replication.role),
+        node_id=replication.node_id,
+        leader=replication.leader,
+        leader_contact_seconds=replication.leader_contact_seconds,
+        serving=conductor.is_serving and node.is_listening,
+        term=replication.term,
+        commit_index=replication.commit_index,
+        applied_index=node.store.applied_index,
+        members=tuple(_member(node, view) for view in replication.members),
+        copies=node.config.copies,
+        sites=node.config.sites,
+        site=node.config.site,
+        store=_store(node),
+        cluster_id=replication.cluster_id,
+        generation=replication.generation,
+        uptime_seconds=node.clock.monotonic() - node.started_at,
+        version=__version__,
+        stomp=node.config.advertised_stomp,
+        admin=node.config.advertised_admin,
+        connections=len(conductor.connections),
+        messages=_messages(node),
+        batches=BatchCounters(
+            batches=conductor.counters.batches,
+            records=conductor.counters.records,
+            bytes=node.writer.bytes_written,
+            uncommitted_bytes=replication.uncommitted_bytes,
+            syncs=conductor.counters.sync_seconds.status(),
+        ),
+        memory=MemoryStatus(
+            used_bytes=node.broker.state.memory_bytes, limit_bytes=node.config.memory_bytes
+        ),
+    )
+
+
+def _member(node: Node, view: MemberView) -> MemberStatus:
+    metadata = dict(view.metadata)
+    if view.name == node.config.name:
+        metadata = node.metadata
+    return MemberStatus(
+        name=view.name,
+        address=view.address,
+        kind=cast("Any", view.kind),
+        site=view.site,
+        node_id=view.node_id,
+        connected=view.connected,
+        match_index=view.match_index,
+        lag_entries=view.lag_entries,
+        lag_records=view.lag_records,
+        lag_bytes=view.lag_bytes,
+        lag_seconds=view.lag_seconds,
+        admin=metadata.get("admin", ""),
+        stomp=metadata.get("stomp", ""),
+    )
+
+
+def _store(node: Node) -> StoreStatus:
+    journal = node.journal
+    return StoreStatus(
+        bytes_on_disk=journal.bytes_on_disk,
+        segments=len(journal.segments()),
+        live_messages=node.broker.state.live_count(),
+        first_index=journal.first_index,
+        last_index=journal.last_index,
+        free_bytes=journal.disk.free_bytes(journal.directory),
+        space=journal.space_state(node.clock.monotonic()),
+        damage=tuple(
+            DamageStatus(
+                segment=str(damage.segment),
+                byte=damage.byte,
+                index=damage.index,
+                reason=damage.reason,
+            )
+            for damage in journal.damage
+        ),
+    )
+
+
+def _messages(node: Node) -> MessageCounters:
+    queues = [*node.broker.state.queues.values(), *node.broker.temporary_queues.values()]
+    counters = node.conductor.counters
+    return MessageCounters(
+        enqueued=sum(queue.enqueued_total for queue in queues),
+        delivered=counters.deliveries,
+        acknowledged=sum(queue.acknowledged_total for queue in queues),
+        redelivered=sum(queue.redelivered_total for queue in queues),
+        receipts=counters.receipts,
+    )
+
+
+def queue_status(queue: Queue) -> QueueStatus:
+    """What is known of one queue; consumers only on the leader."""
+    return QueueStatus(
+        name=queue.name,
+        number=queue.number,
+        messages=queue.index.live_count + queue.transient_count,
+        unacknowledged=sum(len(each.unacknowledged) for each in queue.subscriptions),
+        consumers=len(queue.subscriptions),
+        bytes=queue.index.live_bytes + sum(m.size for m in queue.transients.values()),
+        enqueued=queue.enqueued_total,
+        acknowledged=queue.acknowledged_total,
+        redelivered=queue.redelivered_total,
+    )
+
+
+def connection_statuses(node: Node) -> list[ConnectionStatus]:
+    """The clients connected now."""
+    return [
+        ConnectionStatus(
+            id=connection.session.id,
+            peer=_peer(connection.transport.get_extra_info("peername")),
+            protocol=f"STOMP {connection.session.protocol.version}",
+            connected_seconds=time.monotonic() - connection.connected_at,
+            subscriptions=len(connection.session.subscriptions),
+            unacknowledged=sum(
+                len(each.unacknowledged) for each in connection.session.subscriptions.values()
+            ),
+            paused=connection.is_paused,
+        )
+        for connection in node.conductor.connections
+    ]
+
+
+def _peer(address: Any) -> str:
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)
