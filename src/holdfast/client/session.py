@@ -123,6 +123,7 @@ class ClientSession:
         self._sink = sink
         self._dialer = Dialer(target, settings, randomness)
         self._link: Link | None = None
+        self._is_closing = False
         self._reconnecting: asyncio.Task[None] | None = None
         self._interrupted_at = 0.0
         self._timeout: asyncio.TimerHandle | None = None
@@ -158,6 +159,7 @@ class ClientSession:
         Say goodbye and end the link. What is still unconfirmed fails; waiting for it is the
         caller's choice (`wait_idle`). Cancelling ends the link without the goodbye.
         """
+        self._is_closing = True
         if self._reconnecting is not None:
             self._reconnecting.cancel()
         try:
@@ -387,8 +389,8 @@ class ClientSession:
         if complaint is not None:
             self._faults += 1
             error = LinkLostError(f"{error}; before, the broker said: {complaint}")
-        if not self._dialer.has_failover:
-            self._shut(error)
+        if self._is_closing or not self._dialer.has_failover:
+            self._shut(None if self._is_closing else error)
             return
         if self._faults >= self.settings.broker_faults_count_max:
             assert complaint is not None

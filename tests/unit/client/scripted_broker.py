@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from holdfast.protocols.stomp.codec import encode_frame, encode_receipt
+from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, unescape
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.protocols.stomp.frames import (
     AcknowledgeFrame,
@@ -81,6 +81,11 @@ class ServedSubscription:
     mode: str
     prefetch: int
     under_way: dict[str, Stored] = field(default_factory=dict)
+
+
+def id_of(frame: AcknowledgeFrame) -> str:
+    """The id an ACK names; raw on the wire, so with its escapes."""
+    return unescape(frame.id.decode(), "1.2")
 
 
 class Served(asyncio.Protocol):
@@ -197,7 +202,7 @@ class Served(asyncio.Protocol):
         self.broker.dispatch()
 
     def settle(self, frame: AcknowledgeFrame) -> None:
-        id = frame.id.decode()
+        id = id_of(frame)
         for subscription in self.subscriptions.values():
             if id in subscription.under_way:
                 self.settle_delivery(subscription, id, is_rejected=frame.negative)
@@ -385,6 +390,10 @@ class ScriptedBroker:
     @property
     def sends(self) -> list[SendFrame]:
         return [event for event in self.events if isinstance(event, SendFrame)]
+
+    @property
+    def settled_ids(self) -> list[str]:
+        return [id_of(frame) for frame in self.settlements]
 
     @property
     def settlements(self) -> list[AcknowledgeFrame]:

@@ -1,0 +1,392 @@
+"""
+Subscriptions: taking, settling, and what survives a failover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+from scripted_broker import ScriptedBroker, Store
+
+from holdfast.client import Message, Subscription, connect
+from holdfast.errors import LinkLostError, RefusedError, TransactionError, UnknownDeliveryError
+
+QUEUE = "/queue/a"
+
+
+def filled(*bodies: str, store: Store | None = None) -> Store:
+    store = store or Store()
+    for body in bodies:
+        store.put(QUEUE, {"persistent": "true"}, body.encode())
+    return store
+
+
+async def take(subscription: Subscription, count: int) -> list[Message]:
+    return [await anext(subscription) for _ in range(count)]
+
+
+async def test_messages_arrive_in_order_and_are_acknowledged_one_by_one() -> None:
+    """What was put is taken with its headers; each acknowledgement settles its own message."""
+    async with (
+        ScriptedBroker(filled("1", "2", "3")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE, selector="n > 1", prefetch=10) as subscription,
+    ):
+        one, two, three = await take(subscription, 3)
+        assert [one.text, two.body, three.text] == ["1", b"2", "3"]
+        assert (one.destination, one.redelivered, one.persistent) == (QUEUE, False, True)
+        assert one.id in repr(one)
+        await two.acknowledge(confirm=True)
+        assert two.is_settled
+        assert broker.store.settled == [two.id]
+        assert subscription.held_count == 2
+        (frame,) = broker.frames("SUBSCRIBE")
+        assert frame.headers["selector"] == "n > 1"
+        assert frame.headers["activemq.prefetchSize"] == "10"
+        assert frame.headers["ack"] == "client-individual"
+
+
+async def test_an_acknowledgement_without_confirm_does_not_wait() -> None:
+    """It is on its way when the call returns; the broker has it in the end."""
+    async with (
+        ScriptedBroker(filled("1")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        (message,) = await take(subscription, 1)
+        await message.acknowledge()
+        await message.acknowledge()
+        await broker.saw(lambda: broker.store.settled)
+        assert len(broker.settlements) == 1
+        assert broker.settlements[0].receipt is None
+        with pytest.raises(UnknownDeliveryError):
+            await message.reject()
+
+
+async def test_a_rejected_message_is_told_so() -> None:
+    """NACK moves it to the dead letters, with a receipt if wanted."""
+    async with (
+        ScriptedBroker(filled("1")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        (message,) = await take(subscription, 1)
+        await message.reject(confirm=True)
+        assert broker.store.rejected == [message.id]
+
+
+async def test_cumulative_acknowledging_covers_all_taken_before() -> None:
+    """In mode "client" one frame settles everything up to the message, and no more."""
+    async with (
+        ScriptedBroker(filled("1", "2", "3", "4")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE, acknowledge="client") as subscription,
+    ):
+        one, two, three, four = await take(subscription, 4)
+        await three.acknowledge(confirm=True)
+        assert broker.store.settled == [one.id, two.id, three.id]
+        assert (one.is_settled, two.is_settled, four.is_settled) == (True, True, False)
+        assert len(broker.settlements) == 1
+
+
+async def test_auto_acknowledges_when_the_next_is_asked_for() -> None:
+    """A message counts as done when the loop comes back, and the last one when it ends well."""
+    async with ScriptedBroker(filled("1", "2")) as broker, connect(broker.uri) as connection:
+        async with connection.subscribe(QUEUE, acknowledge="auto") as subscription:
+            async for message in subscription:
+                if message.text == "2":
+                    await broker.saw(lambda: len(broker.store.settled) == 1)
+                    break
+        assert len(broker.store.settled) == 2
+
+
+async def test_auto_does_not_acknowledge_what_failed() -> None:
+    """A message whose processing raised is delivered again."""
+    async with ScriptedBroker(filled("1")) as broker, connect(broker.uri) as connection:
+        with pytest.raises(ValueError, match="mine"):
+            async with connection.subscribe(QUEUE, acknowledge="auto") as subscription:
+                async for _ in subscription:
+                    raise ValueError("mine")
+        assert broker.store.settled == []
+        async with connection.subscribe(QUEUE, acknowledge="auto") as subscription:
+            assert (await anext(subscription)).redelivered
+
+
+async def test_receive_waits_no_longer_than_told() -> None:
+    """None if nothing comes in time; 0 takes only what is here."""
+    async with (
+        ScriptedBroker(filled("1")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        message = await subscription.receive()
+        assert message is not None
+        assert message.text == "1"
+        assert await subscription.receive(0) is None
+        assert await subscription.receive(0.001) is None
+        assert subscription.buffered_count == 0
+
+
+async def test_iterating_ends_when_the_connection_is_closed() -> None:
+    """Closing by the application is an end, not an error."""
+    async with ScriptedBroker() as broker:
+        connection = await connect(broker.uri)
+        subscription = await connection.subscribe(QUEUE).open()
+        taking = asyncio.create_task(anext(subscription, "the end"))
+        await asyncio.sleep(0)
+        await connection.close()
+        assert await taking == "the end"
+
+
+async def test_a_lost_plain_link_is_an_error_for_the_reader() -> None:
+    """Without failover the iterator raises what happened."""
+    async with (
+        ScriptedBroker() as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        taking = asyncio.create_task(anext(subscription))
+        await asyncio.sleep(0)
+        broker.hang_up()
+        with pytest.raises(LinkLostError):
+            await taking
+
+
+async def test_a_refused_subscription_raises_on_entering() -> None:
+    """The broker's words reach the application, and the connection lives on."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.refuse = lambda event: (
+            ("destination", "no such") if event in broker.frames("SUBSCRIBE") else None
+        )
+        with pytest.raises(RefusedError, match="no such"):
+            async with connection.subscribe(QUEUE):
+                pass
+        await connection.send(QUEUE, b"1")
+
+
+async def test_subscriptions_are_restored_and_the_unseen_is_dropped() -> None:
+    """After a failover the buffer is empty, and the new leader delivers everything unsettled."""
+    store = filled("1", "2", "3")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with (
+            connect(first.failover(second)) as connection,
+            connection.subscribe(QUEUE) as subscription,
+        ):
+            events = connection.events()
+            (one,) = await take(subscription, 1)
+            await one.acknowledge(confirm=True)
+            first.kill()
+            await anext(events)
+            assert subscription.buffered_count == 0
+            two, three = await take(subscription, 2)
+            assert [two.text, three.text] == ["2", "3"]
+            assert two.redelivered
+
+
+async def test_what_the_application_holds_is_not_shown_twice() -> None:
+    """A held message that is delivered again is tied to the new delivery, then acknowledged."""
+    store = filled("1", "2")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with (
+            connect(first.failover(second)) as connection,
+            connection.subscribe(QUEUE) as subscription,
+        ):
+            events = connection.events()
+            (one,) = await take(subscription, 1)
+            first.kill()
+            await anext(events)
+            (two,) = await take(subscription, 1)
+            assert two.text == "2"
+            await one.acknowledge(confirm=True)
+            assert second.settled_ids[-1].startswith("d")
+            assert store.settled == [one.id]
+
+
+async def test_late_acknowledgements_go_by_message_id() -> None:
+    """Acknowledged while no broker was there: said first of all on the new link."""
+    store = filled("1")
+    async with ScriptedBroker(store) as broker:
+        async with (
+            connect(broker.failover()) as connection,
+            connection.subscribe(QUEUE) as subscription,
+        ):
+            events = connection.events()
+            (one,) = await take(subscription, 1)
+            broker.kill()
+            await anext(events)
+            await one.acknowledge()
+            confirming = asyncio.create_task(asyncio.sleep(0))
+            async with ScriptedBroker(store, port=broker.port) as again:
+                await again.saw(lambda: again.frames("SUBSCRIBE"))
+                commands = [type(event).__name__ for event in again.events[1:3]]
+                assert commands == ["AcknowledgeFrame", "Frame"]
+                assert again.settled_ids[0] == one.id
+                assert await subscription.receive(0) is None
+                await connection.close()
+            await confirming
+        assert store.settled == [one.id]
+
+
+async def test_a_lost_acknowledgement_is_said_again_and_the_message_not_shown() -> None:
+    """The broker died before it read the acknowledgement; the application never sees it again."""
+    store = filled("1", "2")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with (
+            connect(first.failover(second)) as connection,
+            connection.subscribe(QUEUE) as subscription,
+        ):
+            (one,) = await take(subscription, 1)
+            first.is_deaf = True
+            await one.acknowledge()
+            events = connection.events()
+            first.kill()
+            await anext(events)
+            (two,) = await take(subscription, 1)
+            assert (two.text, two.redelivered) == ("2", True)
+            assert store.settled == [one.id]
+
+
+async def test_a_confirmed_acknowledgement_waits_over_a_failover() -> None:
+    """`confirm` returns when some leader has stored it."""
+    store = filled("1")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with (
+            connect(first.failover(second)) as connection,
+            connection.subscribe(QUEUE) as subscription,
+        ):
+            (one,) = await take(subscription, 1)
+            first.is_deaf = True
+            confirming = asyncio.create_task(one.acknowledge(confirm=True))
+            await asyncio.sleep(0)
+            first.kill()
+            await confirming
+            assert store.settled == [one.id]
+
+
+async def test_cumulative_acknowledging_after_a_failover_names_each() -> None:
+    """The new leader knows no order of the old deliveries, so each is acknowledged by its id."""
+    store = filled("1", "2", "3")
+    async with ScriptedBroker(store) as broker:
+        async with (
+            connect(broker.failover()) as connection,
+            connection.subscribe(QUEUE, acknowledge="client") as subscription,
+        ):
+            _, two, _ = messages = await take(subscription, 3)
+            events = connection.events()
+            broker.kill()
+            await anext(events)
+            await two.acknowledge()
+            async with ScriptedBroker(store, port=broker.port) as again:
+                await again.saw(lambda: len(store.settled) == 2)
+                await connection.close()
+        assert store.settled == [messages[0].id, two.id]
+
+
+async def test_what_the_application_dropped_unsettled_is_delivered_again() -> None:
+    """Nobody can acknowledge a message that no longer exists, so it may be shown again."""
+    store = filled("1")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with (
+            connect(first.failover(second)) as connection,
+            connection.subscribe(QUEUE) as subscription,
+        ):
+            await take(subscription, 1)
+            subscription._last = None
+            first.kill()
+            gc.collect()
+            (again,) = await take(subscription, 1)
+            assert (again.text, again.redelivered) == ("1", True)
+
+
+async def test_now_and_then_an_acknowledgement_asks_for_a_receipt() -> None:
+    """Every so many, so that what may have to be said again stays short."""
+    async with (
+        ScriptedBroker(filled(*map(str, range(25)))) as broker,
+        connect(broker.uri, settled_receipt_every_count=10) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        for message in await take(subscription, 25):
+            await message.acknowledge()
+        await broker.saw(lambda: len(broker.store.settled) == 25)
+        await connection.wait_confirmed()
+        assert len([frame for frame in broker.settlements if frame.receipt]) == 2
+        assert len(connection._session.settlements) == 5
+
+
+async def test_the_socket_is_not_read_while_too_much_lies_untaken() -> None:
+    """Bodies beyond the limit stay in the socket until the application takes some."""
+    body = "x" * 1000
+    async with (
+        ScriptedBroker(filled(*[body] * 3)) as broker,
+        connect(broker.uri, received_bytes_max=2500) as connection,
+    ):
+        broker.is_dispatching = False
+        async with connection.subscribe(QUEUE, prefetch=10) as subscription:
+            broker.is_dispatching = True
+            broker.dispatch()
+            await take(subscription, 1)
+            link = connection._session._link
+            assert link.is_paused
+            await take(subscription, 1)
+            assert not link.is_paused
+            await connection.send("/queue/b", b"1")
+
+
+async def test_a_receipt_is_read_even_when_too_much_lies_untaken() -> None:
+    """A program that sends before it takes must not wait for itself."""
+    async with (
+        ScriptedBroker(filled(*["x" * 1000] * 3)) as broker,
+        connect(broker.uri, received_bytes_max=1500) as connection,
+    ):
+        broker.is_dispatching = False
+        async with connection.subscribe(QUEUE, prefetch=10) as subscription:
+            broker.is_dispatching = True
+            broker.dispatch()
+            (one,) = await take(subscription, 1)
+            assert connection._session._link.is_paused
+            await connection.send("/queue/b", b"1")
+            await one.acknowledge(confirm=True)
+
+
+async def test_unsubscribing_leaves_the_rest_to_others_and_the_held_can_still_be_settled() -> None:
+    """After closing, what was taken is acknowledged by its own id."""
+    async with ScriptedBroker(filled("1", "2")) as broker, connect(broker.uri) as connection:
+        async with connection.subscribe(QUEUE) as subscription:
+            (one,) = await take(subscription, 1)
+        await subscription.close()
+        await one.acknowledge(confirm=True)
+        assert broker.settled_ids[-1] == one.id
+        assert broker.store.settled == [one.id]
+        async with connection.subscribe(QUEUE) as other:
+            assert (await anext(other)).text == "2"
+
+
+async def test_a_cancelled_opening_unsubscribes() -> None:
+    """Nobody reads a subscription whose opening was cancelled, so the broker must not fill it."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        opening = asyncio.create_task(connection.subscribe(QUEUE).open())
+        await broker.saw(lambda: broker.frames("SUBSCRIBE"))
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await broker.saw(lambda: broker.frames("UNSUBSCRIBE"))
+        broker.release()
+
+
+async def test_a_message_in_a_transaction_is_not_settled_beside_it() -> None:
+    """It is the transaction's until that is finished."""
+    async with (
+        ScriptedBroker(filled("1")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        (one,) = await take(subscription, 1)
+        transaction = connection.transaction()
+        await transaction.acknowledge(one)
+        with pytest.raises(TransactionError):
+            await one.acknowledge()
+        await transaction.roll_back()
+        await one.acknowledge(confirm=True)

@@ -1,0 +1,231 @@
+"""
+Producers: windows, order, numbers, and what happens when a message is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from scripted_broker import ScriptedBroker, Store
+
+from holdfast.client import connect
+from holdfast.errors import LinkLostError, LocalProtocolError, RefusedError
+
+
+def numbers(broker: ScriptedBroker) -> list[int]:
+    return [int(frame.producer_sequence or 0) for frame in broker.sends]
+
+
+async def test_send_returns_inside_the_window_and_waits_outside() -> None:
+    """The third message of a window of two waits until one is confirmed."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        producer = connection.producer("/queue/a", window=2)
+        first = await producer.send(b"1")
+        await producer.send(b"2")
+        third = asyncio.create_task(producer.send(b"3"))
+        await broker.saw(lambda: len(broker.sends) == 2)
+        assert (producer.unconfirmed, third.done(), first.done()) == (2, False, False)
+        broker.release()
+        await (await third)
+        assert first.done()
+        await producer.flush()
+        assert (producer.unconfirmed, producer.confirmed_count) == (0, 3)
+
+
+async def test_messages_are_numbered_under_one_producer_id() -> None:
+    """Two producers of a connection have ids of their own, each counting from one."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        async with connection.producer("/queue/a") as one, connection.producer("/queue/a") as two:
+            for _ in range(3):
+                await one.send(b"x")
+                await two.send(b"y")
+        assert one.producer_id != two.producer_id
+        assert broker.store.producers == {one.producer_id: 3, two.producer_id: 3}
+
+
+async def test_a_failover_in_the_middle_of_a_window_stores_each_once_in_order() -> None:
+    """Some are stored, some were never read, none is confirmed: after it all are there once."""
+    store = Store()
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with connect(first.failover(second)) as connection:
+            first.is_holding = True
+            async with connection.producer("/queue/a", window=100) as producer:
+                for n in range(20):
+                    await producer.send(str(n))
+                await first.saw(lambda: len(first.sends) == 20)
+                first.is_deaf = True
+                for n in range(20, 50):
+                    await producer.send(str(n))
+                first.kill()
+        assert store.bodies("/queue/a") == [str(n).encode() for n in range(50)]
+        assert numbers(second) == list(range(1, 51))
+
+
+async def test_a_refusal_takes_what_follows_and_is_told_once() -> None:
+    """Nothing behind a refused message is stored; flush tells why, then the producer goes on."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.refuse = lambda event: (
+            ("store-full", "no room") if event in broker.sends and event.body == b"2" else None
+        )
+        producer = connection.producer("/queue/a")
+        confirmations = [await producer.send(str(n)) for n in range(1, 5)]
+        with pytest.raises(RefusedError, match="no room"):
+            await producer.flush()
+        assert [confirmation.exception() is None for confirmation in confirmations] == [
+            *(True, False, False, False)
+        ]
+        broker.refuse = lambda event: None
+        await producer.send(b"5")
+        await producer.flush()
+        assert broker.store.bodies("/queue/a") == [b"1", b"5"]
+        assert broker.store.producers == {producer.producer_id: 2}
+
+
+async def test_the_next_send_tells_a_refusal_too() -> None:
+    """Without a flush the failure is raised where the application is: at its next send."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.refuse = lambda event: ("refused", "no") if event in broker.sends else None
+        producer = connection.producer("/queue/a")
+        await producer.send(b"1")
+        await connection.wait_confirmed()
+        with pytest.raises(RefusedError):
+            await producer.send(b"2")
+
+
+async def test_tasks_that_wait_for_a_place_are_all_woken_by_a_failure() -> None:
+    """One hears the failure, the others go on; nobody waits for ever."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        producer = connection.producer("/queue/a", window=1)
+        broker.refuse = lambda event: (
+            ("refused", "no") if event in broker.sends and event.body == b"0" else None
+        )
+        await producer.send(b"0")
+        tasks = [asyncio.create_task(producer.send(str(n))) for n in range(1, 5)]
+        await broker.saw(lambda: broker.sends)
+        broker.release()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert len([outcome for outcome in outcomes if isinstance(outcome, RefusedError)]) == 1
+        await producer.flush()
+        assert len(broker.store.bodies("/queue/a")) == 3
+
+
+async def test_a_forgotten_producer_begins_under_another_id() -> None:
+    """A gap with nothing refused before it means that the broker's memory of us has expired."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        await producer.send(b"1")
+        await producer.flush()
+        broker.store.producers.clear()
+        await producer.send(b"2")
+        old = producer.producer_id
+        with pytest.raises(RefusedError) as refused:
+            await producer.flush()
+        assert refused.value.code == "producer-sequence-gap"
+        await producer.send(b"3")
+        await producer.flush()
+        assert producer.producer_id != old
+        assert broker.store.bodies("/queue/a") == [b"1", b"3"]
+
+
+async def test_a_broker_that_numbers_nobody_may_refuse_one_alone() -> None:
+    """On ActiveMQ the messages behind a refused one are stored; the producer takes a new id."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.connections[0].number_refused = lambda _headers, _number: None
+        broker.refuse = lambda event: (
+            ("refused", "no") if event in broker.sends and event.body == b"1" else None
+        )
+        producer = connection.producer("/queue/a")
+        old = producer.producer_id
+        for n in range(3):
+            await producer.send(str(n))
+        with pytest.raises(RefusedError):
+            await producer.flush()
+        assert producer.producer_id != old
+        assert broker.store.bodies("/queue/a") == [b"0", b"2"]
+
+
+async def test_without_failover_everything_unconfirmed_fails() -> None:
+    """The loss of a plain link is told by every confirmation and by flush."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        producer = connection.producer("/queue/a")
+        confirmation = await producer.send(b"1")
+        await broker.saw(lambda: broker.sends)
+        broker.hang_up()
+        with pytest.raises(LinkLostError):
+            await producer.flush()
+        with pytest.raises(LinkLostError):
+            await confirmation
+        with pytest.raises(LinkLostError):
+            await producer.send(b"2")
+
+
+async def test_a_cancelled_wait_for_a_place_sends_nothing() -> None:
+    """Outside the window nothing is on its way yet; the next in line gets the place."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        producer = connection.producer("/queue/a", window=1)
+        await producer.send(b"1")
+        waiting = [asyncio.create_task(producer.send(str(n))) for n in (2, 3)]
+        await broker.saw(lambda: broker.sends)
+        waiting[0].cancel()
+        broker.release()
+        await (await waiting[1])
+        assert broker.store.bodies("/queue/a") == [b"1", b"3"]
+
+
+async def test_a_cancelled_confirmation_changes_nothing() -> None:
+    """Who stops waiting for a confirmation does not disturb the others."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        producer = connection.producer("/queue/a")
+        confirmation = await producer.send(b"1")
+        confirmation.cancel()
+        broker.release()
+        await producer.flush()
+        assert broker.store.bodies("/queue/a") == [b"1"]
+
+
+async def test_unconfirmed_bytes_are_bounded_over_all_producers() -> None:
+    """A send waits while more bytes are unconfirmed than the setting allows."""
+    async with (
+        ScriptedBroker() as broker,
+        connect(broker.uri, unconfirmed_bytes_max=1000) as connection,
+    ):
+        broker.is_holding = True
+        await connection.producer("/queue/a").send(b"x" * 1000)
+        waiting = asyncio.create_task(connection.producer("/queue/b").send(b"y"))
+        await broker.saw(lambda: broker.sends)
+        assert not waiting.done()
+        broker.release()
+        await (await waiting)
+
+
+async def test_headers_are_per_message_and_encoded_once_while_they_stay() -> None:
+    """Changing the headers between messages changes what is sent, and nothing leaks."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        headers = {"colour": "red", "big": True, "n": 7}
+        await producer.send(b"1", headers=headers)
+        headers["colour"] = "blue"
+        await producer.send(b"2", headers=headers)
+        await producer.send(b"3", persistent=False)
+        await producer.flush()
+        found = [frame.block.headers for frame in broker.sends]
+        assert [block.get("colour") for block in found] == ["red", "blue", None]
+        assert (found[0]["big"], found[0]["n"]) == ("true", "7")
+        assert [block["persistent"] for block in found] == ["true", "true", "false"]
+
+
+async def test_a_message_that_can_never_be_sent_is_refused_here() -> None:
+    """A reserved header fails at once and leaves no hole in the numbers."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        with pytest.raises(LocalProtocolError, match="receipt"):
+            await producer.send(b"1", headers={"receipt": "mine"})
+        await producer.send(b"2")
+        await producer.flush()
+        assert numbers(broker) == [1]
