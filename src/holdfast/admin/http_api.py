@@ -48,6 +48,7 @@ from holdfast.errors import (
     HoldfastError,
     LinkLostError,
     NotLeaderError,
+    QuorumLostError,
     RefusedError,
 )
 
@@ -115,7 +116,11 @@ def build_application(operations: Operations, *, ask: Ask | None = None) -> Star
             Route("/queues/{queue:path}/purge", api.guarded(api.purge), methods=["POST"]),
             Route("/queues/{queue:path}", api.guarded(api.delete), methods=["DELETE"]),
         ],
-        exception_handlers={HoldfastError: _refuse, HTTPException: _refuse_http},
+        exception_handlers={
+            HoldfastError: _refuse,
+            TimeoutError: _refuse_late,
+            HTTPException: _refuse_http,
+        },
     )
 
 
@@ -301,6 +306,11 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, NotLeaderError):
         fault["leader"] = error.leader
     return JSONResponse({"error": fault}, status_code=status)
+
+
+async def _refuse_late(request: Request, error: Exception) -> Response:
+    """A change that was not committed in time; it may still be."""
+    return await _refuse(request, QuorumLostError("not committed in time; it may still be made"))
 
 
 async def _refuse_http(request: Request, error: Exception) -> Response:

@@ -37,9 +37,15 @@ def write_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2))
 
 
-def write_json_line(value: object) -> None:
+def write_lines(lines: Iterable[str]) -> None:
+    """Several lines at once: each call flushes, which is slow for a line."""
+    if text := "\n".join(lines):
+        typer.echo(text)
+
+
+def json_line(value: object) -> str:
     """One JSON document in one line."""
-    typer.echo(json.dumps(value, separators=(",", ":")))
+    return json.dumps(value, separators=(",", ":"))
 
 
 def write_line(text: str) -> None:

@@ -22,10 +22,11 @@ from holdfast.cli.log_rows import ROW_HEADER, Row, queue_names, row_text, rows_o
 from holdfast.cli.output import (
     error_console,
     format_size,
+    json_line,
     write_error,
     write_json,
-    write_json_line,
     write_line,
+    write_lines,
 )
 from holdfast.errors import ConfigError, DestinationError, StoreError
 from holdfast.journal.entry import Entry
@@ -127,7 +128,7 @@ def dump(
     queue = _queue_of(destination)
     with _progress("looking for queues") as visit:
         names = queue_names(files.entries(files.names, visit))
-    write_row = write_json_line if row_format == "jsonl" else _write_row
+    line_of = json_line if row_format == "jsonl" else row_text
     if row_format == "table":
         write_line(ROW_HEADER)
     damaged = 0
@@ -136,12 +137,14 @@ def dump(
         for entry in files.entries(chosen, visit):
             if entry.index and not from_index <= entry.index <= (to_index or entry.index):
                 continue
+            lines: list[str] = []
             try:
-                for row in _rows(entry, names, queue=queue, with_bodies=bodies):
-                    write_row(row)
+                rows = _rows(entry, names, queue=queue, with_bodies=bodies)
+                lines.extend(map(line_of, rows))  # what comes before nonsense is kept
             except StoreError as error:
                 damaged += 1
                 write_error(f"damaged: {error}")
+            write_lines(lines)
     if damaged:
         raise typer.Exit(EXIT_DAMAGED)
 
@@ -152,10 +155,6 @@ def _rows(
     if isinstance(entry, Damage):
         raise entry.error()
     yield from rows_of(entry, names, queue=queue, with_bodies=with_bodies)
-
-
-def _write_row(row: Row) -> None:
-    write_line(row_text(row))
 
 
 def _queue_of(destination: str | None) -> str | None:

@@ -21,7 +21,6 @@ from holdfast.admin.status import (
     SegmentStatus,
     StoreStatus,
 )
-from holdfast.errors import HoldfastError
 
 MEMBERS = (
     MemberStatus(name="a", address="127.0.0.1:1", connected=True, admin="127.0.0.1:8161"),
@@ -77,7 +76,7 @@ class PaperNode:
     def __init__(self) -> None:
         self.now = LEADER
         self.changes: list[tuple[object, ...]] = []
-        self.failure: HoldfastError | None = None
+        self.failure: Exception | None = None
 
     def be(self, **fields: object) -> None:
         self.now = replace(self.now, **fields)

@@ -285,6 +285,15 @@ def test_each_kind_of_refusal_has_its_status(node, failure, status: int, code: s
     assert (answer.status_code, answer.json()["error"]) == (status, {"code": code, "message": "no"})
 
 
+def test_a_change_that_takes_too_long_is_no_mistake_of_ours(node) -> None:
+    """
+    The log goes on without an answer; the operator is told that the change may still be made.
+    """
+    node.failure = TimeoutError()
+    answer = request(node, "POST", "/queues/mail/purge")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "quorum-lost")
+
+
 @pytest.mark.parametrize(
     ("path", "content", "status", "word"),
     [

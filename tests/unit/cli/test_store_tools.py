@@ -9,6 +9,7 @@ import json
 import pytest
 
 from holdfast.cli import log_files
+from holdfast.store.record_codec import encode_records
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +138,17 @@ def test_a_dump_goes_on_behind_damage(log, run) -> None:
     assert [json.loads(line)["index"] for line in run.out.splitlines()] == [1, 2, 2, 4, 5, 5, 6]
     assert run.err.startswith("damaged: ")
     assert "(entry 3)" in run.err
+
+
+def test_records_before_nonsense_are_shown(log, run) -> None:
+    """
+    A record without sense in a whole entry costs only itself and what follows it there.
+    """
+    good = b"".join(encode_records([log.message(1, 9)]))
+    log.append(log.message(1, 9), body=good + b"\x63\x00\x00\x00\x00\x00\x00\x00")
+    assert run("store", "dump", str(log.directory), "--from-index", "7") == 1
+    assert "orders sequence=9" in run.out
+    assert "unknown type 99" in run.err
 
 
 def test_a_destination_that_is_none_is_wrong_usage(log, run) -> None:
