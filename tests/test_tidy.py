@@ -249,7 +249,7 @@ def module_has_a_header(file: SourceFile) -> Iterator[str]:
     docstring = ast.get_docstring(file.tree)
     if docstring is None:
         yield f"{file.name}: no header: open with a docstring: what, why, invariants, owner"
-    elif file.is_product and not file.name.endswith("__init__.py"):
+    elif file.is_product and not file.name.endswith(("__init__.py", "__main__.py")):
         lines = docstring.count("\n") + 1
         if lines < HEADER_LINES_MIN:
             yield (
