@@ -218,8 +218,15 @@ class Conductor:
             if connection not in self.connections:
                 continue
             session = connection.session
-            for data in incoming:
-                session.receive(data)
+            try:
+                for data in incoming:
+                    session.receive(data)
+            except Exception:
+                # A mistake of ours, met by one client's frame: it must not cost the others the
+                # broker, here and then on every node that takes over.
+                log.exception("a session broke; its connection is closed", session=session.id)
+                connection.transport.abort()
+                continue
             session.protocol.note_received(self.clock.monotonic())
             if session.blocked_on is not None and session.blocked_on.blocked_by:
                 self.pause(connection)

@@ -100,7 +100,7 @@ class Node:
         self.journal = Journal.open(
             config.data,
             disk,
-            JournalSettings(segment_bytes=config.segment_bytes),
+            JournalSettings(segment_bytes=config.segment_bytes, spare_segments=2),
             resolve_unknown_tail=not config.members,
         )
         self.checkpoint_files = CheckpointStore(config.data, disk)
