@@ -176,7 +176,7 @@ def _read_members(value: object) -> object:
     if isinstance(value, str):
         value = value.split()
     if not isinstance(value, Iterable):
-        raise ValueError(f"{value!r} is not a list of members")  # noqa: TRY004 - pydantic's contract
+        raise ValueError(f"{value!r} is not a list of members")
     members, faults = [], []
     for item in value:
         try:
