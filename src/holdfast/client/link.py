@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Protocol
+from typing import Protocol, cast
 
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.uri import Address
@@ -97,8 +97,8 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open (asyncio)."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports keep the contract of asyncio.Transport without inheriting from it.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came in (asyncio)."""

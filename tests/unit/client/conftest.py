@@ -1,5 +1,5 @@
 """
-What the client's tests share: tests may be coroutines, and have the scripted broker at hand.
+What the client's tests share: tests may be coroutines, run on both event loops, and have the scripted broker at hand.
 
 `scripted_broker` lies beside this file and is no package, so its folder is put on the path.
 """
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvloop
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -31,5 +32,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with asyncio.timeout(SECONDS_MAX):
             await pyfuncitem.obj(**arguments)
 
+    # On both event loops: their transports differ where it hurts.
     asyncio.run(scenario())
+    uvloop.run(scenario())
     return True

@@ -15,7 +15,7 @@ import ssl
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, unescape
 from holdfast.protocols.stomp.connection import StompConnection
@@ -100,8 +100,7 @@ class Served(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         self.broker.connections.append(self)
 
     def connection_lost(self, error: Exception | None) -> None:
