@@ -66,14 +66,19 @@ def live_copy(
 
 
 def homeless(broker: Broker, through_record: int, now_microseconds: int) -> list[Record]:
-    """Give the records that carry on what has its home at or before `through_record`."""
+    """
+    Give the records that carry on what has its home at or before `through_record`.
+
+    A queue's record says what is assigned, not what is applied: everything on its way to the log
+    stands before this record there, and may be cleaned away before it.
+    """
     state = broker.state
     records: list[Record] = []
     if state.counters_home <= through_record:
         number = max(broker.next_queue_number, state.next_queue_number)
         records.append(CountersRecord(number))
     records.extend(
-        QueueRecord(queue.number, queue.name, queue.next_sequence, queue.dispatch_mark)
+        QueueRecord(queue.number, queue.name, queue.assigned_sequence, queue.asked_mark)
         for queue in state.queues.values()
         if queue.is_declared and not queue.is_deleted and queue.home <= through_record
     )
@@ -84,5 +89,5 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> list
         if producer.used_at < idle_before and producer.assigned == producer.last:
             records.append(ForgetProducerRecord(producer_id))
         else:
-            records.append(ProducerRecord(producer_id, producer.last))
+            records.append(ProducerRecord(producer_id, producer.last, producer.used_at))
     return records

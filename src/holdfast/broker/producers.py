@@ -80,6 +80,16 @@ class Producers:
             producer.used_at = used_at
         producer.assigned = max(producer.assigned, sequence)
 
+    def forget(self, producer_id: str) -> None:
+        """Forget a producer, save the numbers it has on their way to the log."""
+        producer = self.by_id.get(producer_id)
+        if producer is None:
+            return
+        if producer.assigned > producer.last:
+            producer.last = producer.home = producer.used_at = 0
+        else:
+            del self.by_id[producer_id]
+
     def forget_leadership(self) -> None:
         """Drop what was assigned and never applied."""
         for producer_id in [key for key, value in self.by_id.items() if not value.last]:

@@ -2,9 +2,9 @@
 What must survive a crash: the records of the log, as values.
 
 One batch of records is one log entry. Records are applied in the order of the log on every node
-and give the same state everywhere; nothing else may change lasting state. They are built once on the
-hot path and not changed afterwards, so they have slots and no checks. `store.record_codec` turns
-them into bytes and back.
+and give the same state everywhere; nothing else may change lasting state. They are built once on
+the hot path and not changed afterwards, so they have slots and no checks. `store.record_codec`
+turns them into bytes and back.
 
 Invariants:
     A sequence is given to one message of a queue and never again, also after a failover.
@@ -124,11 +124,13 @@ class DeleteQueueRecord:
 class ProducerRecord:
     """The last sequence stored of a producer: a transaction's, or restored when cleaned."""
 
-    __slots__ = ("producer_id", "sequence")
+    __slots__ = ("producer_id", "sequence", "used_at")
 
-    def __init__(self, producer_id: str, sequence: int) -> None:
+    def __init__(self, producer_id: str, sequence: int, used_at: int = 0) -> None:
         self.producer_id = producer_id
         self.sequence = sequence
+        self.used_at = used_at
+        """Microseconds of its last message; 0 means the entry's own timestamp."""
 
 
 class ForgetProducerRecord:

@@ -59,12 +59,14 @@ TYPE_NAMES: Final = {
 
 FLAG_REWRITTEN: Final = 1
 FLAG_PRODUCER: Final = 2
+_FLAGS: Final = FLAG_REWRITTEN | FLAG_PRODUCER
 
 _MESSAGE_PAYLOAD = struct.Struct("<IQHHIQ")
 """queue number, sequence, redelivery count, producer id length, headers length, stored at."""
 _MESSAGE_WHOLE = struct.Struct("<BBHIIQHHIQ")
 """The record header and the message payload in one: one call on the hot path."""
 _SEQUENCE = struct.Struct("<Q")
+_PRODUCER_STATE = struct.Struct("<QQ")
 _QUEUE_STATE = struct.Struct("<IQQ")
 _NUMBER_AND_SEQUENCE = struct.Struct("<IQ")
 _NUMBER = struct.Struct("<I")
@@ -125,6 +127,8 @@ def decode_records(body: memoryview | bytes, *, with_content: bool = True) -> It
             raise CorruptRecordError(
                 f"record of unknown type {kind} at byte {start:,} of its entry"
             )
+        if flags:
+            raise _unknown_flags(flags, start)
         try:
             yield decoder(bytes(body[start:end]))
         except (struct.error, UnicodeDecodeError, ValueError) as error:
@@ -143,20 +147,29 @@ def _decode_message(
 ) -> MessageRecord:
     fixed = start + _MESSAGE_PAYLOAD.size
     if fixed > end:
-        raise CorruptRecordError(f"message record at byte {start:,} of its entry is too short")
+        raise _cut_off(start)
+    if flags & ~_FLAGS:
+        raise _unknown_flags(flags, start)
     number, sequence, redeliveries, id_length, headers_length, stored_at = (
         _MESSAGE_PAYLOAD.unpack_from(body, start)
     )
     producer_id = None
     producer_sequence = 0
     if flags & FLAG_PRODUCER:
+        id_start = fixed + _SEQUENCE.size
+        if id_start + id_length > end:
+            raise _cut_off(start)
         (producer_sequence,) = _SEQUENCE.unpack_from(body, fixed)
-        fixed += _SEQUENCE.size
-        producer_id = str(body[fixed : fixed + id_length], "utf-8")
-        fixed += id_length
+        fixed = id_start + id_length
+        try:
+            producer_id = str(body[id_start:fixed], "utf-8")
+        except UnicodeDecodeError as error:
+            raise CorruptRecordError(
+                f"message record at byte {start:,} of its entry: {error}"
+            ) from error
     content = fixed + headers_length
     if content > end:
-        raise CorruptRecordError(f"message record at byte {start:,} of its entry is cut off")
+        raise _cut_off(start)
     record = MessageRecord(
         number,
         sequence,
@@ -171,6 +184,16 @@ def _decode_message(
         record.redelivery_count = redeliveries
         record.stored_at = stored_at
     return record
+
+
+def _cut_off(start: int) -> CorruptRecordError:
+    return CorruptRecordError(f"message record at byte {start:,} of its entry is cut off")
+
+
+def _unknown_flags(flags: int, start: int) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"record at byte {start:,} of its entry has flags {flags:#04x}, some of them unknown"
+    )
 
 
 _Append = Callable[[bytes], None]
@@ -231,7 +254,8 @@ def _encode_delete_queue(record: DeleteQueueRecord, append: _Append) -> None:
 
 
 def _encode_producer(record: ProducerRecord, append: _Append) -> None:
-    _framed(PRODUCER, _SEQUENCE.pack(record.sequence) + record.producer_id.encode(), append)
+    state = _PRODUCER_STATE.pack(record.sequence, record.used_at)
+    _framed(PRODUCER, state + record.producer_id.encode(), append)
 
 
 def _encode_forget_producer(record: ForgetProducerRecord, append: _Append) -> None:
@@ -277,7 +301,8 @@ def _decode_queue(payload: bytes) -> QueueRecord:
 
 
 def _decode_producer(payload: bytes) -> ProducerRecord:
-    return ProducerRecord(payload[_SEQUENCE.size :].decode(), _SEQUENCE.unpack_from(payload)[0])
+    sequence, used_at = _PRODUCER_STATE.unpack_from(payload)
+    return ProducerRecord(payload[_PRODUCER_STATE.size :].decode(), sequence, used_at)
 
 
 _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
