@@ -25,7 +25,7 @@ from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.topic import Delivery, Topic
 from holdfast.broker.transactions import Transaction
-from holdfast.errors import DestinationError, UnknownDeliveryError
+from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
@@ -38,6 +38,9 @@ from holdfast.model.records import (
     Record,
 )
 
+_ESCAPES = str.maketrans({"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"})
+"""Stored header lines are escaped as in STOMP 1.2."""
+
 
 class Broker:
     """One broker of a cluster, leader or not."""
@@ -47,10 +50,13 @@ class Broker:
         self.state = state or BrokerState(settings)
         self.topics: dict[str, Topic] = {}
         self.temporary_queues: dict[str, Queue] = {}
+        self.temporary_topics: dict[str, Topic] = {}
         self.batch = Batch()
         self.in_flight: deque[Batch] = deque()
         """Batches taken and not yet applied, oldest first."""
         self.uncommitted_bytes = 0
+        self.held_bytes = 0
+        """Content held by open transactions."""
         self.acknowledged_queues: list[Queue] = []
         self.deliveries: list[Delivery] = []
         self.unblocked_topics: list[Topic] = []
@@ -72,12 +78,15 @@ class Broker:
         self.batch = Batch()
         self.in_flight.clear()
         self.uncommitted_bytes = 0
+        self.held_bytes = 0
         self.acknowledged_queues.clear()
         self.deliveries.clear()
         self.topics.clear()
         self.temporary_queues.clear()
+        self.temporary_topics.clear()
         state = self.state
         state.touched.clear()
+        state.plans.clear()
         state.memory_bytes = 0
         state.producers.forget_leadership()
         state.by_name = {queue.name: queue for queue in state.queues.values() if queue.is_declared}
@@ -99,7 +108,7 @@ class Broker:
         queue = Queue(self.next_queue_number, name)
         queue.mark_step = self.settings.dispatch_mark_step_min
         self.next_queue_number += 1
-        self.state.by_name[name] = queue
+        self.state.by_name[name] = self.state.plans[queue.number] = queue
         queue.asked_mark = queue.mark_step
         self._record(QueueRecord(queue.number, name, 1, queue.asked_mark))
         return queue
@@ -127,17 +136,38 @@ class Broker:
             queue.owner = owner
         return queue
 
+    def temporary_topic(self, name: str, owner: object | None = None) -> Topic:
+        """
+        Give a temporary topic by its full name; `owner` makes it if it is not there.
+
+        Raises:
+            DestinationError: It does not exist, or its connection is gone.
+        """
+        topic = self.temporary_topics.get(name)
+        if topic is None:
+            if owner is None:
+                raise DestinationError(f"temporary topic {name!r} does not exist any more")
+            topic = self.temporary_topics[name] = Topic(name)
+            topic.is_temporary = True
+            topic.owner = owner
+        return topic
+
     def drop_temporary(self, owner: object) -> None:
         """Remove the temporary destinations of a connection that is gone."""
         for name, queue in list(self.temporary_queues.items()):
             if queue.owner is owner:
                 del self.temporary_queues[name]
+                self._drop_transients(queue)
                 queue.is_deleted = True
-                for message in queue.transients.values():
-                    self.state.memory_bytes -= message.size + self.state.overhead
-        for name, topic in list(self.topics.items()):
-            if topic.is_temporary and topic.owner is owner:
-                del self.topics[name]
+        for name, topic in list(self.temporary_topics.items()):
+            if topic.owner is owner:
+                del self.temporary_topics[name]
+                topic.is_deleted = True
+
+    def _drop_transients(self, queue: Queue) -> None:
+        for key in list(queue.transients):
+            self._settle_transient(queue, key)
+        queue.waiting.clear()
 
     # ---- sending
 
@@ -222,13 +252,17 @@ class Broker:
         make_ready(subscription)
         self.state.touch(destination)
 
-    def unsubscribe(self, subscription: Subscription, keys: list[int] | None = None) -> None:
-        """Remove a consumer; what it holds, and `keys`, go back to the head of the queue."""
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """
+        Remove a consumer; what it holds goes back to the head of the queue.
+
+        What an open transaction has acknowledged stays with the transaction until its end.
+        """
         if subscription.topic is not None:
             if subscription.topic.close_subscription(subscription):
                 self.unblocked_topics.append(subscription.topic)
         elif subscription.queue is not None:
-            subscription.queue.close_subscription(subscription, keys=keys or [])
+            subscription.queue.close_subscription(subscription)
             self.state.touch(subscription.queue)
 
     def resume(self, receiver: Receiver) -> None:
@@ -244,10 +278,16 @@ class Broker:
     # ---- acknowledging
 
     def acknowledge(
-        self, subscription: Subscription, key: int, replier: Replier, receipt: bytes | None
+        self,
+        subscription: Subscription,
+        key: int,
+        replier: Replier,
+        receipt: bytes | None,
+        *,
+        exact: bool = False,
     ) -> None:
         """
-        Settle a delivery, and with mode `client` all before it on the subscription.
+        Settle a delivery, and with mode `client`, unless `exact`, all before it.
 
         Raises:
             UnknownDeliveryError: It is not in delivery on this subscription.
@@ -259,7 +299,7 @@ class Broker:
                 raise _unknown(key) from None
             self._settle(subscription, key)
         else:
-            for each in self.cumulative(subscription, key):
+            for each in self.settled_by(subscription, key, exact=exact):
                 del subscription.unacknowledged[each]
                 self._settle(subscription, each)
         if receipt is not None:
@@ -267,7 +307,7 @@ class Broker:
         if not subscription.is_ready:
             self.refill(subscription)
 
-    def cumulative(self, subscription: Subscription, key: int) -> list[int]:
+    def settled_by(self, subscription: Subscription, key: int, *, exact: bool = False) -> list[int]:
         """
         Give the keys that an acknowledgement of `key` settles.
 
@@ -276,7 +316,7 @@ class Broker:
         """
         if key not in subscription.unacknowledged:
             raise _unknown(key)
-        if subscription.mode is not AcknowledgeMode.CLIENT:
+        if exact or subscription.mode is not AcknowledgeMode.CLIENT:
             return [key]
         keys = []
         for each in subscription.unacknowledged:
@@ -286,35 +326,47 @@ class Broker:
         return keys
 
     def acknowledge_identity(
-        self, queue_number: int, sequence: int, replier: Replier, receipt: bytes | None
+        self, queue_number: int, key: int, replier: Replier, receipt: bytes | None
     ) -> None:
         """
-        Settle a message by its identity: an acknowledgement that outlived its connection.
+        Settle exactly one message by its identity: an acknowledgement that outlived its connection.
 
         Succeeds also if the message is gone already.
         """
-        queue = self.state.queues.get(queue_number)
-        if queue is not None and queue.index.is_live(sequence):
-            for subscription in queue.subscriptions:
-                if sequence in subscription.unacknowledged:
-                    del subscription.unacknowledged[sequence]
-                    self.refill(subscription)
-            if sequence not in queue.withheld:
-                queue.withheld.add(sequence)
-                self._settle_on(queue, sequence)
+        self._settle_identity(queue_number, key)
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
+
+    def has_transient(self, queue_number: int, key: int) -> bool:
+        """Whether a non-persistent message is still on its queue."""
+        queue = self.state.queues.get(queue_number)
+        return queue is not None and key in queue.transients
+
+    def _settle_identity(self, queue_number: int, key: int) -> None:
+        queue = self.state.queues.get(queue_number)
+        if queue is None or not (key in queue.transients or queue.index.is_live(key)):
+            return
+        for subscription in queue.subscriptions:
+            if key in subscription.unacknowledged:
+                del subscription.unacknowledged[key]
+                self.refill(subscription)
+        if key > 0:
+            # Also if it is withheld already: as damaged, it would come back once repaired.
+            queue.withheld.add(key)
+        self._settle_on(queue, key)
 
     def reject(
         self,
         subscription: Subscription,
         key: int,
-        record: MessageRecord | TransientMessage,
+        record: MessageRecord | TransientMessage | None,
         replier: Replier,
         receipt: bytes | None,
     ) -> None:
         """
         Move a delivery to the dead-letter queue; `record` brings its content.
+
+        Without a record it is only settled: the message is gone already, by a purge.
 
         Raises:
             UnknownDeliveryError: It is not in delivery on this subscription.
@@ -324,13 +376,14 @@ class Broker:
         del subscription.unacknowledged[key]
         queue = subscription.queue
         if queue is not None:
-            assert record.headers is not None and record.body is not None
-            headers = b"%boriginal-destination:/queue/%b\ndlqDeliveryFailureCause:rejected\n" % (
-                record.headers,
-                queue.name.encode().replace(b"\\", b"\\\\").replace(b":", b"\\c"),
-            )
-            dead_letters = self.queue(self.settings.dead_letter_queue)
-            if dead_letters is not queue:
+            if record is not None and queue.name != self.settings.dead_letter_queue:
+                assert record.headers is not None and record.body is not None
+                headers = b"%boriginal-destination:/queue/%b\n%b" % (
+                    record.headers,
+                    queue.name.translate(_ESCAPES).encode(),
+                    b"dlqDeliveryFailureCause:rejected\n",
+                )
+                dead_letters = self.queue(self.settings.dead_letter_queue)
                 self.send(dead_letters, headers, record.body, replier, None)
             self._settle(subscription, key)
         if receipt is not None:
@@ -341,6 +394,16 @@ class Broker:
         """Settle what went to consumers that never acknowledge."""
         for key in keys:
             self._settle_on(queue, key)
+
+    def withhold(self, subscription: Subscription, key: int) -> None:
+        """Take back a delivery that could not be read, just dispatched and not sent."""
+        queue = subscription.queue
+        assert queue is not None, "only queues keep messages"
+        subscription.unacknowledged.pop(key, None)
+        if subscription.mode is AcknowledgeMode.AUTO and key in queue.acknowledged:
+            queue.acknowledged.remove(key)
+        queue.withheld.add(key)
+        self.refill(subscription)
 
     def refill(self, subscription: Subscription) -> None:
         """Let a subscription have more, now that its window opened."""
@@ -378,7 +441,7 @@ class Broker:
 
     def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
         """Reply once everything asked so far is stored; at once if nothing is under way."""
-        if self.batch.records or self.batch.replies or self.acknowledged_queues:
+        if self.has_batch():
             self._reply_with_batch(replier, receipt)
         elif self.in_flight:
             self.in_flight[-1].replies.append((replier, receipt))
@@ -390,6 +453,42 @@ class Broker:
         self.batch.is_urgent = True
 
     # ---- transactions
+
+    def hold(
+        self,
+        transaction: Transaction,
+        destination: Queue | Topic,
+        headers: bytes,
+        body: bytes,
+        *,
+        persistent: bool,
+    ) -> None:
+        """
+        Hold a send until its transaction commits.
+
+        Raises:
+            TransactionError: This transaction, or all of them together, grew over the limits.
+        """
+        size = len(headers) + len(body)
+        if self.held_bytes + size > self.settings.transactions_bytes_max:
+            raise TransactionError(
+                f"open transactions hold {self.held_bytes:,} bytes;"
+                f" at most {self.settings.transactions_bytes_max:,}; commit some first"
+            )
+        transaction.add_send(destination, headers, body, persistent=persistent)
+        self.held_bytes += size
+
+    def abort(self, transaction: Transaction) -> None:
+        """
+        Undo a transaction: what it acknowledged is in delivery again.
+
+        What was delivered to a consumer that is gone meanwhile goes back to its queue.
+        """
+        self.held_bytes -= transaction.size_bytes
+        for subscription, keys in transaction.undo():
+            if subscription.queue is not None:
+                subscription.queue.give_back(keys, redelivered=True)
+                self.state.touch(subscription.queue)
 
     def commit(
         self,
@@ -413,10 +512,17 @@ class Broker:
             self._settle_transaction(transaction)
             return
         for destination, headers, body, persistent in transaction.sends:
-            if persistent and isinstance(destination, Queue) and not destination.is_temporary:
-                self.send(destination, headers, body, replier, None)
+            if isinstance(destination, Queue) and not destination.is_temporary:
+                # It may have been deleted since; a record for it would be lost.
+                queue = self.queue(destination.name) if destination.is_deleted else destination
+                if persistent:
+                    self.send(queue, headers, body, replier, None)
+                else:
+                    self.batch.publications.append((queue, headers, body))
             else:
                 self.batch.publications.append((destination, headers, body))
+        if self.batch.publications:
+            self.batch.is_urgent = True
         self._settle_transaction(transaction)
         if producer_id is not None:
             self._record(ProducerRecord(producer_id, producer_sequence))
@@ -424,12 +530,13 @@ class Broker:
             self.reply_after_pending(replier, receipt)
 
     def _settle_transaction(self, transaction: Transaction) -> None:
+        self.held_bytes -= transaction.size_bytes
         for subscription, keys in transaction.settlements:
-            if subscription.is_closed:
-                continue
             for key in keys:
                 self._settle(subscription, key)
             self.refill(subscription)
+        for queue_number, key in transaction.late:
+            self._settle_identity(queue_number, key)
 
     # ---- what operators ask
 
@@ -442,10 +549,8 @@ class Broker:
         """
         queue = self._existing(name)
         through = queue.assigned_sequence - 1
-        removed = queue.index.live_count + len(queue.waiting)
-        for key in list(queue.transients):
-            self._settle_transient(queue, key)
-        queue.waiting.clear()
+        removed = queue.index.live_count + len(queue.transients)
+        self._drop_transients(queue)
         queue.returned.clear()
         queue.purging_through = through
         queue.cursor = max(queue.cursor, through + 1)
@@ -465,13 +570,13 @@ class Broker:
             raise DestinationError(
                 f"queue {name!r} has {len(queue.subscriptions)} consumers; disconnect them first"
             )
+        removed = queue.index.live_count + len(queue.transients)
         queue.is_deleted = True
         del self.state.by_name[name]
-        for key in list(queue.transients):
-            self._settle_transient(queue, key)
+        self._drop_transients(queue)
         self._record(DeleteQueueRecord(queue.number))
         self._reply_with_batch(replier, receipt)
-        return queue.index.live_count
+        return removed
 
     def _existing(self, name: str) -> Queue:
         queue = self.state.by_name.get(name)
@@ -483,7 +588,10 @@ class Broker:
 
     def has_batch(self) -> bool:
         """Whether there is anything that must last."""
-        return bool(self.batch.records or self.acknowledged_queues or self.batch.replies)
+        batch = self.batch
+        return bool(
+            batch.records or self.acknowledged_queues or batch.replies or batch.publications
+        )
 
     def take_batch(self) -> Batch:
         """Give what must last, to be made one log entry; it is in flight from now on."""

@@ -110,8 +110,8 @@ class Queue:
         self.flag_through = min(self.dispatch_mark, self.next_sequence - 1)
         self.purging_through = 0
         self.acknowledged: list[int] = []
-        self.returned: list[tuple[int, int]] = []
-        """Heap of (order, key): what goes out again, before anything new."""
+        self.returned: list[tuple[int, int, int]] = []
+        """Heap of (order, serial, key): what goes out again, before anything new."""
         self.redelivered: set[int] = set()
         self.withheld: set[int] = set()
         """Live sequences not to dispatch: damaged on disk, or acknowledged late."""
@@ -130,7 +130,7 @@ class Queue:
         messages up to the dispatch mark and non-persistent ones.
         """
         while self.returned:
-            _, key = heapq.heappop(self.returned)
+            key = heapq.heappop(self.returned)[2]
             if key in self.transients or (self.index.is_live(key) and key not in self.withheld):
                 return key
         sequence = self.cursor
@@ -149,10 +149,16 @@ class Queue:
     def give_back(self, keys: list[int], *, redelivered: bool) -> None:
         """Put unacknowledged deliveries back at the head in their old order."""
         for key in keys:
-            transient = self.transients.get(key) if key < 0 else None
-            if key < 0 and transient is None:
-                continue
-            heapq.heappush(self.returned, (transient.order if transient else key, key))
+            if key > 0:
+                if not self.index.is_live(key):
+                    continue
+                heapq.heappush(self.returned, (key, 0, key))
+            else:
+                transient = self.transients.get(key)
+                if transient is None:
+                    continue
+                # Sent behind the persistent message of the same order, and behind older serials.
+                heapq.heappush(self.returned, (transient.order, -key, key))
             if redelivered:
                 self.redelivered.add(key)
 
@@ -160,15 +166,15 @@ class Queue:
         """Whether a delivery of `key` must say that it may have been delivered before."""
         return 0 < key <= self.flag_through or key in self.redelivered
 
-    def close_subscription(self, subscription: Subscription, *, keys: list[int]) -> None:
-        """Remove a subscription; `keys` and what it holds go back, flagged."""
+    def close_subscription(self, subscription: Subscription) -> None:
+        """Remove a subscription; what it holds goes back, flagged."""
         subscription.is_closed = True
         if subscription in self.subscriptions:
             self.subscriptions.remove(subscription)
         if subscription.is_ready:
             self.ready.remove(subscription)
             subscription.is_ready = False
-        self.give_back([*keys, *subscription.unacknowledged], redelivered=True)
+        self.give_back([*subscription.unacknowledged], redelivered=True)
         subscription.unacknowledged.clear()
 
     @property

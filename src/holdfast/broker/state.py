@@ -45,6 +45,7 @@ class BrokerState:
         "memory_bytes",
         "next_queue_number",
         "overhead",
+        "plans",
         "producers",
         "queues",
         "settings",
@@ -58,6 +59,8 @@ class BrokerState:
         self.queues: dict[int, Queue] = {}
         self.by_name: dict[str, Queue] = {}
         """The queues by name; on the leader also those whose declaration is on its way."""
+        self.plans: dict[int, Queue] = {}
+        """On the leader, by number: queues whose declaration is on its way."""
         self.producers = Producers()
         self.next_queue_number = 1
         self.counters_home = 0
@@ -149,16 +152,17 @@ class BrokerState:
     def _apply_queue(self, record: QueueRecord, number: int) -> None:
         queue = self.queues.get(record.queue_number)
         if queue is None:
-            planned = self.by_name.get(record.name)
-            if planned is None or planned.number != record.queue_number:
-                planned = Queue(record.queue_number, record.name)
-            queue = self.queues[record.queue_number] = planned
+            queue = self.plans.pop(record.queue_number, None)
+            if queue is None:
+                queue = Queue(record.queue_number, record.name)
+            self.queues[record.queue_number] = queue
         queue.name = record.name
         queue.is_declared = True
         queue.home = number
         queue.next_sequence = max(queue.next_sequence, record.next_sequence)
         queue.dispatch_mark = max(queue.dispatch_mark, record.dispatch_mark)
-        self.by_name[record.name] = queue
+        if not queue.is_deleted:  # Else the leader has planned its deletion, maybe its successor.
+            self.by_name[record.name] = queue
         if record.queue_number >= self.next_queue_number:
             self.next_queue_number = record.queue_number + 1
             self.counters_home = number
@@ -186,16 +190,20 @@ class BrokerState:
         if queue is None:
             return
         queue.is_deleted = True
+        if queue.is_touched:
+            queue.is_touched = False
+            self.touched.remove(queue)
         for sequence in list(queue.cache):
             self.forget_content(queue, sequence)
         if self.by_name.get(queue.name) is queue:
             del self.by_name[queue.name]
 
     def _apply_producer(self, record: ProducerRecord, number: int) -> None:
-        self.producers.stored(record.producer_id, record.sequence, number, self.timestamp)
+        used_at = record.used_at or self.timestamp
+        self.producers.stored(record.producer_id, record.sequence, number, used_at)
 
     def _apply_forget_producer(self, record: ForgetProducerRecord, _number: int) -> None:
-        self.producers.by_id.pop(record.producer_id, None)
+        self.producers.forget(record.producer_id)
 
     def _apply_counters(self, record: CountersRecord, number: int) -> None:
         self.next_queue_number = max(self.next_queue_number, record.next_queue_number)

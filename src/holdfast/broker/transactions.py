@@ -17,7 +17,16 @@ from holdfast.errors import TransactionError
 class Transaction:
     """One local transaction of one connection."""
 
-    __slots__ = ("name", "operation_count", "sends", "settings", "settlements", "size_bytes")
+    __slots__ = (
+        "failure",
+        "late",
+        "name",
+        "operation_count",
+        "sends",
+        "settings",
+        "settlements",
+        "size_bytes",
+    )
 
     def __init__(self, name: str, settings: BrokerSettings) -> None:
         self.name = name
@@ -25,6 +34,10 @@ class Transaction:
         self.sends: list[tuple[Queue | Topic, bytes, bytes, bool]] = []
         """Destination, headers, body, persistent."""
         self.settlements: list[tuple[Subscription, list[int]]] = []
+        self.late: list[tuple[int, int]] = []
+        """Queue number and key: acknowledgements that outlived their connection."""
+        self.failure: str | None = None
+        """Why a part of it was refused; the whole can only be rolled back then."""
         self.size_bytes = 0
         self.operation_count = 0
 
@@ -52,24 +65,43 @@ class Transaction:
             subscription.unacknowledged.pop(key, None)
         self.settlements.append((subscription, keys))
 
-    def undo(self) -> None:
-        """Roll back: what was acknowledged is in delivery again and may be acknowledged again."""
-        for subscription, keys in self.settlements:
-            if not subscription.is_closed:
+    def add_late(self, queue_number: int, key: int) -> None:
+        """
+        Hold an acknowledgement by identity until commit.
+
+        Raises:
+            TransactionError: The transaction grew over its limits.
+        """
+        self._grow(1, 0)
+        self.late.append((queue_number, key))
+
+    def undo(self) -> list[tuple[Subscription, list[int]]]:
+        """
+        Roll back: what was acknowledged is in delivery again and may be acknowledged again.
+
+        Gives what cannot be, because its subscription is closed.
+        """
+        closed = []
+        # The last first, so that each stands before what was delivered after it.
+        for subscription, keys in reversed(self.settlements):
+            if subscription.is_closed:
+                closed.append((subscription, keys))
+            else:
                 held = list(subscription.unacknowledged)
                 subscription.unacknowledged = dict.fromkeys([*keys, *held])
+        return closed
 
     def _grow(self, count: int, size: int) -> None:
         settings = self.settings
-        self.operation_count += count
-        self.size_bytes += size
-        if self.operation_count > settings.transaction_operation_count_max:
+        if self.operation_count + count > settings.transaction_operation_count_max:
             raise TransactionError(
                 f"transaction {self.name!r} has more than"
                 f" {settings.transaction_operation_count_max:,} operations; commit more often"
             )
-        if self.size_bytes > settings.transaction_bytes_max:
+        if self.size_bytes + size > settings.transaction_bytes_max:
             raise TransactionError(
                 f"transaction {self.name!r} has more than"
                 f" {settings.transaction_bytes_max:,} bytes; commit more often"
             )
+        self.operation_count += count
+        self.size_bytes += size

@@ -23,6 +23,7 @@ from holdfast.errors import (
     DestinationError,
     ProtocolError,
     RefusedError,
+    StoreError,
     StoreFullError,
     TransactionError,
     UnknownDeliveryError,
@@ -34,12 +35,14 @@ from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, escape
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.protocols.stomp.frames import (
     AcknowledgeFrame,
+    Event,
     Frame,
     HeaderBlock,
     ProtocolFailed,
     SendFrame,
 )
 from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
 
@@ -131,7 +134,7 @@ class StompSession:
                 elif type(event) is Frame:
                     self._COMMANDS[event.command](self, event)
             except RefusedError as error:
-                self._refuse(error, event.receipt)
+                self._refuse(error, event)
             except ProtocolError as error:
                 self._fail(error, event.receipt)
 
@@ -147,9 +150,11 @@ class StompSession:
             headers += self.context.timestamp_line
         if target.transaction is not None:
             transaction = self._transaction(target.transaction)
-            transaction.add_send(
-                target.destination, headers, frame.body, persistent=target.persistent
+            self.broker.hold(
+                transaction, target.destination, headers, frame.body, persistent=target.persistent
             )
+            if type(target.destination) is Topic and target.destination.blocked_by:
+                self.blocked_on = target.destination
             if receipt is not None:
                 self.reply(receipt)
             return
@@ -219,60 +224,80 @@ class StompSession:
             return broker.temporary_queue(f"{self.id}.{parsed.name}", owner=self)
         if kind is Kind.REMOTE_TEMPORARY_QUEUE:
             return broker.temporary_queue(parsed.name)
-        name = f"{self.id}.{parsed.name}" if kind is Kind.TEMPORARY_TOPIC else parsed.name
-        return broker.topic(f"temporary {name}")
+        if kind is Kind.TEMPORARY_TOPIC:
+            return broker.temporary_topic(f"{self.id}.{parsed.name}", owner=self)
+        return broker.temporary_topic(parsed.name)
 
     # ---- acknowledging
 
     def _acknowledge(self, frame: AcknowledgeFrame) -> None:
-        block = frame.block
-        subscription, key = self._delivery(frame)
-        if frame.negative:
-            if block is not None and "transaction" in block.headers:
-                raise TransactionError("NACK cannot be part of a transaction; use it outside")
-            if subscription is not None:
-                self._reject(subscription, key, frame.receipt)
-                return
+        name = frame.id
+        ordinal, _, digits = name.partition(b"-")
+        subscription = self.by_ordinal.get(ordinal)
         if subscription is None:
-            self._acknowledge_late(frame)
+            self._acknowledge_identity(frame)
             return
+        try:
+            key = int(digits)
+        except ValueError:
+            raise _unknown_name(name) from None
+        self._settle(frame, subscription, key)
+
+    def _settle(
+        self, frame: AcknowledgeFrame, subscription: Subscription, key: int, *, exact: bool = False
+    ) -> None:
+        """Settle a delivery in or out of a transaction; `exact` leaves those before it alone."""
+        block = frame.block
+        transaction = None
         if block is not None and "transaction" in block.headers:
             transaction = self._transaction(block.headers["transaction"])
-            keys = self.broker.cumulative(subscription, key)
+        if frame.negative:
+            if transaction is not None:
+                raise TransactionError("NACK cannot be part of a transaction; use it outside")
+            self._reject(subscription, key, frame.receipt)
+        elif transaction is None:
+            self.broker.acknowledge(subscription, key, self, frame.receipt, exact=exact)
+        else:
+            keys = self.broker.settled_by(subscription, key, exact=exact)
             transaction.add_settlement(subscription, keys)
             self.broker.refill(subscription)
             if frame.receipt is not None:
                 self.reply(frame.receipt)
-            return
-        self.broker.acknowledge(subscription, key, self, frame.receipt)
 
-    def _delivery(self, frame: AcknowledgeFrame) -> tuple[Subscription | None, int]:
-        """Find which delivery an acknowledgement means; no subscription: one of the past."""
-        name = frame.id
-        ordinal, _, digits = name.partition(b"-")
-        subscription = self.by_ordinal.get(ordinal)
-        if subscription is not None:
-            try:
-                return subscription, int(digits)
-            except ValueError:
-                raise _unknown_name(name) from None
-        identity = read_identity(name)
+    def _acknowledge_identity(self, frame: AcknowledgeFrame) -> None:
+        """
+        Settle a message by its message id, as STOMP before 1.2 does and late acknowledgements do.
+
+        In STOMP 1.2 only late ones have this form, so that they mean exactly this message: what
+        stands before it may be new to the client.
+        """
+        identity = read_identity(frame.id, self.context.cluster)
         if identity is None:
-            raise _unknown_name(name)
-        key = identity[1]
-        wanted = frame.block.headers.get("subscription") if frame.block is not None else None
-        for subscription in self.subscriptions.values():
-            if key in subscription.unacknowledged and (wanted is None or subscription.id == wanted):
-                return subscription, key
-        return None, key
-
-    def _acknowledge_late(self, frame: AcknowledgeFrame) -> None:
-        identity = read_identity(frame.id)
-        assert identity is not None, "checked by _delivery"
-        number, key = identity
-        if frame.negative or key < 0:
             raise _unknown_name(frame.id)
-        self.broker.acknowledge_identity(number, key, self, frame.receipt)
+        number, key, term = identity
+        headers = frame.block.headers if frame.block is not None else {}
+        wanted = headers.get("subscription")
+        is_gone = key < 0 and term != self.context.term
+        if not is_gone:
+            for subscription in self.subscriptions.values():
+                if (
+                    key in subscription.unacknowledged
+                    and number == (subscription.queue.number if subscription.queue else 0)
+                    and (wanted is None or subscription.id == wanted)
+                ):
+                    exact = self.protocol.version == "1.2"
+                    self._settle(frame, subscription, key, exact=exact)
+                    return
+            if frame.negative or (key < 0 and not self.broker.has_transient(number, key)):
+                raise _unknown_name(frame.id)
+        if "transaction" in headers:
+            self._transaction(headers["transaction"]).add_late(number, key)
+            if frame.receipt is not None:
+                self.reply(frame.receipt)
+        elif not is_gone:
+            self.broker.acknowledge_identity(number, key, self, frame.receipt)
+        elif frame.receipt is not None:
+            self.reply(frame.receipt)
 
     def _reject(self, subscription: Subscription, key: int, receipt: bytes | None) -> None:
         queue = subscription.queue
@@ -280,9 +305,12 @@ class StompSession:
         if queue is not None and key in subscription.unacknowledged:
             record = queue.transients.get(key) if key < 0 else queue.cache.get(key)
             if record is None and key > 0 and queue.index.is_live(key):
-                record = self.read_message(queue.index.record_number(key))
-        if record is None:
-            record = MessageRecord(0, 0, b"", b"", 0)
+                try:
+                    record = self.read_message(queue.index.record_number(key))
+                except StoreError as error:
+                    raise RefusedError(
+                        f"the message cannot be read now and stays in delivery: {error}"
+                    ) from error
         self.broker.reject(subscription, key, record, self, receipt)
 
     # ---- the other frames
@@ -317,6 +345,10 @@ class StompSession:
             if headers.get(name, "false") != "false":
                 raise DestinationError(f"{what} are not served (header {name!r})")
         written = headers["destination"]
+        if written.startswith("/remote-temp-"):
+            raise DestinationError(
+                f"{written!r} belongs to another connection; only that one may subscribe to it"
+            )
         subscription_id = headers.get("id", written)
         if subscription_id in self.subscriptions:
             raise DestinationError(f"subscription id {subscription_id!r} is in use already")
@@ -359,19 +391,9 @@ class StompSession:
         if subscription is None:
             raise DestinationError(f"there is no subscription {subscription_id!r} to end")
         del self.by_ordinal[b"%d" % subscription.ordinal]
-        self.broker.unsubscribe(subscription, self._held_keys(subscription))
+        self.broker.unsubscribe(subscription)
         if frame.receipt is not None:
             self.reply(frame.receipt)
-
-    def _held_keys(self, subscription: Subscription) -> list[int]:
-        """Give what open transactions acknowledged: it goes back if they do not commit."""
-        return [
-            key
-            for transaction in self.transactions.values()
-            for holder, keys in transaction.settlements
-            if holder is subscription
-            for key in keys
-        ]
 
     def _begin(self, frame: Frame) -> None:
         name = frame.headers["transaction"]
@@ -383,6 +405,13 @@ class StompSession:
 
     def _commit(self, frame: Frame) -> None:
         transaction = self._transaction(frame.headers["transaction"])
+        if transaction.failure is not None:
+            self.broker.abort(transaction)
+            del self.transactions[transaction.name]
+            raise TransactionError(
+                f"transaction {transaction.name!r} is rolled back, because a part of it was"
+                f" refused: {transaction.failure}"
+            )
         if self.context.refusal is not None and transaction.sends:
             raise StoreFullError(self.context.refusal)
         producer_id = frame.headers.get("producer-id")
@@ -396,7 +425,7 @@ class StompSession:
 
     def _abort(self, frame: Frame) -> None:
         transaction = self._transaction(frame.headers["transaction"])
-        transaction.undo()
+        self.broker.abort(transaction)
         del self.transactions[transaction.name]
         if frame.receipt is not None:
             self.reply(frame.receipt)
@@ -461,8 +490,13 @@ class StompSession:
         else:
             form.write(self.out, key, message, redelivered=redelivered)
 
-    def _refuse(self, error: RefusedError, receipt: bytes | None) -> None:
-        self._error(str(error), error.code, receipt)
+    def _refuse(self, error: RefusedError, event: Event) -> None:
+        """Say that a request is refused; a transaction it was part of cannot commit any more."""
+        if isinstance(event, SendFrame | AcknowledgeFrame) and event.block is not None:
+            transaction = self.transactions.get(event.block.headers.get("transaction", ""))
+            if transaction is not None and transaction.failure is None:
+                transaction.failure = str(error)
+        self._error(str(error), error.code, event.receipt)
 
     def _fail(self, error: ProtocolError, receipt: bytes | None) -> None:
         self._error(str(error), error.code, receipt)
@@ -472,6 +506,9 @@ class StompSession:
         """STOMP 1.2, ERROR: say what went wrong, and for which frame."""
         version = self.protocol.version
         headers = [("message", text.splitlines()[0]), ("code", code)]
+        if code == "version":
+            # STOMP 1.2, Protocol Negotiation: say what we speak.
+            headers.append(("version", ",".join(VERSIONS)))
         headers.append(("content-type", "text/plain"))
         frame = encode_frame("ERROR", headers, text.encode(), version)
         if receipt is not None:
@@ -483,7 +520,9 @@ class StompSession:
     def leave(self) -> None:
         """Give back everything this connection holds; idempotent."""
         for subscription in list(self.subscriptions.values()):
-            self.broker.unsubscribe(subscription, self._held_keys(subscription))
+            self.broker.unsubscribe(subscription)
+        for transaction in self.transactions.values():
+            self.broker.abort(transaction)
         self.subscriptions.clear()
         self.by_ordinal.clear()
         self.transactions.clear()

@@ -3,13 +3,15 @@ Writing deliveries as MESSAGE frames, and reading their names back.
 
 A delivery has two names. The message id, `ID:<cluster>-<queue number>-<sequence>`, is the message's
 own and survives a failover; non-persistent messages have `t<term>.<serial>` in place of the
-sequence. The `ack` header (STOMP 1.2) is `<subscription>-<key>`, good for this connection only. Both
-can be read back without a table, so a delivery costs nothing beside its place in the window.
+sequence. The `ack` header (STOMP 1.2) is `<subscription>-<key>`, good for this connection only.
+Both can be read back without a table, so a delivery costs nothing beside its place in the window.
 
 Everything constant of a subscription is prepared once; a delivery adds the digits.
 """
 
 from __future__ import annotations
+
+import re
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
@@ -18,6 +20,11 @@ from holdfast.protocols.stomp.codec import encode_lines, escape
 from holdfast.protocols.stomp.states import Version
 
 _TRANSIENT = b"t%d.%d"
+_IDENTITY = re.compile(
+    rb"ID:(?P<cluster>.*)-(?P<number>\d{1,10})"
+    rb"-(?:(?P<sequence>\d{1,20})|t(?P<term>\d{1,20})\.(?P<serial>\d{1,20}))",
+    re.DOTALL,
+)
 
 
 class DeliveryFormat:
@@ -83,22 +90,17 @@ class DeliveryFormat:
         out.append(frame)
 
 
-def read_identity(message_id: bytes) -> tuple[int, int] | None:
+def read_identity(message_id: bytes, cluster: str) -> tuple[int, int, int] | None:
     """
-    Give queue number and key of a message id as it was on the wire, None if it is not one of ours.
+    Give queue number, key and term of a message id as it was on the wire.
 
-    The key of a non-persistent message is its negative serial number.
+    None if it is not one of this cluster's: a client that came over from another cluster must not
+    settle what has the same numbers here. The key of a non-persistent message is its negative
+    serial number, good for its term only; for persistent messages the term is 0.
     """
-    text = message_id.replace(b"\\c", b":")
-    if not text.startswith(b"ID:"):
+    match = _IDENTITY.fullmatch(message_id.replace(b"\\c", b":"))
+    if match is None or match["cluster"] != cluster.encode():
         return None
-    parts = text.split(b"-")
-    if len(parts) < 3:
-        return None
-    number, last = parts[-2], parts[-1]
-    try:
-        if last.startswith(b"t"):
-            return int(number), -int(last.partition(b".")[2])
-        return int(number), int(last)
-    except ValueError:
-        return None
+    if match["term"] is not None:
+        return int(match["number"]), -int(match["serial"]), int(match["term"])
+    return int(match["number"]), int(match["sequence"]), 0
