@@ -111,6 +111,8 @@ class Journal:
         self.unknown_term = scan.tail.term
         """The term of that entry, 0 if not known."""
         self._damage: dict[int, Damage] = {it.index: it for it in scan.damage}
+        self._missing_index = scan.last_index + 1
+        """Damage at this index, behind the end of the log, is not repaired but staged again."""
         self._cut_pending = self.unknown_through > 0
         self._truncations: deque[TruncateJob | ResetJob] = deque()
         self._tail: dict[int, Entry] = {}
@@ -419,6 +421,7 @@ class Journal:
             self._shrink_tail()
         if self.unknown_through and self.last_index >= self.unknown_through:
             self.unknown_through = 0
+            self._damage.pop(self._missing_index, None)
         return AppendJob(pieces, self.last_index, cut)
 
     def stage_truncate(self, after_index: int) -> TruncateJob | ResetJob:

@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from holdfast.environment.disk import Disk, DiskFile, fill_zeros
@@ -20,6 +21,8 @@ from holdfast.errors import JournalFailedError
 from holdfast.journal.jobs import RUN_BYTES_MAX
 from holdfast.journal.scan import LogScan
 from holdfast.journal.segment import Segment
+
+logger = logging.getLogger("holdfast.journal")
 
 
 def finish_recovery(
@@ -43,7 +46,7 @@ def finish_recovery(
     if not scan.segments:
         return
     try:
-        _mend_headers(scan, disk)
+        _mend_what_is_known(scan, disk)
         segment = scan.segments[-1]
         file = disk.open(segment.path)
         try:
@@ -117,18 +120,32 @@ def _cut_tail(
         tail.state, tail.through = "torn", 0
 
 
-def _mend_headers(scan: LogScan, disk: Disk) -> None:
+def _mend_what_is_known(scan: LogScan, disk: Disk) -> None:
+    """Write headers and zeros again whose right content follows from the rest of the log."""
     damaged = {damage.index for damage in scan.damage}
     for segment in scan.headers_worked_out:
-        if segment.base_index in damaged or not segment.offsets:
-            continue  # the first entry's chain did not confirm what was worked out
-        file = disk.open(segment.path)
-        try:
-            file.write_durable([segment.header.encode()], 0)
-        finally:
-            file.close()
-        name = segment.path.name
-        scan.damage = [it for it in scan.damage if it.index or it.segment != name]
+        # Only if the first entry's chain value has confirmed what was worked out.
+        if segment.offsets and segment.base_index not in damaged:
+            _overwrite(disk, segment, segment.header.encode(), 0)
+            _forget(scan, segment, 0)
+    for segment, end in scan.stray_bytes:
+        _overwrite(disk, segment, bytes(end - segment.end), segment.end)
+        _forget(scan, segment, segment.end)
+
+
+def _overwrite(disk: Disk, segment: Segment, data: bytes, offset: int) -> None:
+    file = disk.open(segment.path)
+    try:
+        file.write_durable([data], offset)
+    finally:
+        file.close()
+
+
+def _forget(scan: LogScan, segment: Segment, byte: int) -> None:
+    place = (segment.path.name, byte, 0)
+    kept = [it for it in scan.damage if (it.segment, it.byte, it.index) != place]
+    logger.warning("segment %s was mended at byte %d", segment.path.name, byte)
+    scan.damage = kept
 
 
 def _write_again(segment: Segment, file: DiskFile, durable_floor: int) -> None:

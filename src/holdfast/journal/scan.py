@@ -103,6 +103,7 @@ class LogScan:
     last_timestamp: int = 0
     damage: list[Damage] = field(default_factory=list)
     headers_worked_out: list[Segment] = field(default_factory=list)
+    stray_bytes: list[tuple[Segment, int]] = field(default_factory=list)
     tail: Tail = field(default_factory=Tail)
     bytes_read: int = 0
 
@@ -191,6 +192,9 @@ class _Scanner:
         while True:
             offset = self._good_entries(segment, data, offset)
             if offset >= end:
+                break
+            if following == scan.last_index + 1:
+                self._stray_bytes(segment, end)
                 break
             bad = self._examine(data, offset)
             if following is None and self._is_tail(bad, data, offset, end):
@@ -380,7 +384,11 @@ class _Scanner:
         """Entries are missing at the end of a sealed segment: damage, or a file that is gone."""
         first = self._scan.last_index + 1
         room = max(segment.header.capacity, len(data)) - segment.end
-        if (following - first) * HEADER_BYTES > room:
+        known = len(segment.offsets)
+        average = (segment.end - SEGMENT_HEADER_BYTES) // known if known else HEADER_BYTES
+        # What is gone fitted into the room, or it stood in a file of its own. Sizes differ, but
+        # a whole segment's entries and less than one entry's room differ far more.
+        if (following - first) * average > 4 * room:
             raise StoreError(
                 f"a segment file is missing: {segment.path} ends with entry {first - 1:,}, the"
                 f" next file begins with {following:,}; restore it, or let this node rejoin as"
@@ -392,6 +400,12 @@ class _Scanner:
             self._scan.last_index = index
         self._chain = None
         self._record = None
+
+    def _stray_bytes(self, segment: Segment, end: int) -> None:
+        """Bytes behind the last entry of a sealed segment: harmless, but no longer identical."""
+        reason = "the bytes behind the last entry are not zero"
+        self._scan.damage.append(Damage(segment.path.name, segment.end, 0, reason))
+        self._scan.stray_bytes.append((segment, end))
 
     def _damaged(self, segment: Segment, index: int, offset: int, reason: str) -> None:
         self._scan.damage.append(Damage(segment.path.name, offset, index, reason))

@@ -1,4 +1,4 @@
-"""The power fails at every single operation of a workload; what was reported stored is still there."""
+"""The power fails at every single operation; what was reported stored is still there."""
 
 from __future__ import annotations
 

@@ -1,0 +1,159 @@
+"""Term, vote and identity survive a power cut and rot, or are known to be lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import BallotLostError
+from holdfast.journal.ballot import (
+    SLOT_BYTES,
+    Ballot,
+    BallotFile,
+    decode_ballot,
+    encode_ballot,
+)
+from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+
+PATH = Path("/node/ballot")
+BALLOT = Ballot(
+    node_id=bytes(range(16)),
+    term=7,
+    voted_for="node-ü",
+    generation=2,
+    durable_floor=55,
+    sequence=9,
+    cluster_id=b"cluster",
+)
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.make_directory(PATH.parent)
+    return disk
+
+
+def vote(term: int, name: str | None) -> Ballot:
+    return replace(BALLOT, term=term, voted_for=name)
+
+
+@pytest.mark.parametrize("name", ["node-ü", "", None])
+def test_a_slot_reads_back(name: str | None) -> None:
+    """Every field survives; no vote is not the same as a vote for an empty name."""
+    ballot = replace(BALLOT, voted_for=name)
+    slot = encode_ballot(ballot)
+    assert len(slot) == SLOT_BYTES
+    assert decode_ballot(slot) == ballot
+
+
+def test_a_damaged_slot_is_no_ballot() -> None:
+    """A flipped bit or a slot cut short gives nothing."""
+    slot = encode_ballot(BALLOT)
+    for bit in range(0, SLOT_BYTES * 8, 37):
+        damaged = bytearray(slot)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert decode_ballot(bytes(damaged)) is None
+    assert decode_ballot(slot[:100]) is None
+
+
+def test_a_directory_without_a_ballot_never_had_one(disk: SimulatedDisk) -> None:
+    """No file is not amnesia: the node is new."""
+    assert BallotFile(PATH, disk).load() is None
+
+
+def test_what_is_saved_is_loaded(disk: SimulatedDisk) -> None:
+    """The last save rules, and the file keeps floor and sequence itself."""
+    file = BallotFile(PATH, disk)
+    file.save(vote(1, "a"))
+    file.save_floor(10)
+    file.save(vote(2, "b"))
+    loaded = BallotFile(PATH, disk).load()
+    assert loaded is not None
+    assert (loaded.term, loaded.voted_for, loaded.durable_floor) == (2, "b", 10)
+    assert loaded == file.current
+
+
+def test_the_floor_rises_lazily_and_is_lowered_in_both_slots(disk: SimulatedDisk) -> None:
+    """A floor never falls by itself; once lowered no slot remembers the higher one."""
+    file = BallotFile(PATH, disk)
+    file.save_floor(5)
+    file.lower_floor(1)
+    assert file.current is None
+    file.save(vote(1, None))
+    file.save_floor(10)
+    file.save_floor(4)
+    file.lower_floor(20)
+    assert file.current is not None
+    assert file.current.durable_floor == 10
+    file.lower_floor(3)
+    for place in (0, 1):
+        slot = decode_ballot(disk.content(PATH)[place * SLOT_BYTES :][:SLOT_BYTES])
+        assert slot is not None
+        assert slot.durable_floor == 3
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_rot_in_one_slot_does_not_bring_back_an_older_vote(disk: SimulatedDisk, slot: int) -> None:
+    """A vote stands in both slots, so losing either loses no vote; the next save mends it."""
+    file = BallotFile(PATH, disk)
+    file.save(vote(1, "a"))
+    file.save(vote(2, "b"))
+    disk.flip_bit(PATH, slot * SLOT_BYTES * 8 + 300)
+    again = BallotFile(PATH, disk)
+    loaded = again.load()
+    assert loaded is not None
+    assert (loaded.term, loaded.voted_for) == (2, "b")
+    assert again.damaged_slots == [slot]
+    again.save(vote(3, "c"))
+    again.close()
+    last = BallotFile(PATH, disk)
+    loaded = last.load()
+    assert loaded is not None
+    assert loaded.term == 3
+    assert last.damaged_slots == []
+
+
+def test_both_slots_bad_is_amnesia(disk: SimulatedDisk) -> None:
+    """A node that cannot read its vote is told never to vote again under this identity."""
+    BallotFile(PATH, disk).save(vote(1, "a"))
+    disk.flip_bit(PATH, 100)
+    disk.flip_bit(PATH, SLOT_BYTES * 8 + 100)
+    with pytest.raises(BallotLostError, match="must not vote"):
+        BallotFile(PATH, disk).load()
+
+
+@pytest.mark.parametrize("operation", range(1, 7))
+def test_a_power_cut_keeps_the_old_or_the_new_ballot(operation: int) -> None:
+    """Whichever step of a save is interrupted, one of the two ballots is read, never nothing."""
+    for seed in range(20):
+        disk = SimulatedDisk(seed)
+        disk.make_directory(PATH.parent)
+        file = BallotFile(PATH, disk)
+        file.save(vote(1, "a"))
+        disk.cut_at = disk.operations + operation
+        try:
+            file.save(vote(2, "b"))
+            file.save(vote(2, "b"))
+        except PowerCut:
+            disk.power_cut()
+        loaded = BallotFile(PATH, disk).load()
+        assert loaded is not None
+        assert (loaded.term, loaded.voted_for) in [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("operation", range(1, 7))
+def test_a_power_cut_at_the_first_save_is_no_amnesia(operation: int) -> None:
+    """A node that never finished its first save is new: it has promised nothing yet."""
+    for seed in range(20):
+        disk = SimulatedDisk(seed)
+        disk.make_directory(PATH.parent)
+        disk.cut_at = operation
+        try:
+            BallotFile(PATH, disk).save(vote(1, "a"))
+        except PowerCut:
+            disk.power_cut()
+        loaded = BallotFile(PATH, disk).load()
+        assert loaded is None or loaded.term == 1

@@ -1,0 +1,105 @@
+"""Spare segments are filled ahead, old ones removed, a full disk survived."""
+
+from __future__ import annotations
+
+import errno
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.journal.housekeeper import Housekeeper
+from holdfast.journal.settings import JournalSettings, KiB, MiB
+from holdfast.testing.simulated_disk import SimulatedDisk
+
+DIRECTORY = Path("/log")
+SETTINGS = JournalSettings(segment_bytes=16 * KiB, spare_segments=2)
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.make_directory(DIRECTORY)
+    return disk
+
+
+def test_spares_are_filled_until_there_are_enough(disk: SimulatedDisk) -> None:
+    """A spare is offered once it is full of zeros; when one is taken another is made."""
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    assert housekeeper.take_spare() is None
+    while housekeeper.turn():
+        pass
+    assert housekeeper.spare_count == 2
+    path = housekeeper.take_spare()
+    assert path is not None
+    assert disk.content(path) == bytes(16 * KiB)
+    assert housekeeper.turn()
+    assert housekeeper.spare_count == 2
+
+
+def test_a_large_spare_is_filled_in_steps(disk: SimulatedDisk) -> None:
+    """One turn writes a bounded piece, so that the writer's syncs are not held up."""
+    settings = JournalSettings(segment_bytes=10 * MiB)
+    housekeeper = Housekeeper(DIRECTORY, disk, settings)
+    turns = 0
+    while housekeeper.turn():
+        turns += 1
+    assert turns == 10
+
+
+def test_a_full_disk_is_told_and_tried_again(disk: SimulatedDisk) -> None:
+    """Without room nothing is left behind; with room again a spare is made."""
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    disk.fail_next["write"] = errno.ENOSPC
+    assert not housekeeper.turn()
+    assert housekeeper.is_out_of_space
+    assert disk.list_directory(DIRECTORY) == []
+    assert housekeeper.turn()
+    assert not housekeeper.is_out_of_space
+
+
+def test_dropped_files_go_oldest_first(disk: SimulatedDisk) -> None:
+    """Without the thread they are gone at once, and a refusal of the disk is no failure."""
+    paths = [DIRECTORY / name for name in ("1", "2", "3")]
+    for path in paths:
+        disk.open(path, create=True)
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    disk.fail_next["unlink"] = errno.EIO
+    housekeeper.drop(paths)
+    assert disk.list_directory(DIRECTORY) == ["1"]
+
+
+def test_closing_leaves_no_spares(disk: SimulatedDisk) -> None:
+    """A clean stop takes spare and half-filled files away."""
+    settings = JournalSettings(segment_bytes=2 * MiB)
+    housekeeper = Housekeeper(DIRECTORY, disk, settings)
+    housekeeper.turn()
+    housekeeper.close()
+    assert disk.list_directory(DIRECTORY) == []
+
+
+def test_the_thread_does_the_same(disk: SimulatedDisk) -> None:
+    """Started, it fills spares and removes files by itself, and stops when told."""
+    disk.open(DIRECTORY / "1", create=True)
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    housekeeper.start()
+    housekeeper.drop([DIRECTORY / "1"])
+    deadline = time.monotonic() + 10
+    while housekeeper.spare_count < 2 or disk.exists(DIRECTORY / "1"):
+        assert time.monotonic() < deadline
+    housekeeper.close()
+    assert disk.list_directory(DIRECTORY) == []
+
+
+def test_the_thread_waits_while_the_disk_is_full(disk: SimulatedDisk) -> None:
+    """A full disk does not end the thread."""
+    disk.fail_next["write"] = errno.ENOSPC
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    housekeeper.start()
+    deadline = time.monotonic() + 10
+    while not housekeeper.is_out_of_space:
+        assert time.monotonic() < deadline
+    housekeeper.take_spare()
+    while housekeeper.spare_count < 2:
+        assert time.monotonic() < deadline
+    housekeeper.close()

@@ -1,0 +1,208 @@
+"""What recovery writes: it cuts what is torn, keeps the bytes, mends what it can work out."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from holdfast.environment.disk import DiskFile
+from holdfast.errors import JournalFailedError
+from holdfast.journal.ballot import BallotFile
+from holdfast.journal.recovery import keep_bytes, zero_backwards
+from holdfast.journal.segment import Segment, SegmentHeader
+from holdfast.journal.settings import JournalSettings, MiB
+from holdfast.testing.local_journal import LocalJournal
+from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+
+LOST = Path("/node/lost+found")
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+def killed(disk: SimulatedDisk, *, resolve: bool = False, floor: bool = False) -> LocalJournal:
+    """Three entries; the process is gone, no clean stop."""
+    log = LocalJournal(disk, resolve_unknown_tail=resolve)
+    for number in (1, 2, 3):
+        log.append(bytes([number]) * 2000)
+    if floor:
+        log.writer.save_floor()
+    log.journal.close()
+    return log
+
+
+def spoil(log: LocalJournal, disk: SimulatedDisk, index: int, data: bytes) -> bytes:
+    """Overwrite 700 bytes into an entry; return the entry's bytes as they are then."""
+    place = log.journal.place_of(index)
+    image = disk.content(place.path)
+    start = place.byte + 700
+    image = image[:start] + data + image[start + len(data) :]
+    disk.replace_content(place.path, image)
+    return image[place.byte : place.byte + place.size]
+
+
+def test_a_torn_tail_is_cut_and_its_bytes_kept(disk: SimulatedDisk) -> None:
+    """The place is zero again, the bytes are in lost+found, the log goes on."""
+    log = killed(disk)
+    bad = spoil(log, disk, 3, bytes(1024))
+    log._open()
+    assert (log.journal.last_index, log.journal.tail_state) == (2, "torn")
+    kept = log.journal.recovered_tail.kept
+    assert kept is not None
+    assert kept.parent == LOST
+    assert disk.content(kept) == bad
+    place = log.journal.place_of(2)
+    assert not any(disk.content(place.path)[place.byte + place.size :])
+    log.append(b"next")
+    assert log.reopen().last_index == 3
+
+
+def test_an_unknown_tail_stays_until_someone_decides(disk: SimulatedDisk) -> None:
+    """A node that can ask others changes nothing, start after start."""
+    log = killed(disk)
+    spoil(log, disk, 3, b"?")
+    for _ in range(2):
+        log._open()
+        assert log.journal.tail_state == "unknown"
+        assert (log.journal.last_index, log.journal.unknown_through) == (2, 3)
+        assert log.journal.unknown_term == 1
+        log.journal.close()
+
+
+def test_a_node_alone_cuts_an_unknown_tail_and_keeps_the_bytes(disk: SimulatedDisk) -> None:
+    """It can ask nobody, so it goes on without, and tells."""
+    log = killed(disk, resolve=True)
+    bad = spoil(log, disk, 3, b"?")
+    log._open()
+    assert (log.journal.last_index, log.journal.tail_state) == (2, "torn")
+    assert log.journal.recovered_tail.kept is not None
+    assert disk.content(log.journal.recovered_tail.kept) == bad
+
+
+def test_a_node_alone_does_not_cut_below_the_floor(disk: SimulatedDisk) -> None:
+    """What was durable is damage, also for a node that may resolve unknown tails."""
+    log = killed(disk, resolve=True, floor=True)
+    spoil(log, disk, 3, bytes(1024))
+    log._open()
+    assert [it.index for it in log.journal.damage] == [3]
+    assert log.journal.last_index == 3
+
+
+def test_what_may_not_have_reached_the_disk_is_written_again(disk: SimulatedDisk) -> None:
+    """After a kill the entries beyond the floor are made durable before anyone relies on them."""
+    log = killed(disk)
+    file = disk.open(log.segment_path())
+    image = disk.content(log.segment_path())
+    # A sync that failed and was forgotten by the kernel: the cache has it, the disk has not.
+    inode = disk._names[log.segment_path()]
+    inode.durable[4096:] = bytes(len(image) - 4096)
+    log._open()
+    file.close()
+    log.reopen_after_power_cut()
+    assert log.journal.last_index == 3
+
+
+def test_a_clean_stop_needs_no_second_writing(disk: SimulatedDisk) -> None:
+    """With the floor at the end of the log recovery writes nothing at all."""
+    log = killed(disk, floor=True)
+    before = disk.operations
+    log._open()
+    assert disk.operations == before
+
+
+def test_headers_and_stray_bytes_are_mended(disk: SimulatedDisk) -> None:
+    """What follows from the rest of the log is put right: the files are identical again."""
+    log = LocalJournal(disk)
+    for number in range(1, 9):
+        log.append(bytes([number]) * 3500)
+    log.close()
+    paths = [it.path for it in log.journal.segments()]
+    images = [disk.content(path) for path in paths]
+    disk.flip_bit(paths[0], 100)
+    disk.flip_bit(paths[1], 100)
+    disk.flip_bit(paths[1], len(images[1]) * 8 - 1)
+    log._open()
+    assert log.journal.damage == []
+    assert [disk.content(path) for path in paths] == images
+
+
+def test_a_file_cut_short_is_filled_again(disk: SimulatedDisk) -> None:
+    """A segment has its full size again before anything is written to it."""
+    log = killed(disk, floor=True)
+    path, end = log.segment_path(), log.journal.segments()[0].bytes
+    disk.replace_content(path, disk.content(path)[:end])
+    log._open()
+    assert len(disk.content(path)) == 16 * 1024
+
+
+def test_a_segment_made_for_an_entry_that_never_came_is_removed(disk: SimulatedDisk) -> None:
+    """The next entry may belong before it, so an empty last segment does not stay."""
+    log = LocalJournal(disk)
+    log.append(b"x" * 3000)
+    job = log.stage(b"y" * 12_000)
+    log.writer._begin_segment(log.journal._segments[-1])
+    log.journal.close()
+    log._open()
+    assert not job.is_done
+    assert len(disk.list_directory(Path("/node/journal"))) == 1
+    log.append(b"z")
+    assert len(log.journal.segments()) == 1
+
+
+def test_a_disk_that_refuses_is_a_failure(disk: SimulatedDisk) -> None:
+    """Recovery that cannot write does not pretend."""
+    log = killed(disk)
+    disk.fail_next["sync"] = errno.EIO
+    with pytest.raises(JournalFailedError, match="recovery could not write"):
+        log._open()
+    log._open()
+
+
+def test_kept_bytes_never_overwrite_older_ones(disk: SimulatedDisk) -> None:
+    """Two tails cut at the same place are both kept."""
+    disk.make_directory(Path("/node"))
+    file = disk.open(Path("/node/file"), create=True)
+    file.write(b"abcdef", 0)
+    segment = Segment(Path("/node"), SegmentHeader(1, 1, 0, bytes(16), 8192))
+    first = keep_bytes(disk, LOST, segment, file, 1, 4)
+    second = keep_bytes(disk, LOST, segment, file, 2, 4)
+    assert first != second
+    assert (disk.content(first), disk.content(second)) == (b"bcd", b"cd")
+
+
+def test_zeros_are_written_from_the_end(disk: SimulatedDisk) -> None:
+    """Interrupted, the front part is whole: the rest is no longer than one run."""
+    disk.make_directory(Path("/node"))
+    file: DiskFile = disk.open(Path("/node/file"), create=True)
+    size = 5 * MiB
+    file.write(b"x" * size, 0)
+    file.sync()
+    disk.cut_at = disk.operations + 5
+    with pytest.raises(PowerCut):
+        zero_backwards(file, 100, size)
+    data = disk.content(Path("/node/file"))
+    assert data[: 1 * MiB] == b"x" * MiB
+    assert not any(data[3 * MiB :])
+
+
+def test_the_floor_is_noted_when_recovery_is_done(disk: SimulatedDisk) -> None:
+    """What was verified and written again counts as durable from then on."""
+    log = killed(disk)
+    log._open()
+    ballot = BallotFile(Path("/node/ballot"), disk).load()
+    assert ballot is not None
+    assert ballot.durable_floor == 3
+
+
+def test_an_oversized_entry_is_recovered(disk: SimulatedDisk) -> None:
+    """An entry larger than a segment has a segment of its own size."""
+    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=8192))
+    entry = log.append(b"x" * 50_000)
+    log.append(b"y")
+    journal = log.reopen()
+    assert journal.entry(1) == entry
+    assert next(it.bytes for it in journal.segments()) == 4096 + len(entry.raw)

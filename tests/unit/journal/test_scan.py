@@ -1,0 +1,376 @@
+"""The verdict on every kind of fault: fine, torn, unknown, damaged, missing or foreign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from holdfast.errors import StoreError
+from holdfast.journal.entry import parse_entry
+from holdfast.journal.jobs import RUN_BYTES_MAX
+from holdfast.journal.scan import LogScan, scan_log
+from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
+from holdfast.journal.settings import JournalSettings, MiB
+from holdfast.testing.local_journal import LocalJournal
+from holdfast.testing.simulated_disk import SimulatedDisk
+
+LOG = Path("/node/journal")
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def log(disk: SimulatedDisk) -> LocalJournal:
+    """Eight entries of two sectors and more over three segments; the files are at rest."""
+    log = LocalJournal(disk)
+    for number in range(1, 9):
+        log.append(bytes([number]) * 3500)
+    assert len(log.journal.segments()) == 3
+    return log
+
+
+def scan(disk: SimulatedDisk, floor: int = 0) -> LogScan:
+    return scan_log(LOG, disk, durable_floor=floor)
+
+
+def overwrite(log: LocalJournal, index: int, at: int, data: bytes) -> None:
+    """Put bytes into an entry, behind the journal's back."""
+    disk, place = log.disk, log.journal.place_of(index)
+    assert isinstance(disk, SimulatedDisk)
+    image = disk.content(place.path)
+    start = place.byte + at
+    disk.replace_content(place.path, image[:start] + data + image[start + len(data) :])
+
+
+def test_a_good_log_is_clean(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """Everything is found where the journal put it, and progress is told."""
+    seen: list[tuple[int, int]] = []
+    found = scan_log(LOG, disk, progress=lambda done, total: seen.append((done, total)))
+    assert found.damage == []
+    assert found.tail.state == "clean"
+    assert (found.last_index, found.last_chain) == (8, log.journal.last_chain)
+    assert (found.next_record, found.last_timestamp) == (9, 8)
+    assert [it.last_index for it in found.segments] == [3, 6, 8]
+    assert seen[-1][0] == seen[-1][1] == found.bytes_read
+
+
+def test_an_empty_directory_is_an_empty_log(disk: SimulatedDisk) -> None:
+    """No files and no promise: the log is new."""
+    disk.make_directory(LOG)
+    found = scan(disk)
+    assert (found.last_index, found.segments) == (0, [])
+
+
+def test_a_log_that_is_gone_is_not_an_empty_log(disk: SimulatedDisk) -> None:
+    """No files although the ballot says that entries were stored: refused, with what to do."""
+    disk.make_directory(LOG)
+    with pytest.raises(StoreError, match=r"had stored 5 entries.*rejoins as a new one"):
+        scan(disk, floor=5)
+
+
+@pytest.mark.parametrize("index", [1, 3, 4, 7])
+def test_a_bad_body_with_good_entries_behind_it_is_damage(
+    disk: SimulatedDisk, log: LocalJournal, index: int
+) -> None:
+    """F18: the entry keeps its identity; everything else is fine, nothing is cut."""
+    overwrite(log, index, 200, b"?")
+    found = scan(disk)
+    place = log.journal.place_of(index)
+    assert [(it.index, it.byte, it.segment) for it in found.damage] == [
+        (index, place.byte, place.path.name)
+    ]
+    assert "body checksum" in str(found.damage[0])
+    assert (found.last_index, found.tail.state) == (8, "clean")
+
+
+@pytest.mark.parametrize("index", [1, 3, 4, 6, 7])
+def test_a_bad_header_gets_its_identity_from_the_neighbours(
+    disk: SimulatedDisk, log: LocalJournal, index: int
+) -> None:
+    """F19: with its header gone an entry is still known by what stands before and after it."""
+    overwrite(log, index, 30, b"?")
+    found = scan(disk)
+    assert [it.index for it in found.damage] == [index]
+    assert found.last_index == 8
+    segment = next(it for it in found.segments if it.base_index <= index <= it.last_index)
+    place = log.journal.place_of(index)
+    assert segment.place(index) == (place.byte, place.size)
+
+
+def test_several_bad_headers_in_a_row_are_several_damaged_entries(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """The number of entries lost between two good ones is known, if not where each began."""
+    overwrite(log, 1, 30, b"?")
+    overwrite(log, 2, 30, b"?")
+    found = scan(disk)
+    assert [it.index for it in found.damage] == [1, 2]
+    first, second = found.segments[0].place(1), found.segments[0].place(2)
+    assert first == (4096, log.journal.place_of(3).byte - 4096)
+    assert second[1] == 0
+
+
+def test_a_zeroed_sector_in_the_last_entry_is_a_torn_write(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """A sector of zeros that the entry does not have was never written."""
+    place = log.journal.place_of(8)
+    sector = (place.byte // 512 + 2) * 512
+    overwrite(log, 8, sector - place.byte, bytes(512))
+    found = scan(disk)
+    assert (found.tail.state, found.last_index, found.damage) == ("torn", 7, [])
+    assert (found.tail.start, found.tail.end) == (place.byte, place.byte + place.size)
+
+
+def test_the_same_below_the_floor_is_damage(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """What was durable once cannot be torn, however it looks."""
+    overwrite(log, 8, 600, bytes(1024))
+    found = scan(disk, floor=8)
+    assert [it.index for it in found.damage] == [8]
+    assert (found.tail.state, found.last_index) == ("clean", 8)
+
+
+def test_a_last_entry_that_is_wrong_without_zeros_is_unknown(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """Torn or rotten, nobody can tell: the index and term are told, nothing is claimed."""
+    overwrite(log, 8, 200, b"?")
+    found = scan(disk)
+    assert (found.tail.state, found.tail.through, found.tail.term) == ("unknown", 8, 1)
+    assert found.last_index == 7
+
+
+def test_a_last_entry_without_header_is_unknown(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """The same with a spoilt header: the term is not known either."""
+    overwrite(log, 8, 30, b"?")
+    found = scan(disk)
+    assert (found.tail.state, found.tail.through, found.tail.term) == ("unknown", 8, 0)
+
+
+def test_a_last_entry_below_the_floor_without_header_is_missing(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """F22: stored once and not there any more: told with the range, never taken for torn."""
+    overwrite(log, 8, 30, b"?")
+    found = scan(disk, floor=8)
+    assert (found.tail.state, found.tail.through, found.last_index) == ("unknown", 8, 7)
+    assert "entries 8 to 8 were stored once and are missing" in str(found.damage[0])
+
+
+def test_a_first_sector_of_zeros_is_a_torn_write(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """Where the header should be there is nothing although something follows."""
+    place = log.journal.place_of(8)
+    boundary = (place.byte // 512 + 1) * 512
+    overwrite(log, 8, 0, bytes(boundary - place.byte))
+    assert scan(disk).tail.state == "torn"
+
+
+def test_a_header_written_by_half_is_a_torn_write(disk: SimulatedDisk) -> None:
+    """The half behind the sector's edge is zero, but a chain value never is."""
+    log = LocalJournal(disk)
+    log.append(b"x" * (512 - 72 - 40))
+    place_of_next = log.journal.segments()[0].bytes
+    assert place_of_next == SEGMENT_HEADER_BYTES + 512 - 40
+    log.append(b"y" * 100)
+    overwrite(log, 2, 40, bytes(136))
+    assert scan(disk).tail.state == "torn"
+
+
+def test_the_last_bytes_missing_is_a_torn_write_if_they_cannot_be_zero(
+    disk: SimulatedDisk,
+) -> None:
+    """The end of a small entry lies in a sector of its own and was never written."""
+    log = LocalJournal(disk)
+    log.append(b"x" * 460)
+    overwrite(log, 1, 512, bytes(24))
+    assert scan(disk).tail.state == "torn"
+
+
+def test_an_entry_that_ends_in_zeros_leaves_it_unknown(disk: SimulatedDisk) -> None:
+    """If the entry itself ends in zeros, zeros at its end prove nothing."""
+    log = LocalJournal(disk)
+    log.append(b"x" * 450 + bytes(40))
+    overwrite(log, 1, 100, b"?")
+    assert scan(disk).tail.state == "unknown"
+
+
+def test_a_torn_entry_in_the_last_run_is_torn_though_good_ones_follow(
+    disk: SimulatedDisk,
+) -> None:
+    """Entries of one run share a sync, so a later one proves nothing about an earlier one."""
+    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=1 * MiB))
+    log.perform(*[log.stage(bytes([n]) * 1000) for n in (1, 2, 3)])
+    start = log.journal.place_of(2).byte
+    overwrite(log, 2, (start // 512 + 1) * 512 - start, bytes(512))
+    found = scan(disk)
+    assert (found.tail.state, found.last_index, found.damage) == ("torn", 1, [])
+
+
+def test_further_from_the_end_than_one_run_it_is_damage(disk: SimulatedDisk) -> None:
+    """With more behind it than one run can hold, a sync came between: it was durable."""
+    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=8 * MiB))
+    log.append(b"x" * 2000)
+    for number in range(1, 6):
+        log.append(bytes([number]) * (RUN_BYTES_MAX // 4))
+    overwrite(log, 1, 512, bytes(1024))
+    found = scan(disk)
+    assert ([it.index for it in found.damage], found.last_index) == ([1], 6)
+
+
+def test_a_broken_chain_is_damage(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """An entry with good checksums that is not the one that belongs here is not served."""
+    place = log.journal.place_of(2)
+    raw = bytearray(parse_entry(disk.content(place.path), place.byte).raw)
+    raw[56] ^= 1
+    raw[8:12] = bytes(4)
+    raw[8:12] = google_crc32c.value(bytes(raw[:72])).to_bytes(4, "little")
+    overwrite(log, 2, 0, bytes(raw))
+    found = scan(disk)
+    assert "chain hash does not continue" in str(found.damage[0])
+    assert found.damage[0].index == 2
+
+
+def test_an_entry_in_the_wrong_place_is_damage(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """A misdirected write is recognised by the index, though its checksums are good."""
+    place = log.journal.place_of(3)
+    stray = parse_entry(disk.content(place.path), place.byte).raw
+    overwrite(log, 2, 0, stray)
+    found = scan(disk)
+    assert [it.index for it in found.damage] == [2]
+    assert "entry 3 stands where 2 belongs" in str(found.damage[0])
+    assert found.last_index == 8
+
+
+def test_record_numbers_that_do_not_continue_are_damage(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """The chain does not cover record numbers; the scan does."""
+    place = log.journal.place_of(2)
+    raw = bytearray(parse_entry(disk.content(place.path), place.byte).raw)
+    raw[40:48] = (77).to_bytes(8, "little")
+    raw[8:12] = bytes(4)
+    raw[8:12] = google_crc32c.value(bytes(raw[:72])).to_bytes(4, "little")
+    overwrite(log, 2, 0, bytes(raw))
+    found = scan(disk)
+    assert "record number do not continue" in str(found.damage[0])
+
+
+def test_zeros_at_the_end_of_a_sealed_segment_are_missing_entries(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """Even with nothing left of them, entries that the next segment presupposes are known."""
+    overwrite(log, 6, 0, bytes(log.journal.place_of(6).size))
+    found = scan(disk)
+    assert [(it.index, it.reason) for it in found.damage] == [(6, "the entry is missing")]
+    assert found.last_index == 8
+
+
+def test_bytes_behind_a_sealed_segments_last_entry_are_reported(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """They harm no entry, but the file is no longer the same on every node."""
+    path = log.segment_path(0)
+    disk.replace_content(path, disk.content(path)[:-3] + b"abc")
+    found = scan(disk)
+    assert [(it.index, it.segment) for it in found.damage] == [(0, path.name)]
+
+
+def test_an_unreadable_sector_is_damage(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """EIO on a read spoils the entries there, not the start of the node."""
+    place = log.journal.place_of(2)
+    disk.make_unreadable(place.path, place.byte // 512 + 3)
+    found = scan(disk)
+    # A page of 4 KiB is the smallest piece asked for, so a neighbour may be hit as well.
+    assert 2 in {it.index for it in found.damage}
+    assert found.last_index == 8
+
+
+def test_a_damaged_segment_header_is_worked_out(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """The header follows from the entry before and is confirmed by the one behind it."""
+    for position in (0, 1):
+        disk.flip_bit(log.segment_path(position), 100)
+    found = scan(disk)
+    assert {it.index for it in found.damage} == {0}
+    assert len(found.headers_worked_out) == 2
+    assert found.last_index == 8
+
+
+def test_a_first_header_that_nothing_confirms_stays_damaged(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """With older segments dropped, nothing tells what stood before; entries are still served."""
+    log.journal.drop_before(4)
+    disk.flip_bit(log.segment_path(0), 100)
+    found = scan(disk)
+    assert found.headers_worked_out == []
+    assert [it.index for it in found.damage] == [0]
+    assert (found.segments[0].header.base_record, found.last_index) == (4, 8)
+
+
+def test_a_missing_file_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """A hole between two segments is refused, with the names of both."""
+    disk.unlink(log.segment_path(1))
+    with pytest.raises(StoreError, match=r"segment file is missing.*entry 3.*begins with 7"):
+        scan(disk)
+
+
+def test_a_foreign_file_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """What is no segment has no place here."""
+    disk.open(LOG / "notes.txt", create=True)
+    with pytest.raises(StoreError, match=r"notes\.txt is no segment"):
+        scan(disk)
+
+
+def test_a_segment_of_something_else_is_named(disk: SimulatedDisk) -> None:
+    """A file with a segment's name and nothing of ours in it is refused."""
+    disk.make_directory(LOG)
+    disk.open(LOG / segment_name(1), create=True).write(b"hello" * 2000, 0)
+    with pytest.raises(StoreError, match="not a segment of a journal"):
+        scan(disk)
+
+
+def test_a_renamed_segment_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """A segment under another one's name is refused."""
+    disk.rename(log.segment_path(2), LOG / segment_name(9))
+    with pytest.raises(StoreError, match="renamed or copied"):
+        scan(disk)
+
+
+def test_a_segment_of_a_later_version_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """A later program's file is not taken for damage."""
+    path = log.segment_path(0)
+    block = bytearray(disk.content(path))
+    block[4:6] = (9).to_bytes(2, "little")
+    block[8:12] = bytes(4)
+    block[8:12] = google_crc32c.value(bytes(block[:4096])).to_bytes(4, "little")
+    disk.replace_content(path, bytes(block))
+    with pytest.raises(StoreError, match=r"segment cannot be read: .*version 9"):
+        scan(disk)
+
+
+def test_a_segment_of_another_log_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """F23: a file from another copy of the log does not slip in."""
+    other = LocalJournal(SimulatedDisk())
+    for number in range(1, 9):
+        other.append(bytes([number + 100]) * 3500)
+    assert isinstance(other.disk, SimulatedDisk)
+    disk.replace_content(log.segment_path(2), other.disk.content(other.segment_path(2)))
+    with pytest.raises(StoreError, match="belongs to another log"):
+        scan(disk)
+
+
+def test_one_file_too_many_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """A segment that begins inside another one is refused."""
+    other = LocalJournal(SimulatedDisk())
+    for _ in range(2):
+        other.append(b"x" * 12_000)
+    assert isinstance(other.disk, SimulatedDisk)
+    extra = disk.open(LOG / segment_name(2), create=True)
+    extra.write(other.disk.content(other.segment_path(1)), 0)
+    with pytest.raises(StoreError, match=r"another log|one too many"):
+        scan(disk)
