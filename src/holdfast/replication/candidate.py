@@ -4,7 +4,9 @@ The candidate: ask whether one could win, then ask for votes, and count them.
 Invariants:
     A term is only spent when a majority said it would vote (pre-vote), or the leader hands over.
     A candidate's own vote counts when it is durable, like everybody's.
-    Who has a hole or an unknown end in its log does not stand.
+    Who has a hole in its log does not stand. Who may have lost its last entries stands with what is
+    left and needs so many votes that the lost entries are proven uncommitted: a voter that held
+    them refuses, and one that votes will never take them from an older leader any more.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from holdfast.replication.messages import (
     VoteRequest,
     VoteResponse,
 )
-from holdfast.replication.quorum import is_lost, is_won
+from holdfast.replication.quorum import is_lost, is_won, votes_needed
 from holdfast.replication.state import Role, State
 
 
 def may_stand(state: State) -> bool:
     """Whether this node can become leader: a voter with a whole log that was not shut out."""
-    return state.is_voter and state.log.may_lead and not state.fenced_reason
+    return state.is_voter and state.log.is_whole and not state.fenced_reason
 
 
 def stand(state: State) -> None:
@@ -34,7 +36,7 @@ def stand(state: State) -> None:
         state.role = Role.FOLLOWER
         state.await_leader()
         return
-    if len(state.voter_names) == 1:
+    if _votes_needed(state) == 1:
         start_election(state, is_transfer=False)
         return
     state.role = Role.PRE_CANDIDATE
@@ -70,9 +72,9 @@ def on_pre_vote_response(state: State, peer: str, message: PreVoteResponse) -> N
         return
     state.votes[peer] = message.granted
     counted = _votes(state)
-    if is_won(counted, len(state.voter_names)):
+    if is_won(counted, _votes_needed(state)):
         start_election(state, is_transfer=False)
-    elif is_lost(counted, len(state.voter_names)):
+    elif is_lost(counted, len(state.voter_names), _votes_needed(state)):
         state.role = Role.FOLLOWER
 
 
@@ -106,10 +108,15 @@ def _votes(state: State) -> list[bool]:
     return [state.votes[name] for name in state.voter_names if name in state.votes]
 
 
+def _votes_needed(state: State) -> int:
+    has_unknown_tail = state.log.unknown_index > 0
+    return votes_needed(len(state.voter_names), has_unknown_tail=has_unknown_tail)
+
+
 def _judge(state: State) -> None:
     counted = _votes(state)
-    if is_won(counted, len(state.voter_names)):
+    if is_won(counted, _votes_needed(state)):
         become_leader(state)
-    elif is_lost(counted, len(state.voter_names)):
+    elif is_lost(counted, len(state.voter_names), _votes_needed(state)):
         become_follower(state, state.term, None)
         state.await_retry()

@@ -155,7 +155,7 @@ def promote_force(state: State) -> None:
         )
     if state.role is Role.LEADER:
         raise MembershipError("this node leads already; remove the lost member instead")
-    state.log.unknown_index = state.log.unknown_term = 0
+    state.log.forget_unknown()
     state.fenced_reason = ""
     generation = state.generation + 1
     members = survivor_only(state.membership, state.name)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import FencedError, JournalFailedError, NotLeaderError
+from holdfast.errors import CorruptEntryError, FencedError, JournalFailedError, NotLeaderError
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
@@ -377,9 +377,11 @@ class Driver:
         if self._taken_index >= state.commit_index or state.is_witness:
             return []
         start = self._taken_index + 1
-        if start in state.log.damaged:
-            self._journal.entry(start)
-        entries = self._journal.entries(start, bytes_max)
+        try:
+            entries = self._journal.entries(start, bytes_max)
+        except CorruptEntryError:
+            self.report_damage(start)
+            raise
         excess = entries[-1].index - state.commit_index
         if excess > 0:
             del entries[len(entries) - excess :]

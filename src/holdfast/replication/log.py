@@ -83,9 +83,13 @@ class ReplicatedLog:
         return stored
 
     @property
-    def may_lead(self) -> bool:
-        """Whether the log is whole: with a hole or an unknown end its owner must not stand."""
-        return not self.damaged and not self.unknown_index
+    def is_whole(self) -> bool:
+        """Whether the log has no known hole: with one its owner must not stand."""
+        return not self.damaged
+
+    def forget_unknown(self) -> None:
+        """The end that recovery could not judge is proven uncommitted, or given up by force."""
+        self.unknown_index = self.unknown_term = 0
 
     def election_position(self) -> tuple[int, int]:
         """(term, index) with which to judge candidates; an unknown tail counts as held."""
@@ -154,7 +158,7 @@ class ReplicatedLog:
     ) -> None:
         """Throw everything away; the log starts at `base_index` now."""
         self.damaged.clear()
-        self.unknown_index = self.unknown_term = 0
+        self.forget_unknown()
         self.epoch += 1
         job = self.journal.stage_reset(base_index, previous_term, previous_chain, base_record)
         self.jobs.append(job)
@@ -176,4 +180,4 @@ class ReplicatedLog:
     def _judge_unknown(self) -> None:
         journal = self.journal
         if (journal.last_term, journal.last_index) >= (self.unknown_term, self.unknown_index):
-            self.unknown_index = self.unknown_term = 0
+            self.forget_unknown()

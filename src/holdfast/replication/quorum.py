@@ -62,12 +62,25 @@ def committable_index(matches: Sequence[tuple[str, int]], copies: int, sites: in
     return index
 
 
-def is_won(votes: Iterable[bool], voter_count: int) -> bool:
-    """Whether the granted votes are a majority."""
-    return sum(votes) >= majority(voter_count)
+def votes_needed(voter_count: int, *, has_unknown_tail: bool) -> int:
+    """
+    How many votes, its own included, make a candidate leader.
+
+    One whose log may have lost its last entries needs more than a majority: so many others must
+    vote, and thereby prove that they do not hold those entries, that no majority could have.
+    """
+    needed = majority(voter_count)
+    if has_unknown_tail:
+        needed = max(needed, voter_count - needed + 2)
+    return needed
 
 
-def is_lost(votes: Sequence[bool], voter_count: int) -> bool:
-    """Whether so many refused that no majority can be reached any more."""
+def is_won(votes: Iterable[bool], needed: int) -> bool:
+    """Whether enough votes were granted."""
+    return sum(votes) >= needed
+
+
+def is_lost(votes: Sequence[bool], voter_count: int, needed: int) -> bool:
+    """Whether so many refused that not enough votes can come any more."""
     refused = len(votes) - sum(votes)
-    return voter_count - refused < majority(voter_count)
+    return voter_count - refused < needed
