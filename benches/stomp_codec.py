@@ -2,8 +2,8 @@
 What one frame costs in the STOMP parser, in microseconds.
 
 Each line feeds the same frames again and again to a fresh connection, in chunks as a socket gives
-them, and prints the best and the median round. The numbers are for one core that does nothing else;
-the targets are those of the design: SEND of 1 KiB 2.0, bare ACK 0.8, MESSAGE 4.0.
+them, and prints the best and the median round. Processor time is counted, not wall time, so that
+neighbours on the machine disturb little. The targets: SEND of 1 KiB 2.0, bare ACK 0.8, MESSAGE 4.0.
 
 Run: .venv/bin/python benches/stomp_codec.py [--rounds N]
 """
