@@ -1,0 +1,195 @@
+"""
+Three nodes on one log: the leader is killed, paused or stopped, and the service goes on.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from holdfast.testing.load import Load, LoadSettings
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from holdfast.testing.stomp_socket import StompSocket
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+# Ten times the target: this machine is shared and its disk is no better than it is.
+GAP_SECONDS_MAX = 5.0
+
+
+def addresses(cluster: LocalCluster) -> list[str]:
+    return cluster.stomp_addresses.split(",")
+
+
+def sealed_digests(node: LocalNode) -> dict[int, str]:
+    segments = node.get("/segments")["segments"]
+    return {each["base_index"]: each["digest"] for each in segments if each["sealed"]}
+
+
+def assert_logs_are_alike(nodes: list[LocalNode]) -> None:
+    """Sealed segments that several nodes hold are the same bytes; at least one is compared."""
+    first, *others = [sealed_digests(node) for node in nodes]
+    for other in others:
+        shared = first.keys() & other.keys()
+
+        assert shared, "the nodes share a sealed segment"
+        assert {base: first[base] for base in shared} == {base: other[base] for base in shared}
+
+
+def test_nothing_is_lost_when_the_leader_is_killed(start_cluster):
+    """
+    SIGKILL of the leader under load: no confirmed message is lost, numbered messages are stored
+    once; the killed node returns, catches up, and its sealed segments are the same bytes.
+    """
+    cluster = start_cluster("three")
+    settings = LoadSettings(deduplicated=True, settle_receipts=True, producers=2, consumers=2)
+    with Load(addresses(cluster), settings) as load:
+        for _ in range(2):
+            load.wait_confirmed(1500)
+            killed = cluster.leader()
+            killed.kill()
+            load.wait_confirmed(1000)
+            killed.start()
+        load.wait_confirmed(500)
+        account = load.finish()
+    cluster.wait_level()
+
+    assert (account.lost, account.corrupt, account.foreign, account.unflagged) == (0, 0, 0, 0)
+    assert (account.stored_twice, account.resurrected, account.reordered) == (0, 0, 0)
+    assert account.errors == ()
+    assert account.gap_seconds < GAP_SECONDS_MAX
+    assert_logs_are_alike(list(cluster.nodes.values()))
+
+
+def test_all_three_killed_at_once_keep_what_was_confirmed(start_cluster):
+    """
+    SIGKILL of every node in the same moment: after the restart nothing confirmed is missing.
+    """
+    cluster = start_cluster("three")
+    with Load(addresses(cluster), LoadSettings()) as load:
+        load.wait_confirmed(3000)
+        for node in cluster.nodes.values():
+            node.signal(signal.SIGKILL)
+        for node in cluster.nodes.values():
+            node.wait()
+            node.start()
+        load.wait_confirmed(500)
+        account = load.finish()
+
+    assert (account.lost, account.corrupt, account.unflagged) == (0, 0, 0)
+
+
+def test_a_killed_follower_is_not_noticed(start_cluster):
+    """
+    SIGKILL of a follower neither loses anything nor stops the confirms, and it catches up later.
+    """
+    cluster = start_cluster("three")
+    leader = cluster.leader()
+    follower = next(node for node in cluster.nodes.values() if node is not leader)
+    with Load(addresses(cluster), LoadSettings()) as load:
+        load.wait_confirmed(1000)
+        follower.kill()
+        load.wait_confirmed(1000)
+        follower.start()
+        load.wait_confirmed(1000)
+        account = load.finish()
+    cluster.wait_level()
+
+    assert (account.lost, account.duplicates, load.reconnections) == (0, 0, 0)
+    assert leader is cluster.leader()
+    assert_logs_are_alike([leader, follower])
+
+
+def test_a_paused_leader_serves_nobody_when_it_wakes(start_cluster):
+    """
+    SIGSTOP of the leader is a silence: another takes over, and the old one, woken by SIGCONT, finds
+    itself deposed: it gives its clients nothing more and follows.
+    """
+    cluster = start_cluster("three")
+    old = cluster.leader()
+    with (
+        Load(addresses(cluster), LoadSettings(deduplicated=True)) as load,
+        StompSocket(old.stomp_port) as client,
+    ):
+        client.connect()
+        client.subscribe("/queue/paused")
+        load.wait_confirmed(500)
+        old.signal(signal.SIGSTOP)
+        client.send(
+            "SEND", {"destination": "/queue/paused", "persistent": "true", "receipt": "late"}
+        )
+        load.wait_confirmed(500)
+        time.sleep(1.0)
+        old.signal(signal.SIGCONT)
+        told = list(client.read_all(quiet_seconds=3.0))
+        follower = old.wait_until(lambda s: s["role"] == "follower", "a follower again")
+        load.wait_confirmed(500)
+        account = load.finish()
+    cluster.wait_level()
+
+    assert told == []
+    assert client.is_closed
+    assert old.name != follower["leader"]
+    assert (account.lost, account.unflagged, account.stored_twice) == (0, 0, 0)
+    assert_logs_are_alike(list(cluster.nodes.values()))
+
+
+def test_only_the_leader_opens_its_client_port(start_cluster):
+    """
+    A follower refuses clients at once, so that any failover client finds the leader by trying.
+    """
+    cluster = start_cluster("three")
+    leader = cluster.leader()
+
+    for node in cluster.nodes.values():
+        if node is leader:
+            StompSocket(node.stomp_port).close()
+            continue
+        with pytest.raises(ConnectionRefusedError):
+            StompSocket(node.stomp_port)
+
+
+def test_a_leader_told_to_stop_hands_over(start_cluster):
+    """
+    SIGTERM of the leader: it finishes what is under way and hands over; the gap is far below an
+    election by silence, and nothing is lost or stored twice.
+    """
+    cluster = start_cluster("three", "--election-seconds-min", "3", "--election-seconds-max", "6")
+    with Load(addresses(cluster), LoadSettings(deduplicated=True)) as load:
+        load.wait_confirmed(1000)
+        old = cluster.leader()
+        code = old.stop()
+        load.wait_confirmed(1000)
+        account = load.finish()
+
+    assert code == 0
+    assert (account.lost, account.unflagged, account.stored_twice) == (0, 0, 0)
+    assert account.gap_seconds < 2.0
+
+
+def test_leadership_is_transferred_on_request(start_cluster):
+    """
+    `cluster transfer --to` makes the named member the leader without loss.
+    """
+    cluster = start_cluster("three")
+    old = cluster.leader()
+    heir = next(node for node in cluster.nodes.values() if node is not old)
+    with Load(addresses(cluster), LoadSettings(deduplicated=True)) as load:
+        load.wait_confirmed(500)
+        answer = change(heir, "/cluster/transfer", {"to": heir.name})
+        load.wait_confirmed(500)
+        account = load.finish()
+
+    assert heir.name == answer["leader"]
+    assert heir is cluster.leader()
+    assert (account.lost, account.unflagged, account.stored_twice) == (0, 0, 0)
+
+
+def change(node: LocalNode, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Ask the admin port of a node for a change, as a program would."""
+    from holdfast.admin.remote import RemoteNode
+
+    return RemoteNode(node.admin).change("POST", path, body)
