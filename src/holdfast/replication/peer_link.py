@@ -180,12 +180,11 @@ class PeerLinks:
         """Make one attempt; true if there is a link afterwards."""
         try:
             host, port = split_address(self._addresses[peer])
-            _, link = await asyncio.wait_for(
-                asyncio.get_running_loop().create_connection(
+            # Not wait_for: in Python 3.11 it swallows a cancellation that meets the connection.
+            async with asyncio.timeout(self.settings.handshake_seconds):
+                _, link = await asyncio.get_running_loop().create_connection(
                     lambda: PeerLink(self, peer), host, port
-                ),
-                self.settings.handshake_seconds,
-            )
+                )
         except (OSError, TimeoutError, ValueError, KeyError):
             return peer in self._links
         await link.wait_decided()
