@@ -329,18 +329,24 @@ class Journal:
 
     @property
     def sealed_through(self) -> int:
-        """The last index of the newest sealed segment; one below `first_index` if none is."""
-        return self._bases[-1] - 1
+        """
+        The last index of the newest sealed segment; one below `first_index` if none is.
+
+        A segment is sealed once all of it is durable: one that is only staged is still written.
+        """
+        newest = bisect_right(self._bases, self.stored_index + 1) - 1
+        return self._bases[max(newest, 0)] - 1
 
     def segments(self) -> list[SegmentStatistics]:
         """Return what is kept, oldest first."""
         last = self._segments[-1]
+        sealed_through = self.sealed_through
         return [
             SegmentStatistics(
                 segment.base_index,
                 segment.last_index,
                 segment.end if segment is last else segment.header.capacity,
-                segment is not last,
+                segment.last_index <= sealed_through,
                 segment.path,
             )
             for segment in self._segments

@@ -81,11 +81,11 @@ class Scrubber:
         chain, self._chain = self._chain, None
         try:
             entry = parse_entry(self._read(place))
-            self._chain = entry.chain
             if entry.index != index:
                 raise CorruptEntryError("another entry stands here")
             if chain is not None and not verify_chain(entry, chain):
                 raise CorruptEntryError("the chain hash does not continue the log")
+            self._chain = entry.chain
         except FileNotFoundError:
             pass  # dropped meanwhile
         except CorruptEntryError as error:

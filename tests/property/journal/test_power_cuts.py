@@ -16,6 +16,8 @@ from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
 
 SETTINGS = JournalSettings(segment_bytes=8 * KiB)
 
+pytestmark = pytest.mark.slow
+
 
 class Workload:
     """Appends in groups, rolls, truncations, votes and drops, the same for the same seed."""

@@ -336,7 +336,7 @@ def test_a_segment_of_something_else_is_named(disk: SimulatedDisk) -> None:
 
 def test_a_renamed_segment_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
     """A segment under another one's name is refused."""
-    disk.rename(log.segment_path(2), LOG / segment_name(9))
+    disk.rename(log.segment_path(0), LOG / segment_name(2))
     with pytest.raises(StoreError, match="renamed or copied"):
         scan(disk)
 

@@ -1,0 +1,129 @@
+"""Scrubbing: every sealed entry is read again, at a bounded rate, and rot is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.journal.scan import Damage
+from holdfast.journal.scrub import Scrubber
+from holdfast.journal.settings import JournalSettings, KiB
+from holdfast.testing.local_journal import LocalJournal
+from holdfast.testing.simulated_disk import SimulatedDisk
+
+RATE = 4 * KiB
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def log(disk: SimulatedDisk) -> LocalJournal:
+    settings = JournalSettings(segment_bytes=16 * KiB, scrub_bytes_per_second=RATE)
+    log = LocalJournal(disk, settings=settings)
+    for number in range(1, 9):
+        log.append(bytes([number]) * 3500)
+    return log
+
+
+def one_round(scrubber: Scrubber) -> list[Damage]:
+    found: list[Damage] = []
+    rounds, now = scrubber.rounds, 0.0
+    while scrubber.rounds == rounds:
+        now += 1.0
+        found += scrubber.turn(now)
+    return found
+
+
+def test_a_good_log_has_no_findings(log: LocalJournal) -> None:
+    """All sealed entries pass, again and again."""
+    scrubber = Scrubber(log.journal)
+    assert one_round(scrubber) == []
+    assert one_round(scrubber) == []
+    scrubber.close()
+
+
+def test_rot_in_a_sealed_segment_is_found_with_its_place(
+    log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """F18: although the entry is still in the cache, the disk is what is verified."""
+    place = log.journal.place_of(4)
+    disk.flip_bit(place.path, (place.byte + 90) * 8)
+    found = one_round(Scrubber(log.journal))
+    expected = Damage(place.path.name, place.byte, 4, "the body checksum is wrong")
+    assert found == [expected]
+    log.journal.report_damage(found[0])
+    log.journal.repair(log.stored[4])
+    assert one_round(Scrubber(log.journal)) == []
+
+
+def test_an_entry_that_does_not_belong_is_found(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """Good checksums are not enough: index and chain must be right as well."""
+    other = LocalJournal(SimulatedDisk())
+    for number in range(1, 9):
+        other.append(bytes([number + 50]) * 3500)
+    place = log.journal.place_of(2)
+    image = disk.content(place.path)
+    for raw, reason in (
+        (other.stored[2].raw, "chain hash"),
+        (log.stored[3].raw, "another entry"),
+    ):
+        spoilt = image[: place.byte] + raw + image[place.byte + place.size :]
+        disk.replace_content(place.path, spoilt)
+        found = one_round(Scrubber(log.journal))
+        assert [it.index for it in found] == [2]
+        assert reason in found[0].reason
+
+
+def test_an_unreadable_sector_is_found(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """A disk error is rot, told with its place."""
+    place = log.journal.place_of(3)
+    disk.make_unreadable(place.path, place.byte // 512 + 1)
+    found = one_round(Scrubber(log.journal))
+    assert [it.index for it in found] == [3]
+    assert "the disk cannot read it" in found[0].reason
+
+
+def test_it_keeps_to_its_rate(log: LocalJournal) -> None:
+    """A second reads about a second's worth: one entry here, not the log."""
+    scrubber = Scrubber(log.journal)
+    scrubber.turn(0.0)
+    scrubber.turn(0.5)
+    assert scrubber._next == 2
+    scrubber.turn(0.6)
+    assert scrubber._next == 2
+    scrubber.turn(1.5)
+    assert scrubber._next == 3
+
+
+def test_segments_dropped_meanwhile_are_skipped(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """Neither what is dropped nor what is about to be is damage."""
+    scrubber = Scrubber(log.journal)
+    scrubber.turn(0.0)
+    scrubber.turn(1.0)
+    log.journal.drop_before(4)
+    disk.unlink(log.journal.segments()[0].path)
+    assert one_round(scrubber) == []
+
+
+def test_with_nothing_sealed_it_rests(disk: SimulatedDisk) -> None:
+    """A young log has nothing to scrub."""
+    log = LocalJournal(disk)
+    log.append(b"x")
+    scrubber = Scrubber(log.journal)
+    scrubber.turn(0.0)
+    assert scrubber.turn(100.0) == []
+    assert scrubber.rounds == 0
+
+
+def test_entries_whose_bounds_are_lost_are_passed_over(
+    log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """They are known to be damaged already; one finding for their neighbour is enough."""
+    for index in (1, 2):
+        place = log.journal.place_of(index)
+        disk.flip_bit(place.path, place.byte * 8 + 300)
+    log.reopen()
+    found = one_round(Scrubber(log.journal))
+    assert [it.index for it in found] == [1]

@@ -1,0 +1,228 @@
+"""Group commit: order, sharing of syncs, and what happens when the disk refuses."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from holdfast.environment.disk import RealDisk
+from holdfast.errors import JournalFailedError
+from holdfast.journal.ballot import Ballot, BallotFile
+from holdfast.journal.entry import KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.journal.settings import JournalSettings, KiB
+from holdfast.journal.writer import JournalWriter
+from holdfast.testing.local_journal import NODE_ID, LocalJournal
+from holdfast.testing.simulated_disk import SimulatedDisk
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def log(disk: SimulatedDisk) -> LocalJournal:
+    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * KiB))
+    log.append(b"first")
+    log.results.clear()
+    return log
+
+
+def test_jobs_of_one_turn_share_a_sync(log: LocalJournal) -> None:
+    """What gathered during the last sync is written and synced at once, and told once."""
+    jobs = [log.stage(bytes([n]) * 100) for n in range(1, 6)]
+    before = log.writer.sync_count
+    log.perform(*jobs)
+    assert log.writer.sync_count == before + 1
+    assert [(it.stored_index, it.jobs, it.failure) for it in log.results] == [(6, jobs, None)]
+    assert all(job.is_done for job in jobs)
+    assert log.results[0].seconds >= 0
+
+
+def test_an_entry_with_a_row_of_zeros_is_synced_before_the_next(log: LocalJournal) -> None:
+    """Recovery could not tell whether it was torn if a good entry followed it unsynced."""
+    jobs = [log.stage(bytes(600)), log.stage(b"x")]
+    log.perform(*jobs)
+    assert [(it.stored_index, it.jobs) for it in log.results] == [(2, jobs[:1]), (3, jobs[1:])]
+
+
+def test_a_roll_syncs_the_old_segment_first(log: LocalJournal) -> None:
+    """A segment's existence proves that everything before it is durable."""
+    jobs = [log.stage(b"x" * 40_000), log.stage(b"y" * 40_000)]
+    log.perform(*jobs)
+    assert [it.stored_index for it in log.results] == [2, 3]
+    ballot = log.journal.ballot_file.current
+    assert ballot is not None
+    assert ballot.durable_floor == 2
+
+
+def test_one_job_over_several_runs_is_done_with_the_last(log: LocalJournal) -> None:
+    """Entries staged together may need several syncs; the job is done after all of them."""
+    entries: list[Entry] = []
+    journal = log.journal
+    chain = journal.last_chain
+    for index in range(2, 5):
+        entry = seal_entry(
+            index=index,
+            term=1,
+            kind=KIND_RECORDS,
+            timestamp=index,
+            first_record=index,
+            record_count=1,
+            parts=[bytes(600)],
+            previous_chain=chain,
+        )
+        chain = entry.chain
+        entries.append(entry)
+    job = journal.stage(entries)
+    log.perform(job)
+    assert [(it.stored_index, it.jobs) for it in log.results] == [(2, []), (3, []), (4, [job])]
+
+
+def test_a_ballot_is_durable_when_told(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """A vote may leave only once its job is done: then a power cut does not undo it."""
+    job = BallotJob(Ballot(node_id=NODE_ID, term=9, voted_for="b"))
+    append = log.stage(b"x")
+    log.perform(append, job)
+    assert [it.jobs for it in log.results] == [[append], [job]]
+    disk.power_cut()
+    ballot = BallotFile(Path("/node/ballot"), disk).load()
+    assert ballot is not None
+    assert (ballot.term, ballot.voted_for) == (9, "b")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_the_first_failure_is_final(
+    log: LocalJournal, disk: SimulatedDisk, operation: str, number: int
+) -> None:
+    """F15: one failed write or sync, and nothing is written or claimed ever after."""
+    jobs: list[WriteJob] = [log.stage(b"x"), log.stage(b"y")]
+    disk.fail_next[operation] = number
+    log.perform(*jobs)
+    result = log.results[-1]
+    assert isinstance(result.failure, JournalFailedError)
+    assert isinstance(result.failure.__cause__, OSError)
+    assert (result.stored_index, result.jobs) == (1, jobs)
+    before = disk.operations
+    log.perform(BallotJob(Ballot(node_id=NODE_ID, term=2)))
+    log.writer.save_floor()
+    log.writer.close()
+    assert disk.operations == before
+    assert log.results[-1].failure is result.failure
+    assert log.journal.failure is log.writer.failure is result.failure
+
+
+def test_a_failed_floor_is_a_failure_too(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """A sync that failed anywhere says that the disk cannot be trusted."""
+    disk.fail_next["sync"] = errno.EIO
+    log.writer.save_floor()
+    assert log.results[-1].failure is not None
+
+
+def test_a_mistake_of_ours_stops_the_writer_too(log: LocalJournal) -> None:
+    """A bug in the writer must not look like a disk that is merely slow."""
+    log.perform(WriteJob())
+    assert log.results[-1].failure is not None
+
+
+def test_a_failed_roll_fails(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """ENOSPC while making a segment is final as well; what was stored stays stored."""
+    job = log.stage(b"x" * 62_000)
+    hog = disk.open(Path("/node/hog"), create=True)
+    disk._capacity = disk._used() + 10_000
+    log.perform(job)
+    assert log.results[-1].failure is not None
+    assert log.results[-1].stored_index == 1
+    hog.close()
+
+
+def test_a_spare_is_used_for_rolling(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """With a spare ready, rolling writes a header and a name, not a segment of zeros."""
+    while log.journal.housekeeper.turn():
+        pass
+    before = disk.operations
+    log.append(b"x" * 62_000)
+    assert disk.operations - before < 10
+    assert log.journal.housekeeper.spare_count == 0
+    assert log.reopen().last_index == 2
+
+
+def test_an_oversized_entry_gets_a_segment_of_its_size(log: LocalJournal) -> None:
+    """The file is as large as the entry needs, also when made from a spare."""
+    while log.journal.housekeeper.turn():
+        pass
+    entry = log.append(b"x" * 200_000)
+    assert log.reopen().entry(2) == entry
+
+
+class Threaded:
+    """A journal on a real disk with its threads running."""
+
+    def __init__(self, directory: Path) -> None:
+        settings = JournalSettings(segment_bytes=64 * KiB, floor_idle_seconds=0.001)
+        self.journal = Journal.open(directory, RealDisk(), settings)
+        self.journal.ballot_file.save(Ballot(node_id=NODE_ID))
+        self.results: SimpleQueue[WriteResult] = SimpleQueue()
+        self.writer = JournalWriter(self.journal, self.results.put)
+        self.writer.start()
+
+    def append(self, body: bytes) -> None:
+        journal = self.journal
+        entry = seal_entry(
+            index=journal.last_index + 1,
+            term=1,
+            kind=KIND_RECORDS,
+            timestamp=journal.last_timestamp + 1,
+            first_record=journal.next_record_number,
+            record_count=1,
+            parts=[body],
+            previous_chain=journal.last_chain,
+        )
+        self.writer.submit(journal.stage([entry]))
+
+    def wait_stored(self, index: int) -> None:
+        while self.results.get(timeout=30).stored_index < index:
+            pass
+
+    def close(self) -> None:
+        self.writer.close()
+        self.journal.close()
+
+
+def test_the_thread_stores_everything_submitted(tmp_path: Path) -> None:
+    """Hundreds of entries over several segments arrive in order; a clean stop loses none."""
+    node = Threaded(tmp_path)
+    for number in range(300):
+        node.append(number.to_bytes(2, "little") * 500)
+    node.wait_stored(300)
+    node.append(b"last")
+    node.close()
+    again = Journal.open(tmp_path, RealDisk(), JournalSettings(segment_bytes=64 * KiB))
+    assert again.last_index == 301
+    assert again.damage == []
+    assert again.ballot_file.current is not None
+    assert again.ballot_file.current.durable_floor == 301
+    again.close()
+
+
+def test_the_floor_follows_when_the_writer_is_idle(tmp_path: Path) -> None:
+    """Soon after the last write the ballot says how far the log is durable."""
+    node = Threaded(tmp_path)
+    node.append(b"x")
+    node.wait_stored(1)
+    file = BallotFile(tmp_path / "ballot", RealDisk())
+    for _ in range(10_000):
+        ballot = file.load()
+        assert ballot is not None
+        if ballot.durable_floor == 1:
+            break
+    assert replace(ballot, sequence=0).durable_floor == 1
+    file.close()
+    node.close()
