@@ -1,0 +1,49 @@
+"""Tests of replication/frame_buffer.py: the same frames, however the bytes are cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.errors import RemoteProtocolError
+from holdfast.replication.frame_buffer import FrameBuffer
+from holdfast.replication.handshake import frame
+
+
+def payloads(buffer: FrameBuffer, data: bytes) -> list[tuple[int, bytes]]:
+    return [(kind, held[start:end]) for kind, held, start, end in buffer.feed(data)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=40)), max_size=8),
+    st.integers(1, 30),
+)
+def test_frames_come_out_whole_and_in_order(sent: list[tuple[int, bytes]], step: int) -> None:
+    """Whole, byte by byte or in any other pieces: what went in comes out once."""
+    data = b"".join(frame(kind, payload) for kind, payload in sent)
+    buffer = FrameBuffer(1000)
+
+    found = []
+    for start in range(0, len(data), step):
+        found += payloads(buffer, data[start : start + step])
+
+    assert sent == found
+
+
+@pytest.mark.parametrize("data", [b"\0\0\0\0\1", (2000).to_bytes(4, "little") + b"\1"])
+def test_empty_and_overlong_frames_are_refused(data: bytes) -> None:
+    """The length is judged before anything is waited for."""
+    with pytest.raises(RemoteProtocolError):
+        FrameBuffer(1000).feed(data)
+
+
+def test_a_big_frame_is_joined_once() -> None:
+    """Until the last piece is there the pieces only wait, without being joined again."""
+    buffer = FrameBuffer(1 << 20)
+    data = frame(7, bytes(100_000))
+
+    for start in range(0, 100_000, 1000):
+        assert not buffer.feed(data[start : start + 1000])
+
+    assert 1 == len(buffer.feed(data[100_000:]))

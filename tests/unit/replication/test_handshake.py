@@ -1,0 +1,133 @@
+"""Tests of replication/handshake.py: who knows the secret gets in, nobody else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import AuthenticationError, RemoteProtocolError
+from holdfast.replication.formation import Refusal
+from holdfast.replication.frame_buffer import FrameBuffer
+from holdfast.replication.handshake import (
+    CHALLENGE,
+    NONCE_BYTES,
+    PROOF,
+    WELCOME,
+    AcceptorHandshake,
+    DialerHandshake,
+    Step,
+    frame,
+)
+from holdfast.replication.messages import Hello
+
+DIALER = Hello("a", "aa" * 16)
+ACCEPTOR = Hello("b", "bb" * 16)
+
+
+def pair(
+    dialer_secret: bytes = b"s", acceptor_secret: bytes = b"s"
+) -> tuple[DialerHandshake, AcceptorHandshake]:
+    return (
+        DialerHandshake(dialer_secret, DIALER, b"d" * NONCE_BYTES),
+        AcceptorHandshake(acceptor_secret, ACCEPTOR, b"a" * NONCE_BYTES),
+    )
+
+
+def only(data: bytes) -> tuple[int, bytes]:
+    ((kind, buffer, start, end),) = FrameBuffer(1 << 16).feed(data)
+    return kind, buffer[start:end]
+
+
+def test_two_that_share_the_secret_know_each_other() -> None:
+    """After three frames each side has the other's hello, and the secret was never sent."""
+    dialer, acceptor = pair(b"secret", b"secret")
+    challenge = acceptor.challenge()
+    proof = dialer.receive(*only(challenge))
+    acceptor.receive(*only(proof))
+    welcome = acceptor.welcome()
+    dialer.receive(*only(welcome))
+
+    assert (ACCEPTOR, DIALER) == (dialer.peer, acceptor.peer)
+    assert Step.DONE is dialer.step is acceptor.step
+    assert b"secret" not in challenge + proof + welcome
+
+
+def test_a_dialer_without_the_secret_is_not_known() -> None:
+    """A wrong proof is refused before its hello is believed."""
+    dialer, acceptor = pair(b"wrong", b"right")
+    proof = dialer.receive(*only(acceptor.challenge()))
+
+    with pytest.raises(AuthenticationError):
+        acceptor.receive(*only(proof))
+    assert acceptor.peer is None
+
+
+def test_an_acceptor_without_the_secret_is_not_known() -> None:
+    """A welcome with a wrong proof does not make a link."""
+    dialer, acceptor = pair()
+    dialer.receive(*only(acceptor.challenge()))
+
+    with pytest.raises(AuthenticationError):
+        dialer.receive(WELCOME, bytes(32) + b"{}")
+    assert dialer.peer is None
+
+
+def test_a_proof_is_good_for_one_connection() -> None:
+    """A recorded proof does not open another connection: its challenge is another one."""
+    dialer, acceptor = pair()
+    kind, proof = only(dialer.receive(*only(acceptor.challenge())))
+    other = AcceptorHandshake(b"s", ACCEPTOR, b"x" * NONCE_BYTES)
+
+    with pytest.raises(AuthenticationError):
+        other.receive(kind, proof)
+
+
+def test_a_proof_is_not_its_own_answer() -> None:
+    """Sending the dialer's proof back does not make one the acceptor."""
+    dialer, acceptor = pair()
+    _, proof = only(dialer.receive(*only(acceptor.challenge())))
+
+    with pytest.raises(AuthenticationError):
+        dialer.receive(WELCOME, proof[NONCE_BYTES:])
+
+
+def test_a_proven_refusal_may_fence() -> None:
+    """Only who knows the secret can tell a node that it is shut out for good."""
+    dialer, acceptor = pair()
+    acceptor.receive(*only(dialer.receive(*only(acceptor.challenge()))))
+    refusal = Refusal("you were removed", is_fenced=True)
+
+    with pytest.raises(AuthenticationError, match="you were removed"):
+        dialer.receive(*only(acceptor.refuse(refusal)))
+    assert refusal == dialer.refusal
+
+
+def test_an_unproven_refusal_is_only_shown() -> None:
+    """A stranger's refusal is for people to read and fences nobody."""
+    dialer, stranger = pair(b"right", b"wrong")
+    dialer.receive(*only(stranger.challenge()))
+
+    with pytest.raises(AuthenticationError):
+        dialer.receive(*only(stranger.refuse(Refusal("you were removed", is_fenced=True))))
+    assert Refusal("you were removed", is_fenced=False) == dialer.refusal
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [(CHALLENGE, b"GET / HTTP/1.1"), (WELCOME, b""), (1, b""), (68, b"not json" * 9)],
+)
+def test_something_else_is_no_handshake(kind: int, payload: bytes) -> None:
+    """Whatever else answers at the address is named as such."""
+    with pytest.raises(RemoteProtocolError):
+        pair()[0].receive(kind, payload)
+
+
+@pytest.mark.parametrize(("kind", "payload"), [(PROOF, b""), (WELCOME, b""), (PROOF, bytes(80))])
+def test_a_short_or_wrong_proof_is_refused(kind: int, payload: bytes) -> None:
+    """A frame of the wrong kind or size never makes a peer."""
+    with pytest.raises((RemoteProtocolError, AuthenticationError)):
+        pair()[1].receive(kind, payload)
+
+
+def test_a_frame_tells_its_length() -> None:
+    """An empty frame is its type alone."""
+    assert b"\1\0\0\0\x40" == frame(64)

@@ -1,0 +1,68 @@
+"""Tests of replication/quorum.py against slow, obvious versions of the same rules."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.replication import quorum
+
+matches = st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 20)), min_size=1, max_size=7)
+
+
+def is_committable(held: list[tuple[str, int]], index: int, copies: int, sites: int) -> bool:
+    """The commit rule in words: how many hold it, and on how many sites."""
+    holders = [site for site, match in held if match >= index]
+    wanted_sites = min(sites, len({site for site, _ in held}))
+    return (
+        2 * len(holders) > len(held)
+        and len(holders) >= min(copies, len(held))
+        and (len(set(holders)) >= wanted_sites)
+    )
+
+
+@given(matches, st.integers(1, 8), st.integers(1, 4))
+def test_the_commit_rule_is_the_obvious_one(
+    held: list[tuple[str, int]], copies: int, sites: int
+) -> None:
+    """The sorted shortcut gives the highest index that the rule in words allows."""
+    slow = max(index for index in range(21) if is_committable(held, index, copies, sites))
+
+    assert slow == quorum.committable_index(held, copies, sites)
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=7))
+def test_a_majority_holds_the_majority_index(held: list[int]) -> None:
+    """More than half hold it, and no higher index has that."""
+    index = quorum.majority_index(held)
+
+    assert 2 * sum(match >= index for match in held) > len(held)
+    assert 2 * sum(match > index for match in held) <= len(held)
+
+
+def test_without_voters_nothing_is_committed() -> None:
+    """A group that has no voter yet commits nothing."""
+    assert 0 == quorum.committable_index([], 2, 1)
+    assert 0 == quorum.majority_index([])
+    assert 0 == quorum.site_index([], 1)
+
+
+def test_two_copies_do_not_stop_a_pair_with_witness_after_one_loss() -> None:
+    """Two of three hold it: a majority and two copies, as the operator asked."""
+    assert 5 == quorum.committable_index([("", 5), ("", 0), ("", 5)], 2, 1)
+
+
+def test_votes_decide_as_soon_as_they_can() -> None:
+    """Two of three win; two refusals of three lose; one of each decides nothing."""
+    assert quorum.is_won([True, True], 2)
+    assert quorum.is_lost([False, False], 3, 2)
+    assert not quorum.is_won([True, False], 2)
+    assert not quorum.is_lost([True, False], 3, 2)
+
+
+def test_an_unknown_tail_needs_proof_from_the_others() -> None:
+    """So many others must vote that no majority can have held the lost entries."""
+    needed = [quorum.votes_needed(count, has_unknown_tail=True) for count in (2, 3, 4, 5)]
+
+    assert [2, 3, 3, 4] == needed
+    assert 2 == quorum.votes_needed(3, has_unknown_tail=False)
