@@ -1,0 +1,136 @@
+"""
+A broker with a conductor that commits when it is told to, and consumers without sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.outputs import Batch
+from holdfast.broker.queue import Queue
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.state import BrokerState
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.store.record_codec import decode_records, encode_records
+
+
+class Client:
+    """A connection as the broker sees it: it takes deliveries and replies and keeps them."""
+
+    def __init__(self) -> None:
+        self.room_bytes = 1 << 30
+        self.subscriptions: dict[str, Subscription] = {}
+        self.replies: list[bytes] = []
+        self.deliveries: list[tuple[int, bool]] = []
+        """Key and redelivered flag."""
+
+    def reply(self, receipt: bytes) -> None:
+        self.replies.append(receipt)
+
+    @property
+    def keys(self) -> list[int]:
+        return [key for key, _ in self.deliveries]
+
+
+class Desk:
+    """A leading broker, its log and what is in flight."""
+
+    def __init__(self, settings: BrokerSettings | None = None) -> None:
+        self.settings = settings or BrokerSettings()
+        self.broker = Broker(self.settings)
+        self.broker.lead()
+        self.log: list[tuple[int, int, bytes]] = []
+        """First record, timestamp and body of each entry."""
+        self.next_record = 1
+        self.in_flight: list[tuple[int, int, Batch]] = []
+        self.client = Client()
+
+    @property
+    def state(self) -> BrokerState:
+        return self.broker.state
+
+    def queue(self, name: str = "orders") -> Queue:
+        return self.broker.queue(name)
+
+    def send(self, body: bytes, queue: str = "orders", receipt: bytes | None = None) -> None:
+        self.broker.send(self.queue(queue), b"", body, self.client, receipt)
+
+    def subscribe(
+        self,
+        queue: str = "orders",
+        *,
+        mode: AcknowledgeMode = AcknowledgeMode.INDIVIDUAL,
+        prefetch: int = 100,
+        client: Client | None = None,
+    ) -> Subscription:
+        client = client or Client()
+        name = f"s{len(client.subscriptions)}"
+        subscription = Subscription(client, name, mode=mode, prefetch=prefetch)
+        client.subscriptions[name] = subscription
+        self.broker.subscribe(subscription, self.queue(queue))
+        return subscription
+
+    def seal(self) -> None:
+        """Make what has gathered an entry of the log, not yet committed."""
+        if not self.broker.has_batch():
+            return
+        batch = self.broker.take_batch()
+        body = b"".join(encode_records(batch.records))
+        timestamp = 1_000_000 + len(self.log)
+        self.log.append((self.next_record, timestamp, body))
+        self.in_flight.append((self.next_record, timestamp, batch))
+        self.next_record += len(batch.records)
+
+    def commit(self) -> None:
+        """Commit and apply everything in flight, then reply."""
+        while self.in_flight:
+            first, timestamp, batch = self.in_flight.pop(0)
+            self.broker.apply_batch(batch, first, timestamp)
+            for replier, receipt in batch.replies:
+                replier.reply(receipt)
+
+    def dispatch(self) -> None:
+        for subscription, key, message, record_number, flagged in self.broker.dispatch():
+            assert message is not None or record_number
+            subscription.receiver.deliveries.append((key, flagged))  # type: ignore[attr-defined]
+
+    def turn(self) -> None:
+        """Seal, commit and dispatch until nothing is left to do."""
+        for _ in range(100):
+            self.seal()
+            self.commit()
+            self.dispatch()
+            if not self.broker.has_batch():
+                return
+        raise AssertionError("the broker does not come to rest")
+
+    def replayed(self) -> BrokerState:
+        """Give the state of a node that applied the same log, decoded from bytes."""
+        state = BrokerState(self.settings)
+        for first, timestamp, body in self.log:
+            state.apply(first, decode_records(body), timestamp)
+        return state
+
+    def fail_over(self) -> None:
+        """Let another node take over that has only the log."""
+        self.broker = Broker(self.settings, self.replayed())
+        self.in_flight.clear()
+        self.broker.lead()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def new_desk() -> Callable[[BrokerSettings], Desk]:
+    return Desk
+
+
+@pytest.fixture
+def new_client() -> Callable[[], Client]:
+    return Client

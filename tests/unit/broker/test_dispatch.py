@@ -1,0 +1,96 @@
+"""
+Who gets the next message.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.dispatch import make_ready
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+
+
+def test_competing_consumers_take_turns(desk, new_client) -> None:
+    """
+    One message to each, round and round.
+    """
+    clients = [new_client() for _ in range(3)]
+    for client in clients:
+        desk.subscribe(client=client)
+    for number in range(7):
+        desk.send(b"%d" % number)
+    desk.turn()
+    assert [client.keys for client in clients] == [[1, 4, 7], [2, 5], [3, 6]]
+
+
+def test_a_full_consumer_is_skipped(desk, new_client) -> None:
+    """
+    A slow one holds nobody up, and never has more than its prefetch.
+    """
+    slow, quick = new_client(), new_client()
+    first = desk.subscribe(client=slow, prefetch=2)
+    desk.subscribe(client=quick)
+    for number in range(10):
+        desk.send(b"%d" % number)
+    desk.turn()
+    assert slow.keys == [1, 3]
+    assert quick.keys == [2, 4, 5, 6, 7, 8, 9, 10]
+    assert not first.is_ready
+    desk.send(b"more")
+    desk.broker.acknowledge(first, 1, slow, None)
+    desk.broker.acknowledge(first, 3, slow, None)
+    desk.turn()
+    assert quick.keys[-1] == 11 or slow.keys[-1] == 11
+    assert first.is_ready
+
+
+def test_a_consumer_whose_socket_is_behind_gets_nothing(desk, new_client) -> None:
+    """
+    Room in bytes counts down by what is delivered, and comes back when the socket has taken it.
+    """
+    client = new_client()
+    client.room_bytes = 10
+    desk.subscribe(client=client)
+    for _ in range(4):
+        desk.send(b"x" * 6)
+    desk.turn()
+    assert client.keys == [1, 2]
+    client.room_bytes = 10
+    desk.broker.resume(client)
+    desk.turn()
+    assert client.keys == [1, 2, 3, 4]
+
+
+def test_messages_not_in_memory_come_with_their_place(desk, new_client) -> None:
+    """
+    Then the content is read from the log by record number.
+    """
+    desk.send(b"x")
+    desk.turn()
+    desk.fail_over()
+    desk.broker.state.forget_content(desk.queue(), 1)
+    desk.subscribe(client=new_client())
+    ((_, key, message, record_number, flagged),) = desk.broker.dispatch()
+    assert (key, message, record_number, flagged) == (1, None, 2, True)
+
+
+def test_only_a_subscription_with_room_becomes_ready(desk, new_client) -> None:
+    """
+    Once, and not after it is closed.
+    """
+    subscription = desk.subscribe(prefetch=1)
+    assert not make_ready(subscription)
+    desk.broker.unsubscribe(subscription)
+    assert not make_ready(subscription)
+    assert not make_ready(Subscription(new_client(), "t", mode=AcknowledgeMode.AUTO, prefetch=1))
+
+
+def test_auto_is_bounded_by_the_socket_alone(desk, new_client) -> None:
+    """
+    Nothing is unacknowledged, so prefetch never fills.
+    """
+    client = new_client()
+    desk.subscribe(client=client, mode=AcknowledgeMode.AUTO, prefetch=1)
+    for _ in range(5):
+        desk.send(b"x")
+    desk.turn()
+    assert client.keys == [1, 2, 3, 4, 5]
+    assert desk.state.live_count() == 0

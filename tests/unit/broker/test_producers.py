@@ -1,0 +1,80 @@
+"""
+Producer sequences: new, stored, under way, gap.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.producers import Producers, Verdict
+from holdfast.errors import SequenceGapError
+
+
+def test_numbers_are_taken_one_after_the_other() -> None:
+    """
+    From 1 on; each is new once, then under way, then stored.
+    """
+    producers = Producers()
+    assert [producers.check("p", n) for n in (1, 2, 1)] == [
+        *(Verdict.NEW, Verdict.NEW, Verdict.UNDER_WAY),
+    ]
+    producers.stored("p", 1, 10, 1000)
+    assert producers.check("p", 1) is Verdict.STORED
+    assert producers.check("p", 2) is Verdict.UNDER_WAY
+    assert producers.check("other", 1) is Verdict.NEW
+
+
+@pytest.mark.parametrize("sequence", [0, 2, 100])
+def test_a_gap_names_what_is_expected(sequence) -> None:
+    """
+    An unknown producer begins with 1; nothing is kept of one that does not.
+    """
+    producers = Producers()
+    with pytest.raises(SequenceGapError) as caught:
+        producers.check("p", sequence)
+    assert (caught.value.expected, caught.value.found) == (1, sequence)
+    assert not producers.by_id
+
+
+def test_a_new_leadership_forgets_what_was_only_assigned() -> None:
+    """
+    What was on its way to the log of a deposed leader may never have arrived.
+    """
+    producers = Producers()
+    producers.check("p", 1)
+    producers.stored("p", 1, 10, 1000)
+    producers.check("p", 2)
+    producers.check("q", 1)
+    producers.forget_leadership()
+    assert list(producers.by_id) == ["p"]
+    assert producers.check("p", 2) is Verdict.NEW
+
+
+def test_an_older_record_does_not_turn_back() -> None:
+    """
+    What the cleaner wrote again behind newer numbers changes nothing.
+    """
+    producers = Producers()
+    producers.stored("p", 5, 50, 500)
+    producers.stored("p", 4, 60, 600)
+    producer = producers.by_id["p"]
+    assert (producer.last, producer.home, producer.used_at) == (5, 50, 500)
+
+
+def test_forgetting_keeps_what_is_on_its_way() -> None:
+    """
+    A producer that wakes while its forgetting is on its way to the log goes on where it was.
+    """
+    producers = Producers()
+    producers.stored("p", 7, 50, 500)
+    assert producers.check("p", 8) is Verdict.NEW
+    assert producers.check("p", 9) is Verdict.NEW
+    producers.forget("p")
+    assert producers.check("p", 9) is Verdict.UNDER_WAY
+    producers.stored("p", 8, 60, 600)
+    producers.stored("p", 9, 61, 600)
+    assert producers.check("p", 10) is Verdict.NEW
+    producers.forget_leadership()
+    producers.forget("p")
+    producers.forget("p")
+    assert not producers.by_id

@@ -1,0 +1,135 @@
+"""
+A queue's order: what was given back, persistent messages up to the mark, non-persistent between.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+
+
+def queue_of(count: int, mark: int = 1000) -> Queue:
+    queue = Queue(1, "q")
+    for sequence in range(1, count + 1):
+        queue.index.put(sequence, sequence, 1)
+    queue.next_sequence = queue.assigned_sequence = count + 1
+    queue.dispatch_mark = mark
+    queue.cursor = 1
+    return queue
+
+
+def add_transient(queue: Queue, serial: int, order: int) -> None:
+    message = TransientMessage(-serial, b"", b"", order)
+    queue.transients[message.key] = message
+    queue.waiting.append(message.key)
+
+
+def drained(queue: Queue) -> list[int]:
+    return list(iter(queue.next_key, 0))
+
+
+def test_transient_messages_stand_where_they_were_sent() -> None:
+    """
+    Each behind the persistent message that was sent before it.
+    """
+    queue = queue_of(3)
+    for serial, order in ((1, 0), (2, 0), (3, 2), (4, 3)):
+        add_transient(queue, serial, order)
+    assert drained(queue) == [-1, -2, 1, 2, -3, 3, -4]
+
+
+def test_a_transient_message_waits_for_what_is_on_its_way_before_it() -> None:
+    """
+    Its predecessor is assigned but not applied: it must not overtake.
+    """
+    queue = queue_of(1)
+    queue.assigned_sequence = 3
+    add_transient(queue, 1, 2)
+    assert drained(queue) == [1]
+    queue.index.put(2, 2, 1)
+    queue.next_sequence = 3
+    assert drained(queue) == [2, -1]
+
+
+def test_nothing_goes_out_above_the_mark() -> None:
+    """
+    A new leader would not know that it may have been seen.
+    """
+    queue = queue_of(5, mark=3)
+    assert drained(queue) == [1, 2, 3]
+    queue.dispatch_mark = 4
+    assert drained(queue) == [4]
+
+
+def test_what_is_given_back_goes_first_and_in_order() -> None:
+    """
+    Whatever order it came back in, persistent and not.
+    """
+    queue = queue_of(4)
+    for serial, order in ((1, 1), (2, 1), (3, 0)):
+        add_transient(queue, serial, order)
+    add_transient(queue, 4, 4)
+    queue.waiting.clear()
+    queue.cursor = 4
+    queue.give_back([2, -2, 1, -1, -3], redelivered=True)
+    assert drained(queue) == [-3, 1, -1, -2, 2, 4]
+    assert queue.redelivered == {1, 2, -1, -2, -3}
+
+
+def test_what_died_meanwhile_is_not_given_back() -> None:
+    """
+    Acknowledged by id, or purged: it does not come again, and nothing is remembered of it.
+    """
+    queue = queue_of(3)
+    drained(queue)
+    queue.index.remove(2)
+    queue.give_back([1, 2, -7], redelivered=True)
+    queue.index.remove(1)
+    assert drained(queue) == []
+    assert queue.redelivered == {1}
+
+
+def test_withheld_messages_are_passed_over() -> None:
+    """
+    Damaged ones hold nobody up.
+    """
+    queue = queue_of(4)
+    queue.withheld |= {1, 3, 4}
+    assert drained(queue) == [2]
+    queue.withheld.clear()
+    queue.give_back([3, 1], redelivered=False)
+    assert drained(queue) == [1, 3]
+
+
+def test_a_new_leadership_starts_from_what_lives() -> None:
+    """
+    The cursor stands at the first live message; flags reach to the mark or the last message.
+    """
+    queue = queue_of(4, mark=3)
+    queue.index.remove(1)
+    add_transient(queue, 1, 4)
+    queue.forget_leadership(16)
+    assert drained(queue) == [2, 3]
+    assert [queue.is_flagged(key) for key in (3, 4, -1)] == [True, False, False]
+    queue.dispatch_mark = 99
+    queue.forget_leadership(16)
+    assert queue.flag_through == 4
+    assert Queue(2, "empty").cursor == 1
+
+
+def test_a_closed_subscription_gives_back_what_it_holds() -> None:
+    """
+    And leaves the ring of the ready; closing is final.
+    """
+    queue = queue_of(2)
+    subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
+    subscription.is_ready = True
+    queue.subscriptions.append(subscription)
+    queue.ready.append(subscription)
+    subscription.unacknowledged = dict.fromkeys(drained(queue))
+    queue.close_subscription(subscription)
+    assert (queue.subscriptions, list(queue.ready), subscription.unacknowledged) == ([], [], {})
+    assert subscription.is_closed
+    assert drained(queue) == [1, 2]
+    assert queue.is_flagged(1)
+    assert queue.transient_count == 0

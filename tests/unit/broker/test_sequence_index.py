@@ -1,0 +1,66 @@
+"""
+The arrays behind a queue against a plain dictionary.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.broker.sequence_index import CHUNK_SIZE, SequenceIndex
+
+SEQUENCES = st.integers(1, 5 * CHUNK_SIZE) | st.integers(1, 1 << 40)
+
+
+@given(st.lists(st.tuples(st.booleans(), SEQUENCES)), SEQUENCES, SEQUENCES)
+def test_it_is_a_dictionary_in_order(steps, start, end) -> None:
+    """
+    Put, remove, look up, walk: as a sorted dictionary would.
+    """
+    index = SequenceIndex()
+    model: dict[int, tuple[int, int]] = {}
+    for number, (is_put, sequence) in enumerate(steps, start=1):
+        size = number * 3
+        if is_put:
+            assert index.put(sequence, number, size) == (sequence not in model)
+            model[sequence] = (number, model.get(sequence, (0, size))[1])
+        else:
+            assert index.remove(sequence) == model.pop(sequence, (0, -1))[1]
+    assert index.live_count == len(model)
+    assert index.live_bytes == sum(size for _, size in model.values())
+    assert index.first() == min(model, default=0)
+    assert all(index.record_number(sequence) == model[sequence][0] for sequence in model)
+    assert list(index.sequences(start, end)) == [s for s in sorted(model) if start <= s < end]
+    for sequence in (start, end):
+        assert index.is_live(sequence) == (sequence in model)
+    for sequence in list(model):
+        index.remove(sequence)
+    assert not index.chunks
+    assert (index.live_count, index.live_bytes) == (0, 0)
+
+
+def test_dead_slots_are_zero() -> None:
+    """
+    Equal states have equal bytes, whatever was there before.
+    """
+    index = SequenceIndex()
+    index.put(1, 7, 100)
+    index.put(2, 8, 100)
+    index.remove(1)
+    chunk = index.chunks[0]
+    assert (chunk.record_numbers[1], chunk.sizes[1], chunk.live[1]) == (0, 0, 0)
+    assert index.record_number(1) == 0
+
+
+def test_one_old_message_pins_one_chunk() -> None:
+    """
+    A long history costs nothing once it is dead.
+    """
+    index = SequenceIndex()
+    for sequence in range(1, 20 * CHUNK_SIZE):
+        index.put(sequence, sequence, 1)
+        if sequence != 5:
+            index.remove(sequence)
+    assert list(index.chunks) == [0]
+    assert index.next_live(6, 1 << 50) == 1 << 50
+    assert index.next_live(1, 1 << 50) == 5

@@ -1,0 +1,81 @@
+"""
+A topic hands out what it gets, keeps a bounded backlog for the slow, and says when it is blocked.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.queue import TransientMessage
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.topic import Delivery, Topic
+
+
+def subscribed(topic: Topic, client, mode=AcknowledgeMode.AUTO, prefetch=10) -> Subscription:
+    subscription = Subscription(client, "s", mode=mode, prefetch=prefetch)
+    subscription.topic = topic
+    topic.subscriptions.append(subscription)
+    return subscription
+
+
+def message(serial: int, size: int = 10) -> TransientMessage:
+    return TransientMessage(-serial, b"", b"x" * size, 0)
+
+
+def keys(out: list[Delivery]) -> list[int]:
+    return [delivery[1] for delivery in out]
+
+
+def test_a_backlog_keeps_its_order(new_client) -> None:
+    """
+    While something waits, what comes later waits behind it, even if there is room by then.
+    """
+    topic, client = Topic("t"), new_client()
+    subscription = subscribed(topic, client, AcknowledgeMode.INDIVIDUAL, prefetch=1)
+    out: list[Delivery] = []
+    for serial in (1, 2, 3):
+        topic.publish(message(serial), out, 1000)
+    assert keys(out) == [-1]
+    subscription.unacknowledged.clear()
+    topic.publish(message(4), out, 1000)
+    assert keys(out) == [-1]
+    for _ in range(4):
+        topic.drain(subscription, out)
+        subscription.unacknowledged.clear()
+    assert keys(out) == [-1, -2, -3, -4]
+    assert subscription.pending_bytes == 0
+    assert not topic.blocked_by
+
+
+def test_the_topic_is_blocked_until_the_last_slow_one_has_caught_up(new_client) -> None:
+    """
+    Two slow subscribers: only when both are done is the news that it goes on.
+    """
+    topic = Topic("t")
+    clients = [new_client(), new_client()]
+    subscriptions = [subscribed(topic, client) for client in clients]
+    out: list[Delivery] = []
+    for client in clients:
+        client.room_bytes = 0
+    topic.publish(message(1), out, 5)
+    assert topic.blocked_by == set(subscriptions)
+    clients[0].room_bytes = 100
+    assert not topic.drain(subscriptions[0], out)
+    assert topic.close_subscription(subscriptions[1])
+    assert not topic.blocked_by
+    assert topic.subscriptions == [subscriptions[0]]
+    assert not topic.close_subscription(subscriptions[0])
+    assert topic.enqueued_total == 1
+
+
+def test_a_backlog_within_the_limit_blocks_nobody(new_client) -> None:
+    """
+    The limit is in bytes per subscriber.
+    """
+    topic, client = Topic("t"), new_client()
+    subscribed(topic, client)
+    client.room_bytes = 0
+    out: list[Delivery] = []
+    topic.publish(message(1), out, 20)
+    topic.publish(message(2), out, 20)
+    assert not topic.blocked_by
+    topic.publish(message(3), out, 20)
+    assert topic.blocked_by

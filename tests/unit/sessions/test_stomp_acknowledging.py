@@ -1,0 +1,413 @@
+"""
+ACK and NACK against a real broker: modes, versions, late ones, the dead-letter queue, redelivery.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import CorruptEntryError
+
+
+def filled(desk, client, count: int, queue: str = "orders") -> None:
+    for number in range(count):
+        client.send(b"%d" % number, f"/queue/{queue}")
+    desk.turn()
+
+
+def live(desk, queue: str = "orders") -> list[int]:
+    found = desk.broker.state.by_name[queue]
+    return list(found.index.sequences(1, found.next_sequence))
+
+
+# Modes --------------------------------------------------------------------------------------------
+
+
+def test_auto_is_done_when_it_is_sent(desk) -> None:
+    """
+    STOMP 1.2, SUBSCRIBE: in auto mode nothing is acknowledged by the client.
+    """
+    client = desk.connect()
+    filled(desk, client, 3)
+    client.subscribe(ack="auto")
+    assert client.bodies() == ["0", "1", "2"]
+    desk.turn()
+    assert live(desk) == []
+    assert client.refusal("ACK", id="1-1").headers["code"] == "unknown-delivery"
+
+
+def test_client_settles_everything_before(desk) -> None:
+    """
+    Cumulative by the order of delivery on this subscription.
+    """
+    client = desk.connect()
+    filled(desk, client, 5)
+    client.subscribe(ack="client")
+    desk.turn()
+    client.frames()
+    client.ask("ACK", id="1-3")
+    assert live(desk) == [4, 5]
+    assert client.refusal("ACK", id="1-2").headers["code"] == "unknown-delivery"
+    client.ask("ACK", id="1-5")
+    assert live(desk) == []
+
+
+def test_cumulative_counts_only_its_own_subscription(desk) -> None:
+    """
+    Two consumers of one queue: what the other holds is not touched.
+    """
+    client = desk.connect()
+    filled(desk, client, 4)
+    client.subscribe(id="1", ack="client")
+    client.subscribe(id="2", ack="client")
+    desk.turn()
+    client.frames()
+    client.ask("ACK", id="1-3")
+    assert live(desk) == [2, 4]
+
+
+def test_individual_settles_one(desk) -> None:
+    """
+    In any order.
+    """
+    client = desk.connect()
+    filled(desk, client, 3)
+    client.subscribe()
+    desk.turn()
+    client.frames()
+    client.ask("ACK", id="1-3")
+    client.ask("ACK", id="1-1")
+    assert live(desk) == [2]
+
+
+@pytest.mark.parametrize("id", ["", "1", "1-", "1-x", "9-1", "1-999", "x", "1-" + "9" * 5000])
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+def test_what_was_not_delivered_cannot_be_acknowledged(desk, command, id) -> None:
+    """
+    A clear ERROR with the receipt id, and the connection lives.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe()
+    desk.turn()
+    client.frames()
+    error = client.refusal(command, id=id, receipt="r")
+    assert error.headers["code"] == "unknown-delivery"
+    assert error.headers["receipt-id"] == "r"
+    assert live(desk) == [1]
+    assert not client.session.is_closing
+
+
+def test_1_1_acknowledges_by_message_id_and_subscription(desk) -> None:
+    """
+    STOMP 1.1, ACK: both headers; cumulative in client mode.
+    """
+    client = desk.connect("1.1")
+    filled(desk, client, 3)
+    client.subscribe(ack="client")
+    desk.turn()
+    ids = [frame.headers["message-id"] for frame in client.frames()]
+    assert ids[1] == "ID:c0ffee-1-2"
+    (receipt,) = client.ask("ACK", message_id=ids[1], subscription="s", receipt="r")
+    assert receipt.command == "RECEIPT"
+    assert live(desk) == [3]
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_an_id_means_the_message_of_its_own_queue(desk, version) -> None:
+    """
+    Two queues have the same sequences: the message id's queue number tells them apart.
+    """
+    client = desk.connect(version)
+    filled(desk, client, 1, "a")
+    filled(desk, client, 1, "b")
+    client.subscribe("/queue/a", "1")
+    client.subscribe("/queue/b", "2")
+    desk.turn()
+    client.frames()
+    client.ask("ACK", message_id="ID:c0ffee-2-1", subscription="2" if version == "1.1" else "")
+    assert (live(desk, "a"), live(desk, "b")) == ([1], [])
+
+
+def test_1_0_needs_no_subscription(desk) -> None:
+    """
+    STOMP 1.0, ACK: the message-id is all there is.
+    """
+    client = desk.connect("1.0")
+    filled(desk, client, 2)
+    client.say("SUBSCRIBE", destination="/queue/orders", ack="client")
+    desk.turn()
+    client.frames()
+    client.ask("ACK", message_id="ID:c0ffee-1-2")
+    assert live(desk) == []
+
+
+def test_1_0_has_no_nack(desk) -> None:
+    """
+    STOMP 1.0 does not know the frame: a protocol error.
+    """
+    client = desk.connect("1.0")
+    assert client.refusal("NACK", message_id="x").headers["code"] == "unknown-command"
+
+
+# Late acknowledgements ----------------------------------------------------------------------------
+
+
+def test_a_late_acknowledgement_survives_a_failover(desk) -> None:
+    """
+    By message id, before anything is subscribed; the message is not delivered again.
+    """
+    client = desk.connect()
+    filled(desk, client, 3)
+    client.subscribe()
+    desk.turn()
+    ids = [frame.headers["message-id"] for frame in client.frames()]
+    desk.fail_over()
+    client = desk.connect()
+    (receipt,) = client.ask("ACK", id=ids[1], receipt="r")
+    assert receipt.command == "RECEIPT"
+    client.subscribe()
+    desk.turn()
+    found = [(frame.body, frame.headers.get("redelivered")) for frame in client.frames()]
+    assert found == [(b"0", "true"), (b"2", "true")]
+
+
+def test_a_late_acknowledgement_of_something_settled_succeeds(desk) -> None:
+    """
+    The client cannot know; also of a queue that is gone, and twice before it is stored.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.say("ACK", id="ID:c0ffee-1-1", receipt="1")
+    (first, second) = client.ask("ACK", id="ID:c0ffee-1-1", receipt="2")
+    assert (first.command, second.command) == ("RECEIPT", "RECEIPT")
+    assert live(desk) == []
+    for id in ("ID:c0ffee-1-1", "ID:c0ffee-1-99", "ID:c0ffee-77-1"):
+        assert client.ask("ACK", id=id, receipt="r")[0].command == "RECEIPT"
+
+
+def test_a_late_acknowledgement_waits_for_its_commit(desk) -> None:
+    """
+    Once confirmed it is never undone, so it is confirmed only when it is stored.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.say("ACK", id="ID:c0ffee-1-1", receipt="1")
+    desk.seal()
+    assert client.frames() == []
+    desk.commit()
+    assert len(client.frames()) == 1
+
+
+def test_a_late_acknowledgement_takes_the_message_from_who_has_it_now(desk) -> None:
+    """
+    The message was given to somebody else meanwhile; its place in that window is free again.
+    """
+    client, other = desk.connect(), desk.connect()
+    filled(desk, client, 2)
+    other.subscribe(prefetch_count="1")
+    assert other.bodies() == ["0"]
+    client.ask("ACK", id="ID:c0ffee-1-1")
+    assert other.bodies() == ["1"]
+    assert other.refusal("ACK", id="1-1").headers["code"] == "unknown-delivery"
+
+
+def test_a_late_acknowledgement_is_never_cumulative(desk) -> None:
+    """
+    On a new subscription in client mode other messages may stand before it, not seen yet.
+    """
+    client = desk.connect()
+    filled(desk, client, 3)
+    client.subscribe(ack="client")
+    desk.turn()
+    client.frames()
+    client.ask("ACK", id="ID:c0ffee-1-3")
+    assert live(desk) == [1, 2]
+    client.ask("ACK", id="1-2")
+    assert live(desk) == []
+
+
+def test_a_late_acknowledgement_from_another_cluster_is_refused(desk) -> None:
+    """
+    A client with brokers of two clusters in its list must not settle a stranger here.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    error = client.refusal("ACK", id="ID:beef-1-1")
+    assert error.headers["code"] == "unknown-delivery"
+    assert live(desk) == [1]
+
+
+def test_a_late_acknowledgement_of_a_transient_message(desk) -> None:
+    """
+    In its own term it settles it; of another term it is gone for certain, which is success.
+    """
+    client = desk.connect()
+    client.subscribe()
+    client.ask("SEND", b"x", destination="/queue/orders")
+    client.leave()
+    client = desk.connect()
+    assert client.ask("ACK", id="ID:c0ffee-1-t1.1", receipt="r")[0].command == "RECEIPT"
+    client.subscribe()
+    assert client.bodies() == []
+    assert desk.broker.state.memory_bytes == 0
+    assert client.refusal("ACK", id="ID:c0ffee-1-t1.1").headers["code"] == "unknown-delivery"
+    desk.fail_over()
+    client = desk.connect()
+    client.subscribe()
+    assert client.ask("SEND", b"y", destination="/queue/orders")[0].body == b"y"
+    assert client.ask("ACK", id="ID:c0ffee-1-t1.1", receipt="r")[0].command == "RECEIPT"
+    assert desk.broker.state.memory_bytes > 0
+
+
+def test_a_late_rejection_is_refused(desk) -> None:
+    """
+    There is no delivery that could go to the dead-letter queue.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    assert client.refusal("NACK", id="ID:c0ffee-1-1").headers["code"] == "unknown-delivery"
+
+
+# NACK ---------------------------------------------------------------------------------------------
+
+
+def test_nack_moves_to_the_dead_letter_queue(desk) -> None:
+    """
+    As ActiveMQ: no redelivery; headers and body kept, with where it came from.
+    """
+    client = desk.connect()
+    client.send(b"bad", "/queue/in:here", kind="x")
+    client.subscribe("/queue/in:here")
+    desk.turn()
+    client.frames()
+    (receipt,) = client.ask("NACK", id="1-1", receipt="r")
+    assert receipt.command == "RECEIPT"
+    client.subscribe("/queue/ActiveMQ.DLQ", "d")
+    desk.turn()
+    (dead,) = client.frames()
+    assert dead.body == b"bad"
+    assert dead.headers["kind"] == "x"
+    assert dead.headers["original-destination"] == "/queue/in:here"
+    assert dead.headers["dlqDeliveryFailureCause"] == "rejected"
+    assert live(desk, "in:here") == []
+    client.ask("NACK", id="2-1")
+    assert live(desk, "ActiveMQ.DLQ") == []
+
+
+def test_nack_is_one_entry(desk) -> None:
+    """
+    The copy and the removal stand or fall together.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe()
+    desk.turn()
+    client.say("NACK", id="1-1")
+    before = len(desk.log)
+    desk.seal()
+    desk.commit()
+    assert len(desk.log) == before + 1
+    assert desk.broker.state.live_count() == 1
+
+
+def test_the_name_of_a_queue_cannot_break_a_header(desk) -> None:
+    """
+    A queue's name may hold a line feed: in the dead letter it stays one header.
+    """
+    client = desk.connect()
+    client.send(b"x", "/queue/a\nevil:1\\\r")
+    client.subscribe("/queue/a\nevil:1\\\r")
+    desk.turn()
+    client.ask("NACK", id="1-1")
+    client.subscribe("/queue/ActiveMQ.DLQ", "d")
+    desk.turn()
+    dead = client.frames()[-1]
+    assert dead.headers["original-destination"] == "/queue/a\nevil:1\\\r"
+    assert "evil" not in dead.headers
+
+
+def test_nack_reads_what_is_not_in_memory(desk) -> None:
+    """
+    Its content is in the log.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe()
+    desk.turn()
+    client.frames()
+    queue = desk.broker.state.by_name["orders"]
+    desk.broker.state.forget_content(queue, 1)
+    client.ask("NACK", id="1-1")
+    client.subscribe("/queue/ActiveMQ.DLQ", "d")
+    assert client.bodies() == ["0"]
+
+
+def test_nack_of_something_unreadable_is_refused_and_stays(desk) -> None:
+    """
+    Damaged bytes are an answer to this client, not an exception in the loop; nothing is lost.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe()
+    desk.turn()
+    client.frames()
+    desk.broker.state.forget_content(desk.broker.state.by_name["orders"], 1)
+    desk.unreadable = CorruptEntryError("the body checksum is wrong", segment="1", byte=5)
+    error = client.refusal("NACK", id="1-1", receipt="r")
+    assert error.headers["code"] == "refused"
+    assert "checksum" in error.headers["message"]
+    assert live(desk) == [1]
+    desk.unreadable = None
+    assert client.ask("NACK", id="1-1", receipt="r")[0].command == "RECEIPT"
+
+
+def test_nack_of_something_purged_makes_no_phantom(desk) -> None:
+    """
+    There is nothing to keep: the dead-letter queue gets no empty message.
+    """
+    client = desk.connect()
+    client.ask("SEND", b"np", destination="/queue/orders")
+    filled(desk, client, 1)
+    client.subscribe()
+    desk.turn()
+    client.frames()
+    assert desk.broker.purge("orders", client.session, b"p") == 2
+    desk.turn()
+    client.frames()
+    for key in ("1", "-1"):
+        assert client.ask("NACK", id=f"1-{key}", receipt="r")[0].command == "RECEIPT"
+    assert "ActiveMQ.DLQ" not in desk.broker.state.by_name
+
+
+# Redelivery ---------------------------------------------------------------------------------------
+
+
+def test_a_new_leader_flags_what_may_have_been_seen(desk) -> None:
+    """
+    It does not know what was delivered: everything below the mark is flagged, nothing sent after.
+    """
+    client = desk.connect()
+    filled(desk, client, 3)
+    client.subscribe(prefetch_count="1")
+    desk.turn()
+    desk.fail_over()
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe()
+    desk.turn()
+    flags = [frame.headers.get("redelivered") for frame in client.frames()]
+    assert flags == ["true", "true", "true", None]
+
+
+def test_bodies_are_read_from_the_log_after_a_failover(desk) -> None:
+    """
+    Followers keep no contents; what they deliver as leaders is read back.
+    """
+    client = desk.connect()
+    filled(desk, client, 3)
+    desk.fail_over()
+    assert desk.broker.state.memory_bytes == 0
+    client = desk.connect()
+    client.subscribe()
+    assert client.bodies() == ["0", "1", "2"]

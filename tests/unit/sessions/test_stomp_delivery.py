@@ -1,0 +1,123 @@
+"""
+MESSAGE frames byte by byte, and message ids read back.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.topic import Topic
+from holdfast.model.records import MessageRecord
+from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
+
+
+def subscription(mode: AcknowledgeMode = AcknowledgeMode.CLIENT) -> Subscription:
+    made = Subscription(None, "s:1", mode=mode, prefetch=10, destination="/queue/a:b")  # type: ignore[arg-type]
+    made.queue = Queue(7, "a:b")
+    made.ordinal = 3
+    return made
+
+
+def written(form: DeliveryFormat, key: int, message: object, *, redelivered: bool = False) -> bytes:
+    out: list[bytes] = []
+    form.write(out, key, message, redelivered=redelivered)  # type: ignore[arg-type]
+    return b"".join(out)
+
+
+STORED = MessageRecord(7, 12, b"kind:x\\cy\nprice:1\n", b"body\0", 20)
+
+
+def test_a_stored_message_in_1_2() -> None:
+    """
+    In 1.2 stored header lines go out as they are, and the ack header names the delivery.
+    """
+    form = DeliveryFormat(subscription(), version="1.2", cluster="c", term=4, named=True)
+    assert written(form, 12, STORED, redelivered=True) == (
+        b"MESSAGE\nsubscription:s\\c1\ndestination:/queue/a\\cb\nmessage-id:ID\\cc-7-12\n"
+        b"ack:3-12\nredelivered:true\nkind:x\\cy\nprice:1\n\nbody\0\0"
+    )
+
+
+def test_a_stored_message_in_1_0() -> None:
+    """
+    In 1.0 there are no escapes, no ack header, and no subscription header if it was not named.
+    """
+    form = DeliveryFormat(subscription(), version="1.0", cluster="c", term=4, named=False)
+    assert written(form, 12, STORED) == (
+        b"MESSAGE\ndestination:/queue/a:b\nmessage-id:ID:c-7-12\nkind:x:y\nprice:1\n\nbody\0\0"
+    )
+
+
+def test_there_is_no_ack_header_where_nothing_is_acknowledged() -> None:
+    """
+    STOMP 1.2, MESSAGE: the ack header is for client and client-individual only.
+    """
+    automatic = subscription(AcknowledgeMode.AUTO)
+    form = DeliveryFormat(automatic, version="1.2", cluster="c", term=4, named=True)
+    assert b"\nack:" not in written(form, 12, STORED)
+
+
+def test_a_transient_message_carries_its_term_in_its_id() -> None:
+    """
+    Serial numbers start anew with each leader, so the id of a non-persistent message has its term.
+    """
+    form = DeliveryFormat(subscription(), version="1.1", cluster="c", term=4, named=True)
+    message = TransientMessage(-9, b"", b"b", 0)
+    assert b"message-id:ID\\cc-7-t4.9\n" in written(form, -9, message)
+
+
+def test_subscribers_of_a_topic_share_a_frame_only_if_it_is_the_same() -> None:
+    """
+    A topic message is written once for all subscribers that want the same bytes.
+    """
+    topic = Topic("t")
+    forms = []
+    for id, mode in (
+        ("s", AcknowledgeMode.AUTO),
+        ("s", AcknowledgeMode.AUTO),
+        ("other", AcknowledgeMode.AUTO),
+        ("s", AcknowledgeMode.CLIENT),
+    ):
+        made = Subscription(None, id, mode=mode, prefetch=10, destination="/topic/t")  # type: ignore[arg-type]
+        made.topic = topic
+        forms.append(DeliveryFormat(made, version="1.2", cluster="c", term=1, named=True))
+    message = TransientMessage(-1, b"", b"b", 0)
+    out: list[bytes] = []
+    for form in forms:
+        form.write_shared(out, -1, message)
+    assert out[0] is out[1]
+    assert b"subscription:other\n" in out[2]
+    assert b"\nack:0-1\n" not in out[0]
+    assert b"\nack:0--1\n" in out[3]
+
+
+@pytest.mark.parametrize("raw", [b"ID:c-7-12", b"ID\\cc-7-12"])
+def test_the_id_of_a_stored_message_is_read_back(raw: bytes) -> None:
+    """
+    Raw ids come escaped (1.1, 1.2) or not (1.0).
+    """
+    assert read_identity(raw, "c") == (7, 12, 0)
+
+
+def test_the_id_of_a_transient_message_is_read_back() -> None:
+    """
+    Its key is the negative serial number, good in its term only.
+    """
+    assert read_identity(b"ID:a-b-7-t4.9", "a-b") == (7, -9, 4)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"x", b"ID:", b"ID:c-1", b"ID:c--1", b"ID:c-1--5", b"ID:c-1-t5", b"ID:c-1-t5."),
+        *(b"ID:c-1-5 ", b"ID:c-1-+5", b"ID:c-1-5_0", b"ID:c-x-5", b"ID:c-1-" + b"9" * 5000),
+        *(b"ID:d-7-12", b"ID:cc-7-12", b"ID:c-1-7-12", b"\xff\xfe"),
+    ],
+)
+def test_what_is_not_an_id_of_this_cluster_is_refused(raw: bytes) -> None:
+    """
+    An acknowledgement from another cluster must not settle what has the same numbers here.
+    """
+    assert read_identity(raw, "c") is None
