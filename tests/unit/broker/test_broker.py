@@ -1,0 +1,407 @@
+"""
+The broker: batches and replies, marks, purge and delete, what is dropped with a leadership.
+
+What clients see of it is tested through their sessions, and against a model in tests/property.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.subscription import AcknowledgeMode
+from holdfast.errors import DestinationError
+from holdfast.model.records import AcknowledgeRecord, DispatchMarkRecord, MessageRecord, QueueRecord
+
+
+def kinds(desk) -> list[type]:
+    return [type(record) for record in desk.broker.batch.records]
+
+
+# Batches and replies ------------------------------------------------------------------------------
+
+
+def test_a_batch_gathers_until_it_is_taken(desk) -> None:
+    """
+    One batch is one entry: declaration, messages and acknowledgements together.
+    """
+    assert not desk.broker.has_batch()
+    desk.send(b"a", receipt=b"1")
+    desk.send(b"b", receipt=b"2")
+    assert kinds(desk) == [QueueRecord, MessageRecord, MessageRecord]
+    desk.turn()
+    assert len(desk.log) == 1
+    assert desk.client.replies == [b"1", b"2"]
+    assert desk.broker.uncommitted_bytes == 0
+
+
+def test_acknowledgements_of_a_queue_are_one_record(desk, new_client) -> None:
+    """
+    However many there are; and alone they are not urgent.
+    """
+    client = new_client()
+    for _ in range(3):
+        desk.send(b"x")
+    subscription = desk.subscribe(client=client)
+    desk.turn()
+    for key in (1, 3, 2):
+        desk.broker.acknowledge(subscription, key, client, None)
+    assert desk.broker.has_batch()
+    assert not desk.broker.batch.is_urgent
+    (record,) = desk.broker.take_batch().records
+    assert isinstance(record, AcknowledgeRecord)
+    assert record.sequences == [1, 3, 2]
+
+
+def test_a_reply_waits_for_everything_asked_before_it(desk) -> None:
+    """
+    With nothing under way it goes at once, else with the last batch that is.
+    """
+    broker, client = desk.broker, desk.client
+    broker.reply_after_pending(client, b"0")
+    assert client.replies == [b"0"]
+    desk.send(b"x")
+    broker.reply_after_pending(client, b"1")
+    desk.seal()
+    broker.reply_after_pending(client, b"2")
+    desk.send(b"x", receipt=b"3")
+    broker.reply_after_pending(client, b"4")
+    desk.seal()
+    assert client.replies == [b"0"]
+    desk.commit()
+    assert client.replies == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_batches_are_applied_in_the_order_they_were_taken(desk) -> None:
+    """
+    Anything else is our own mistake.
+    """
+    desk.send(b"x")
+    first = desk.broker.take_batch()
+    desk.send(b"y")
+    second = desk.broker.take_batch()
+    with pytest.raises(AssertionError, match="order"):
+        desk.broker.apply_batch(second, 1, 0)
+    assert first is not second
+
+
+def test_a_message_is_not_delivered_before_it_is_applied(desk, new_client) -> None:
+    """
+    Else a consumer could have seen what the cluster then loses.
+    """
+    client = new_client()
+    desk.subscribe(client=client)
+    desk.turn()
+    desk.send(b"x")
+    desk.dispatch()
+    desk.seal()
+    desk.dispatch()
+    assert client.keys == []
+    desk.commit()
+    desk.dispatch()
+    assert client.keys == [1]
+
+
+# The dispatch mark --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short(new_desk):
+    """A desk whose marks run only four ahead."""
+    return new_desk(BrokerSettings(dispatch_mark_step_min=4, dispatch_mark_step_max=16))
+
+
+def test_a_backlog_is_drained_in_growing_steps(short, new_client) -> None:
+    """
+    Nothing goes out above the committed mark; steps double so that marks stay rare.
+    """
+    for _ in range(100):
+        short.send(b"x")
+    client = new_client()
+    short.subscribe(client=client, prefetch=1000)
+    queue = short.queue()
+    marks = 0
+    while len(client.keys) < 100:
+        short.dispatch()
+        assert all(key <= queue.dispatch_mark for key in client.keys)
+        marks += sum(isinstance(r, DispatchMarkRecord) for r in short.broker.batch.records)
+        short.seal()
+        short.commit()
+    assert client.keys == list(range(1, 101))
+    assert marks < 15
+
+
+def test_a_live_stream_asks_for_its_mark_ahead(short, new_client) -> None:
+    """
+    While somebody consumes, sending advances the mark before dispatch comes to it.
+    """
+    client = new_client()
+    short.subscribe(client=client, mode=AcknowledgeMode.AUTO)
+    for number in range(1, 50):
+        short.send(b"x")
+        short.seal()
+        short.commit()
+        short.dispatch()
+        assert client.keys[-1] == number
+    queue = short.queue()
+    assert queue.dispatch_mark - 49 <= 8
+
+
+def test_the_mark_goes_on_after_a_failover(short, new_client) -> None:
+    """
+    With the cursor at the mark a new leader asks for more, and flags what is below.
+    """
+    for _ in range(30):
+        short.send(b"x")
+    short.subscribe(client=new_client(), prefetch=10)
+    short.turn()
+    for _ in range(3):
+        short.fail_over()
+        client = new_client()
+        short.subscribe(client=client, prefetch=1000)
+        mark = short.queue().flag_through
+        short.turn()
+        assert client.deliveries == [(key, key <= mark) for key in range(1, 31)]
+
+
+# Purge and delete ---------------------------------------------------------------------------------
+
+
+def test_a_purge_is_one_record_and_takes_everything(desk, new_client) -> None:
+    """
+    Waiting, in delivery, on its way, given back, non-persistent; nothing sent after it.
+    """
+    client, other = new_client(), new_client()
+    broker = desk.broker
+    for _ in range(5):
+        desk.send(b"old")
+    broker.send_transient(desk.queue(), b"", b"np")
+    first = desk.subscribe(client=client, prefetch=2)
+    desk.turn()
+    broker.unsubscribe(first)
+    desk.subscribe(client=other, prefetch=1)
+    desk.turn()
+    desk.send(b"on its way")
+    desk.seal()
+    desk.send(b"on its way too")
+    assert broker.purge("orders", desk.client, b"p") == 6
+    desk.send(b"new")
+    broker.send_transient(desk.queue(), b"", b"new np")
+    desk.turn()
+    assert other.keys == [1]
+    third = new_client()
+    desk.subscribe(client=third)
+    desk.turn()
+    assert third.deliveries == [(8, False), (-2, False)]
+    assert desk.client.replies == [b"p"]
+    assert desk.state.digest() == desk.replayed().digest()
+
+
+def test_a_purge_frees_the_memory(desk, new_client) -> None:
+    """
+    And what consumers still hold of it may be acknowledged or given back without effect.
+    """
+    client = new_client()
+    for _ in range(5):
+        desk.send(b"x")
+        desk.broker.send_transient(desk.queue(), b"", b"np")
+    subscription = desk.subscribe(client=client)
+    desk.turn()
+    desk.broker.purge("orders", desk.client, b"p")
+    desk.turn()
+    assert desk.state.memory_bytes == 0
+    for key in (1, -1):
+        desk.broker.acknowledge(subscription, key, client, None)
+    desk.broker.unsubscribe(subscription)
+    other = new_client()
+    desk.subscribe(client=other)
+    desk.turn()
+    assert other.keys == []
+    assert not desk.queue().redelivered
+
+
+def test_a_queue_with_consumers_is_not_deleted(desk) -> None:
+    """
+    The sentence says how many there are.
+    """
+    desk.subscribe()
+    with pytest.raises(DestinationError, match="1 consumers"):
+        desk.broker.delete("orders", desk.client, b"d")
+
+
+@pytest.mark.parametrize("operation", ["purge", "delete"])
+def test_an_unknown_queue_is_refused(desk, operation) -> None:
+    """
+    An operator's typing error must not declare anything.
+    """
+    with pytest.raises(DestinationError, match="no queue"):
+        getattr(desk.broker, operation)("nothing", desk.client, b"d")
+    assert not desk.broker.has_batch()
+
+
+def test_a_deleted_queue_takes_everything_with_it(desk) -> None:
+    """
+    Messages, memory and name; its number is never used again.
+    """
+    for _ in range(3):
+        desk.send(b"x")
+        desk.broker.send_transient(desk.queue(), b"", b"np")
+    desk.turn()
+    assert desk.broker.delete("orders", desk.client, b"d") == 6
+    desk.turn()
+    assert (desk.state.queues, desk.state.by_name, desk.state.memory_bytes) == ({}, {}, 0)
+    assert desk.queue().number == 2
+    desk.turn()
+    assert desk.state.digest() == desk.replayed().digest()
+
+
+def test_a_queue_deleted_and_declared_again_before_anything_is_committed(desk, new_client) -> None:
+    """
+    While both declarations and the deletion are on their way, the newest is what the name means.
+    """
+    broker = desk.broker
+    desk.send(b"old")
+    desk.seal()
+    broker.delete("orders", desk.client, b"d")
+    desk.seal()
+    desk.send(b"new 1")
+    new = desk.queue()
+    client = new_client()
+    desk.subscribe(client=client)
+    desk.seal()
+    first, timestamp, batch = desk.in_flight.pop(0)
+    broker.apply_batch(batch, first, timestamp)
+    assert desk.queue() is new
+    desk.send(b"new 2")
+    desk.turn()
+    assert desk.queue() is new
+    assert client.keys == [1, 2]
+    assert list(desk.state.queues) == [2]
+    assert desk.state.digest() == desk.replayed().digest()
+
+
+# The end of a leadership --------------------------------------------------------------------------
+
+
+def test_a_deposed_leader_has_nothing_to_undo(desk, new_client) -> None:
+    """
+    What was not committed is gone; the lasting state is what it was.
+    """
+    desk.send(b"stored")
+    desk.turn()
+    digest = desk.state.digest()
+    client = new_client()
+    broker = desk.broker
+    desk.subscribe(client=client)
+    desk.turn()
+    digest = desk.state.digest()
+    desk.send(b"lost", receipt=b"r")
+    desk.send(b"lost", queue="planned")
+    desk.seal()
+    desk.send(b"lost")
+    broker.send_transient(desk.queue(), b"", b"np")
+    broker.publish(broker.topic("t"), b"", b"np")
+    broker.temporary_queue("tmp", owner=client)
+    broker.follow()
+    assert not broker.has_batch()
+    assert (broker.uncommitted_bytes, desk.state.memory_bytes, broker.held_bytes) == (0, 0, 0)
+    assert not (broker.in_flight or broker.topics or broker.temporary_queues or desk.state.plans)
+    assert list(desk.state.by_name) == ["orders"]
+    assert desk.state.digest() == digest
+    assert desk.client.replies == []
+    broker.lead()
+    desk.in_flight.clear()
+    assert broker.queue("planned").number == 2
+    assert broker.queue("orders").assigned_sequence == 2
+
+
+def test_a_follower_applies_entries(desk) -> None:
+    """
+    The same state by apply_entry, and nothing kept in memory but the index.
+    """
+    for _ in range(3):
+        desk.send(b"x")
+    desk.turn()
+    replayed = desk.replayed()
+    assert replayed.digest() == desk.state.digest()
+    assert replayed.live_count() == 3
+    assert replayed.live_bytes() == 3
+
+
+def test_beginning_anew_drops_all_state(desk) -> None:
+    """
+    A replica that was sent the log from a leader's first segment starts from nothing.
+    """
+    desk.send(b"x")
+    desk.turn()
+    desk.broker.begin_anew()
+    assert not desk.broker.state.queues
+    desk.broker.apply_entry(1, [QueueRecord(4, "q")], 5)
+    assert desk.broker.state.next_queue_number == 5
+
+
+# What cannot be read ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", list(AcknowledgeMode))
+def test_a_withheld_delivery_is_neither_lost_nor_served(desk, new_client, mode) -> None:
+    """
+    Damaged bytes: it leaves the window, also of a consumer in auto mode, and the others go on.
+    """
+    for _ in range(3):
+        desk.send(b"x")
+    desk.turn()
+    client = new_client()
+    subscription = desk.subscribe(client=client, mode=mode, prefetch=2)
+    for found, key, *_ in desk.broker.dispatch():
+        if key == 1:
+            desk.broker.withhold(found, key)
+        else:
+            client.deliveries.append((key, False))
+    desk.turn()
+    assert client.keys == [2, 3]
+    assert 1 not in subscription.unacknowledged
+    queue = desk.queue()
+    assert queue.index.is_live(1)
+    queue.withheld.discard(1)
+    queue.give_back([1], redelivered=False)
+    desk.state.touch(queue)
+    for key in list(subscription.unacknowledged):
+        desk.broker.acknowledge(subscription, key, client, None)
+    desk.turn()
+    assert client.keys == [2, 3, 1]
+
+
+def test_a_late_acknowledgement_of_something_withheld_counts(desk, new_client) -> None:
+    """
+    It was delivered by another leader; damaged here or not, it is done with.
+    """
+    desk.send(b"x")
+    desk.turn()
+    desk.queue().withheld.add(1)
+    desk.broker.acknowledge_identity(1, 1, desk.client, b"r")
+    desk.turn()
+    assert desk.state.live_count() == 0
+    assert not desk.queue().withheld
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+def test_contents_beyond_the_memory_limit_are_left_in_the_log(new_desk, new_client) -> None:
+    """
+    The memory does not grow, and everything is delivered all the same.
+    """
+    desk = new_desk(BrokerSettings(memory_bytes=1000, message_memory_overhead_bytes=100))
+    client = new_client()
+    for _ in range(20):
+        desk.send(b"x" * 50)
+    desk.turn()
+    assert desk.state.memory_bytes == 900
+    subscription = desk.subscribe(client=client)
+    desk.turn()
+    assert client.keys == list(range(1, 21))
+    for key in client.keys:
+        desk.broker.acknowledge(subscription, key, client, None)
+    desk.turn()
+    assert desk.state.memory_bytes == 0

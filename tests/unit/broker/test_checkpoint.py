@@ -1,0 +1,100 @@
+"""
+The lasting state as bytes and back.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from holdfast.broker.checkpoint import decode_state, encode_state
+from holdfast.broker.sequence_index import CHUNK_SIZE
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.state import BrokerState
+from holdfast.errors import StoreError
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    CleanedRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+)
+
+
+def full_state() -> BrokerState:
+    state = BrokerState(BrokerSettings())
+    state.apply(1, [QueueRecord(1, "a:b\u00e9"), QueueRecord(2, "empty", 7, 9)], 100)
+    for sequence in range(1, 3 * CHUNK_SIZE, 3):
+        state.apply(sequence * 10, [MessageRecord(1, sequence, b"", b"x" * 9, 9, "p", sequence)], 5)
+    state.apply(90_000, [AcknowledgeRecord(1, [4, 7]), MessageRecord(5, 1, b"", b"", 0)], 6)
+    state.apply(90_002, [ProducerRecord("q", 3), CleanedRecord(4)], 7)
+    state.producers.check("assigned only", 1)
+    return state
+
+
+def test_a_state_comes_back_whole() -> None:
+    """
+    Equal digest, equal totals; nothing of the leader's own plans.
+    """
+    state = full_state()
+    back = decode_state(b"".join(encode_state(state)), BrokerSettings())
+    assert back.digest() == state.digest()
+    assert back.live_count() == state.live_count()
+    assert back.live_bytes() == state.live_bytes()
+    queue = back.by_name["a:b\u00e9"]
+    assert queue.enqueued_total == state.queues[1].enqueued_total
+    assert queue.acknowledged_total == 2
+    assert not back.queues[5].is_declared
+    assert sorted(back.producers.by_id) == ["p", "q"]
+    assert back.cleaned_through == 4
+    more = [MessageRecord(1, 5000, b"", b"", 0), AcknowledgeRecord(1, [1])]
+    for each in (state, back):
+        each.apply(95_000, more, 8)
+    assert back.digest() == state.digest()
+
+
+def test_an_empty_state_comes_back() -> None:
+    """
+    A node that has never stored anything may be checkpointed too.
+    """
+    state = BrokerState(BrokerSettings())
+    back = decode_state(b"".join(encode_state(state)), BrokerSettings())
+    assert back.digest() == state.digest()
+
+
+def test_damage_is_an_error_of_the_store_or_nothing() -> None:
+    """
+    A checkpoint may be wrong in any way: it is then ignored, never an accident.
+    """
+    payload = b"".join(encode_state(full_state()))
+    random_bytes = random.Random(7)
+    for _ in range(500):
+        damaged = bytearray(payload)
+        for _ in range(random_bytes.randrange(1, 4)):
+            damaged[random_bytes.randrange(600)] = random_bytes.randrange(256)
+        cut = random_bytes.choice((len(damaged), random_bytes.randrange(len(damaged))))
+        try:
+            decode_state(bytes(damaged[:cut]), BrokerSettings())
+        except StoreError:
+            pass
+
+
+@pytest.mark.parametrize("head", [{"format": 2}, [], {}, {"format": 1}])
+def test_another_format_is_refused(head) -> None:
+    """
+    Also what is no checkpoint at all.
+    """
+    encoded = json.dumps(head).encode()
+    with pytest.raises(StoreError):
+        decode_state(len(encoded).to_bytes(4, "little") + encoded, BrokerSettings())
+
+
+def test_bytes_too_many_are_refused() -> None:
+    """
+    They must add up exactly.
+    """
+    payload = b"".join(encode_state(full_state()))
+    with pytest.raises(StoreError, match="bytes"):
+        decode_state(payload + b"x", BrokerSettings())

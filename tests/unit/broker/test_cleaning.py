@@ -1,0 +1,157 @@
+"""
+What is written again before an old part of the log goes, and what is left out.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.cleaning import homeless, live_copy, settling
+from holdfast.model.records import (
+    CountersRecord,
+    ForgetProducerRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+)
+from holdfast.store.record_codec import decode_records
+
+
+def copies(desk, entry: int = 0) -> list[int]:
+    """Give the sequences that the cleaner would write again from an entry."""
+    first, timestamp, body = desk.log[entry]
+    leaving = settling(desk.broker)
+    found = []
+    for number, record in enumerate(decode_records(body), start=first):
+        if isinstance(record, MessageRecord):
+            copy = live_copy(desk.broker, record, number, timestamp, leaving)
+            if copy is not None:
+                assert copy.rewritten
+                assert copy.stored_at == timestamp
+                found.append(copy.sequence)
+    return found
+
+
+@pytest.fixture
+def three(desk, new_client):
+    """A desk with three messages in delivery."""
+    for _ in range(3):
+        desk.send(b"x")
+    desk.turn()
+    desk.subscription = desk.subscribe(client=new_client())
+    desk.turn()
+    return desk
+
+
+def test_what_lives_is_copied(three) -> None:
+    """
+    In delivery or not: only an acknowledgement ends it.
+    """
+    assert copies(three) == [1, 2, 3]
+    three.broker.acknowledge(three.subscription, 2, three.client, None)
+    three.turn()
+    assert copies(three) == [1, 3]
+
+
+@pytest.mark.parametrize("step", ["gathering", "sealed"])
+@pytest.mark.parametrize("what", ["acknowledge", "purge", "delete", "late"])
+def test_what_is_about_to_go_is_left_out(three, step, what) -> None:
+    """
+    A copy behind the record that ends it would live again after a restart.
+    """
+    broker = three.broker
+    match what:
+        case "acknowledge":
+            broker.acknowledge(three.subscription, 2, three.client, None)
+        case "late":
+            broker.acknowledge_identity(1, 2, three.client, None)
+        case "purge":
+            broker.purge("orders", three.client, b"p")
+        case "delete":
+            broker.unsubscribe(three.subscription)
+            broker.delete("orders", three.client, b"d")
+    if step == "sealed":
+        three.seal()
+    assert copies(three) == ([1, 3] if what in {"acknowledge", "late"} else [])
+
+
+def test_a_copy_is_not_copied_from_its_old_place(three) -> None:
+    """
+    It lives at its new record; it keeps the time of its first storing.
+    """
+    first, timestamp, body = three.log[0]
+    for number, record in enumerate(decode_records(body), start=first):
+        if isinstance(record, MessageRecord) and record.sequence == 1:
+            copy = live_copy(three.broker, record, number, timestamp, {})
+            three.broker.add_records([copy])
+    three.turn()
+    assert copies(three) == [2, 3]
+    (again,) = [r for r in decode_records(three.log[-1][2]) if isinstance(r, MessageRecord)]
+    number = three.state.queues[1].index.record_number(1)
+    twice = live_copy(three.broker, again, number, 9, {})
+    assert twice is not None
+    assert twice.stored_at == timestamp
+
+
+def test_homes_are_carried_on(three) -> None:
+    """
+    Counters, queues and producers whose newest whole record is about to go.
+    """
+    three.broker.send(three.queue(), b"", b"x", three.client, None, "p", 1)
+    three.turn()
+    last = three.next_record - 1
+    counters, queue, producer = homeless(three.broker, last, 2_000_000)
+    assert isinstance(counters, CountersRecord)
+    assert counters.next_queue_number == 2
+    assert isinstance(queue, QueueRecord)
+    assert (queue.name, queue.next_sequence) == ("orders", 5)
+    assert isinstance(producer, ProducerRecord)
+    assert (producer.producer_id, producer.sequence) == ("p", 1)
+    assert producer.used_at == three.log[-1][1]
+    three.broker.add_records([counters, queue, producer])
+    three.turn()
+    assert homeless(three.broker, last, 2_000_000) == []
+
+
+def test_a_queues_record_covers_what_is_on_its_way(three) -> None:
+    """
+    What is assigned stands before it in the log, and may be cleaned away before it.
+    """
+    three.send(b"on its way")
+    three.seal()
+    three.broker._advance_mark(three.queue())
+    three.queue("planned")
+    counters, queue = homeless(three.broker, 10_000, 0)
+    assert (queue.next_sequence, queue.dispatch_mark) == (5, three.queue().asked_mark)
+    assert counters.next_queue_number == 3
+
+
+def test_idle_producers_are_forgotten(desk) -> None:
+    """
+    By log time since their last message, however often the cleaner wrote them again.
+    """
+    desk.broker.send(desk.queue(), b"", b"x", desk.client, None, "idle", 1)
+    desk.turn()
+    used_at = desk.state.producers.by_id["idle"].used_at
+    idle = int(desk.settings.producer_idle_seconds * 1_000_000)
+    for step in (1, idle // 2, idle):
+        records = homeless(desk.broker, desk.next_record, used_at + step)
+        producers = [r for r in records if isinstance(r, ProducerRecord)]
+        desk.broker.add_records(producers)
+        desk.turn()
+        assert len(producers) == 1
+    desk.broker.state.producers.check("idle", 2)
+    records = homeless(desk.broker, desk.next_record, used_at + idle + 1)
+    assert not any(isinstance(r, ForgetProducerRecord) for r in records)
+    desk.broker.state.producers.forget_leadership()
+    records = homeless(desk.broker, desk.next_record, used_at + idle + 1)
+    assert any(isinstance(r, ForgetProducerRecord) for r in records)
+
+
+def test_a_queue_being_deleted_is_not_declared_again(three) -> None:
+    """
+    Behind its deletion it would come back, empty.
+    """
+    three.broker.unsubscribe(three.subscription)
+    three.broker.delete("orders", three.client, b"d")
+    assert not any(isinstance(r, QueueRecord) for r in homeless(three.broker, 1000, 0))

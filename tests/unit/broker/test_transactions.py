@@ -1,0 +1,82 @@
+"""
+What a transaction holds until its end.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.queue import Queue
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.transactions import Transaction
+from holdfast.errors import TransactionError
+
+SETTINGS = BrokerSettings(transaction_bytes_max=100, transaction_operation_count_max=5)
+
+
+def holding(*keys: int) -> Subscription:
+    subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
+    subscription.unacknowledged = dict.fromkeys(keys)
+    return subscription
+
+
+def test_undo_restores_the_order_of_delivery() -> None:
+    """
+    Several acknowledgements, and what was delivered since behind them.
+    """
+    subscription = holding(5, 1, 2, 3)
+    transaction = Transaction("t", SETTINGS)
+    transaction.add_settlement(subscription, [5, 1])
+    transaction.add_settlement(subscription, [2])
+    subscription.unacknowledged[9] = None
+    assert list(subscription.unacknowledged) == [3, 9]
+    assert transaction.undo() == []
+    assert list(subscription.unacknowledged) == [5, 1, 2, 3, 9]
+
+
+def test_undo_tells_what_has_no_subscription_any_more() -> None:
+    """
+    It has to go back to its queue.
+    """
+    subscription = holding(1, 2)
+    transaction = Transaction("t", SETTINGS)
+    transaction.add_settlement(subscription, [1])
+    subscription.is_closed = True
+    assert transaction.undo() == [(subscription, [1])]
+    assert list(subscription.unacknowledged) == [2]
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "why"), [(1, 101, "100 bytes"), (6, 0, "5 operations"), (3, 40, "100 bytes")]
+)
+def test_it_does_not_grow_over_its_limits(count, size, why) -> None:
+    """
+    What is refused is not held, and counts for nothing.
+    """
+    transaction = Transaction("t", SETTINGS)
+    queue = Queue(1, "q")
+    for _ in range(count - 1):
+        transaction.add_send(queue, b"", b"x" * size, persistent=True)
+    with pytest.raises(TransactionError, match=why):
+        transaction.add_send(queue, b"", b"x" * size, persistent=True)
+    assert len(transaction.sends) == count - 1
+    assert transaction.size_bytes == (count - 1) * size
+    assert transaction.operation_count == count - 1
+
+
+def test_acknowledgements_count_too() -> None:
+    """
+    Those of deliveries and those by identity; refused ones stay in delivery.
+    """
+    subscription = holding(*range(1, 9))
+    transaction = Transaction("t", SETTINGS)
+    transaction.add_settlement(subscription, [1, 2, 3])
+    transaction.add_late(7, 70)
+    with pytest.raises(TransactionError):
+        transaction.add_settlement(subscription, [4, 5])
+    transaction.add_late(7, 71)
+    with pytest.raises(TransactionError):
+        transaction.add_late(7, 72)
+    assert list(subscription.unacknowledged) == [4, 5, 6, 7, 8]
+    assert transaction.late == [(7, 70), (7, 71)]
