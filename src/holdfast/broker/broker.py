@@ -29,8 +29,10 @@ from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryE
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
+    DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
+    HoldRecord,
     MessageRecord,
     ProducerRecord,
     PurgeRecord,
@@ -62,6 +64,8 @@ class Broker:
         self.unblocked_topics: list[Topic] = []
         self.next_queue_number = 0
         self.serial = 0
+        self.now_microseconds = 0
+        """Wall-clock time; set once per turn by whoever conducts."""
         self.is_leading = False
 
     # ---- the two roles
@@ -195,11 +199,11 @@ class Broker:
         queue.assigned_sequence = sequence + 1
         size = len(headers) + len(body)
         batch = self.batch
-        batch.records.append(
-            MessageRecord(
-                queue.number, sequence, headers, body, size, producer_id, producer_sequence
-            )
+        record = MessageRecord(
+            queue.number, sequence, headers, body, size, producer_id, producer_sequence
         )
+        record.stored_at = self.now_microseconds
+        batch.records.append(record)
         batch.size_bytes += size + MESSAGE_OVERHEAD_BYTES
         self.uncommitted_bytes += size + MESSAGE_OVERHEAD_BYTES
         batch.is_urgent = True
@@ -211,7 +215,9 @@ class Broker:
     def send_transient(self, queue: Queue, headers: bytes, body: bytes) -> None:
         """Put a non-persistent message on a queue: kept in memory only."""
         self.serial += 1
-        message = TransientMessage(-self.serial, headers, body, queue.assigned_sequence - 1)
+        message = TransientMessage(
+            -self.serial, headers, body, queue.assigned_sequence - 1, self.now_microseconds
+        )
         queue.transients[message.key] = message
         queue.waiting.append(message.key)
         queue.enqueued_total += 1
@@ -221,7 +227,7 @@ class Broker:
     def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
         """Hand a message to every live subscription of a topic."""
         self.serial += 1
-        message = TransientMessage(-self.serial, headers, body, 0)
+        message = TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
         topic.publish(message, self.deliveries, self.settings.topic_pending_bytes_max)
 
     def _is_new(
@@ -385,7 +391,10 @@ class Broker:
                 )
                 dead_letters = self.queue(self.settings.dead_letter_queue)
                 self.send(dead_letters, headers, record.body, replier, None)
-            self._settle(subscription, key)
+            if key > 0:
+                self._record(DeadLetterRecord(queue.number, [key]))
+            else:
+                self._settle_transient(queue, key)
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
         self.refill(subscription)
@@ -539,6 +548,11 @@ class Broker:
             self._settle_identity(queue_number, key)
 
     # ---- what operators ask
+
+    def keep_log(self, hold: HoldRecord, replier: Replier, receipt: bytes) -> None:
+        """Keep the log for a named reader from an index on; index 0 ends that."""
+        self._record(hold)
+        self._reply_with_batch(replier, receipt)
 
     def purge(self, name: str, replier: Replier, receipt: bytes) -> int:
         """

@@ -21,6 +21,7 @@ from holdfast.broker.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.errors import StoreError
+from holdfast.model.records import HoldRecord
 
 FORMAT: Final = 1
 _LENGTH = struct.Struct("<I")
@@ -39,6 +40,10 @@ def encode_state(state: BrokerState, *, with_totals: bool = True) -> list[bytes]
         "next_queue_number": state.next_queue_number,
         "counters_home": state.counters_home,
         "cleaned_through": state.cleaned_through,
+        "holds": [
+            [name, hold.index, hold.bytes_max, hold.lost_through, state.hold_homes[name]]
+            for name, hold in sorted(state.holds.items())
+        ],
         "queues": [_queue_head(queue, with_totals=with_totals) for queue in queues],
         "producers": [
             [key, value.last, value.home, value.used_at]
@@ -87,6 +92,9 @@ def decode_state(payload: bytes, settings: BrokerSettings) -> BrokerState:
         state.next_queue_number = head["next_queue_number"]
         state.counters_home = head["counters_home"]
         state.cleaned_through = head["cleaned_through"]
+        for name, index, bytes_max, lost_through, home in head["holds"]:
+            state.holds[name] = HoldRecord(name, index, bytes_max, lost_through)
+            state.hold_homes[name] = home
         offset = _LENGTH.size + length
         for item in head["queues"]:
             offset = _decode_queue(state, item, payload, offset)

@@ -15,6 +15,7 @@ from holdfast.broker.broker import Broker
 from holdfast.model.records import (
     AcknowledgeRecord,
     CountersRecord,
+    DeadLetterRecord,
     ForgetProducerRecord,
     MessageRecord,
     ProducerRecord,
@@ -30,7 +31,7 @@ def settling(broker: Broker) -> dict[int, set[int]]:
         found.setdefault(queue.number, set()).update(queue.acknowledged)
     for batch in (*broker.in_flight, broker.batch):
         for record in batch.records:
-            if type(record) is AcknowledgeRecord:
+            if type(record) is AcknowledgeRecord or type(record) is DeadLetterRecord:
                 found.setdefault(record.queue_number, set()).update(record.sequences)
     return found
 
@@ -81,6 +82,9 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> list
         QueueRecord(queue.number, queue.name, queue.assigned_sequence, queue.asked_mark)
         for queue in state.queues.values()
         if queue.is_declared and not queue.is_deleted and queue.home <= through_record
+    )
+    records.extend(
+        hold for name, hold in state.holds.items() if state.hold_homes[name] <= through_record
     )
     idle_before = now_microseconds - int(broker.settings.producer_idle_seconds * 1_000_000)
     for producer_id, producer in state.producers.by_id.items():

@@ -26,9 +26,11 @@ from holdfast.model.records import MessageRecord
 class TransientMessage:
     """A message that lives in memory only: non-persistent, or on a topic."""
 
-    __slots__ = ("body", "frames", "headers", "key", "order", "size")
+    __slots__ = ("body", "frames", "headers", "key", "order", "size", "stored_at")
 
-    def __init__(self, key: int, headers: bytes, body: bytes, order: int) -> None:
+    def __init__(
+        self, key: int, headers: bytes, body: bytes, order: int, stored_at: int = 0
+    ) -> None:
         self.key = key
         """Negative: minus the serial number."""
         self.headers = headers
@@ -36,6 +38,8 @@ class TransientMessage:
         self.size = len(headers) + len(body)
         self.order = order
         """The last sequence assigned before it."""
+        self.stored_at = stored_at
+        """When the broker took it, in microseconds since the epoch."""
         self.frames: dict[object, bytes] | None = None
         """The session's own: what was written for one subscriber serves the next."""
 

@@ -23,9 +23,11 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     CountersRecord,
+    DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    HoldRecord,
     MessageRecord,
     ProducerRecord,
     PurgeRecord,
@@ -42,6 +44,8 @@ class BrokerState:
         "by_name",
         "cleaned_through",
         "counters_home",
+        "hold_homes",
+        "holds",
         "memory_bytes",
         "next_queue_number",
         "overhead",
@@ -68,12 +72,17 @@ class BrokerState:
         """The log up to this entry holds nothing that lives; each node may drop it."""
         self.timestamp = 0
         """Log time of what is being applied, in microseconds."""
+        self.holds: dict[str, HoldRecord] = {}
+        """Named readers of the log, and from where on it is kept for each."""
+        self.hold_homes: dict[str, int] = {}
         self.memory_bytes = 0
         """Contents held in memory, with their overhead."""
         self.touched: list[Queue] = []
         """Queues that may have something new to dispatch."""
         self.appliers: dict[type, Any] = {
             AcknowledgeRecord: self._apply_acknowledge,
+            DeadLetterRecord: self._apply_acknowledge,
+            HoldRecord: self._apply_hold,
             QueueRecord: self._apply_queue,
             DispatchMarkRecord: self._apply_dispatch_mark,
             PurgeRecord: self._apply_purge,
@@ -138,7 +147,17 @@ class BrokerState:
         if queue.withheld:
             queue.withheld.discard(sequence)
 
-    def _apply_acknowledge(self, record: AcknowledgeRecord, _number: int) -> None:
+    def _apply_hold(self, record: HoldRecord, number: int) -> None:
+        if record.index:
+            self.holds[record.name] = record
+            self.hold_homes[record.name] = number
+        else:
+            self.holds.pop(record.name, None)
+            self.hold_homes.pop(record.name, None)
+
+    def _apply_acknowledge(
+        self, record: AcknowledgeRecord | DeadLetterRecord, _number: int
+    ) -> None:
         queue = self.queues.get(record.queue_number)
         if queue is None:
             return

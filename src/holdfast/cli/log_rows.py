@@ -22,9 +22,11 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     CountersRecord,
+    DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    HoldRecord,
     MessageRecord,
     ProducerRecord,
     PurgeRecord,
@@ -135,6 +137,11 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             return "message", _message(record, with_bodies=with_bodies)
         case AcknowledgeRecord():
             return "acknowledge", {"sequences": list(record.sequences)}
+        case DeadLetterRecord():
+            return "dead-letter", {"sequences": list(record.sequences)}
+        case HoldRecord():
+            lost = record.lost_through
+            return "hold", {"name": record.name, "from_index": record.index, "lost_through": lost}
         case QueueRecord():
             mark = record.dispatch_mark
             return "queue", {"next_sequence": record.next_sequence, "dispatch_mark": mark}
@@ -161,6 +168,7 @@ def _message(record: MessageRecord, *, with_bodies: bool) -> Row:
         row |= {"producer": record.producer_id, "producer_sequence": record.producer_sequence}
     if record.rewritten:
         row |= {"rewritten": True, "redelivery_count": record.redelivery_count}
+    if record.stored_at:
         row |= {"stored_at": _time(record.stored_at)}
     row["headers"] = _headers(record.headers)
     if with_bodies:

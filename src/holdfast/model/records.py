@@ -65,7 +65,7 @@ class MessageRecord:
         """Written again by the cleaner: a copy of a live message whose segment is to go."""
         self.redelivery_count = 0
         self.stored_at = 0
-        """Microseconds of the first storing; 0 means the entry's own timestamp."""
+        """When the broker took it, in microseconds since the epoch; 0 if not known."""
 
 
 class AcknowledgeRecord:
@@ -76,6 +76,33 @@ class AcknowledgeRecord:
     def __init__(self, queue_number: int, sequences: list[int]) -> None:
         self.queue_number = queue_number
         self.sequences = sequences
+
+
+class DeadLetterRecord:
+    """Messages of one queue that were rejected; their copies are on the dead-letter queue."""
+
+    __slots__ = ("queue_number", "sequences")
+
+    def __init__(self, queue_number: int, sequences: list[int]) -> None:
+        self.queue_number = queue_number
+        self.sequences = sequences
+
+
+class HoldRecord:
+    """
+    A named reader has taken everything before entry `index`: what is from there on is kept.
+
+    `bytes_max` bounds what is kept for it. Index 0 ends the hold. `lost_through` is not 0 once
+    entries up to there were dropped before the reader took them, because the bound was reached.
+    """
+
+    __slots__ = ("bytes_max", "index", "lost_through", "name")
+
+    def __init__(self, name: str, index: int, bytes_max: int, lost_through: int = 0) -> None:
+        self.name = name
+        self.index = index
+        self.bytes_max = bytes_max
+        self.lost_through = lost_through
 
 
 class QueueRecord:
@@ -163,6 +190,8 @@ class CleanedRecord:
 Record = (
     MessageRecord
     | AcknowledgeRecord
+    | DeadLetterRecord
+    | HoldRecord
     | QueueRecord
     | DispatchMarkRecord
     | PurgeRecord

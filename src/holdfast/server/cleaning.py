@@ -8,18 +8,24 @@ committed every node drops the segment. The pace is bounded in bytes per second;
 
 from __future__ import annotations
 
+import structlog
+
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import homeless, live_copy, settling
 from holdfast.errors import CorruptEntryError
+from holdfast.journal.entry import Entry
 from holdfast.model.limits import MiB
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CleanedRecord,
+    HoldRecord,
     MessageRecord,
     Record,
 )
 from holdfast.server.settings import ServerSettings
 from holdfast.store.replicated_store import ReplicatedStore
+
+log = structlog.get_logger("holdfast.server")
 
 _SCAN_BYTES_PER_STEP = 4 * MiB
 
@@ -77,11 +83,33 @@ class Cleaner:
         kept_bytes = self.settings.clean_segment_count_min * self.store.segment_bytes
         if self.store.log_bytes <= live_bytes / (1 - self.settings.clean_dead_ratio) + kept_bytes:
             return False
-        if oldest.last_index > self.store.applied_index:
+        if oldest.last_index > self.store.applied_index or self._is_held(oldest.last_index):
             return False
         self.next_index = oldest.base_index
         self.through_index = oldest.last_index
         return True
+
+    def _is_held(self, last_index: int) -> bool:
+        """
+        Whether a named reader has not taken the segment that ends here, and may still have it.
+
+        A reader whose bound is reached is left behind, and the log says so for good.
+        """
+        for hold in list(self.broker.state.holds.values()):
+            if hold.index > last_index:
+                continue
+            if self.store.bytes_from(hold.index) <= hold.bytes_max:
+                return True
+            log.error(
+                "a reader of the log is left behind: its bound is reached",
+                hold=hold.name,
+                bytes_max=hold.bytes_max,
+                lost_through=last_index,
+            )
+            self.broker.add_records(
+                [HoldRecord(hold.name, last_index + 1, hold.bytes_max, last_index)]
+            )
+        return False
 
     def _advance(self) -> None:
         scanned = 0
@@ -91,22 +119,26 @@ class Cleaner:
                 return
             entry = self.store.entry(self.next_index)
             scanned += entry.body_length
-            records: list[Record] = []
-            number = entry.first_record
             if entry.record_count:
-                for record in self.store.decode(entry, with_content=True):
-                    if type(record) is MessageRecord:
-                        copy = live_copy(self.broker, record, number, entry.timestamp, leaving)
-                        if copy is not None:
-                            records.append(copy)
-                            self.budget_bytes -= copy.size
-                            self.rewritten_bytes += copy.size
-                    number += 1
-            if records:
-                self.broker.add_records(records)
+                self._write_again(entry, leaving)
             self.through_record = entry.first_record + entry.record_count - 1
             self.next_index += 1
         self._finish()
+
+    def _write_again(self, entry: Entry, leaving: dict[int, set[int]]) -> None:
+        records: list[Record] = []
+        for number, record in enumerate(
+            self.store.decode(entry, with_content=True), entry.first_record
+        ):
+            if type(record) is not MessageRecord:
+                continue
+            copy = live_copy(self.broker, record, number, entry.timestamp, leaving)
+            if copy is not None:
+                records.append(copy)
+                self.budget_bytes -= copy.size
+                self.rewritten_bytes += copy.size
+        if records:
+            self.broker.add_records(records)
 
     def _finish(self) -> None:
         state = self.broker.state

@@ -94,7 +94,6 @@ class Conductor:
         self.apply_again_at = 0.0
         """Applying waits until then: the next entry is damaged here and asked of a peer."""
         self.damaged: list[tuple[float, object, int]] = []
-        self.timestamp_ms = 0
 
     # ---- when to turn
 
@@ -158,10 +157,7 @@ class Conductor:
             self.schedule()
 
     def _refresh(self, now: float) -> None:
-        milliseconds = self.clock.wall_microseconds() // 1000
-        if milliseconds != self.timestamp_ms:
-            self.timestamp_ms = milliseconds
-            self.context.timestamp_line = b"timestamp:%d\n" % milliseconds
+        self.broker.now_microseconds = self.clock.wall_microseconds()
         self.context.refusal = self.store.refusal(now)
 
     # ---- connections

@@ -30,7 +30,6 @@ class SessionContext:
         "server",
         "session_count",
         "term",
-        "timestamp_line",
     )
 
     def __init__(
@@ -49,6 +48,4 @@ class SessionContext:
         """Why non-persistent messages are refused now, or None."""
         self.dirty: list[Session] = []
         """Sessions that have something to send."""
-        self.timestamp_line = b"timestamp:0\n"
-        """The broker's time as a header line; set once per turn."""
         self.session_count = 0

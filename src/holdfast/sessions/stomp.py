@@ -68,13 +68,12 @@ _HEART_BEAT_MS_MIN = 100
 class SendTarget:
     """What the constant headers of a SEND come to: worked out once, used for every frame."""
 
-    __slots__ = ("destination", "is_dated", "lines", "persistent", "producer_id", "transaction")
+    __slots__ = ("destination", "lines", "persistent", "producer_id", "transaction")
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
         self.destination = destination
         self.lines = lines
         self.persistent = persistent
-        self.is_dated = False
         self.producer_id: str | None = None
         self.transaction: str | None = None
 
@@ -146,8 +145,6 @@ class StompSession:
             target = self._resolve(block)
         receipt = frame.receipt
         headers = target.lines
-        if not target.is_dated:
-            headers += self.context.timestamp_line
         if target.transaction is not None:
             transaction = self._transaction(target.transaction)
             self.broker.hold(
@@ -194,7 +191,6 @@ class StompSession:
         wanted = self.context.default_persistent if persistent is None else persistent == "true"
         lasting = type(destination) is Queue and not destination.is_temporary
         target = SendTarget(destination, lines, persistent=wanted and lasting)
-        target.is_dated = "timestamp" in headers
         target.transaction = headers.get("transaction")
         producer_id = headers.get("producer-id")
         if producer_id is not None and target.persistent and target.transaction is None:

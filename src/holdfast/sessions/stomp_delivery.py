@@ -30,7 +30,16 @@ _IDENTITY = re.compile(
 class DeliveryFormat:
     """The constant bytes of one subscription's MESSAGE frames."""
 
-    __slots__ = ("acknowledge", "is_plain", "prefix", "shared_key", "term", "version")
+    __slots__ = (
+        "acknowledge",
+        "is_plain",
+        "milliseconds",
+        "prefix",
+        "shared_key",
+        "term",
+        "timestamp",
+        "version",
+    )
 
     def __init__(
         self, subscription: Subscription, *, version: Version, cluster: str, term: int, named: bool
@@ -43,6 +52,9 @@ class DeliveryFormat:
         head.append(b"destination:%b\n" % escape(subscription.destination, version).encode())
         head.append(b"message-id:" + identity)
         self.prefix = b"".join(head)
+        self.milliseconds = -1
+        self.timestamp = b""
+        """The header line for `milliseconds`: neighbouring messages mostly share it."""
         self.term = term
         self.version = version
         self.is_plain = version == "1.2"
@@ -73,7 +85,14 @@ class DeliveryFormat:
             acknowledge = b"%b%d\n" % (acknowledge, key)
         if redelivered:
             acknowledge += b"redelivered:true\n"
-        out += (b"%b%b%b%b\n" % (self.prefix, digits, acknowledge, lines), body, b"\0")
+        milliseconds = message.stored_at // 1000
+        if milliseconds != self.milliseconds:
+            self.milliseconds = milliseconds
+            self.timestamp = b"timestamp:%d\n" % milliseconds
+        # A producer's own timestamp stands in its lines, and stays.
+        timestamp = self.timestamp if milliseconds and b"timestamp:" not in lines else b""
+        head = b"%b%b%b%b%b\n" % (self.prefix, digits, acknowledge, lines, timestamp)
+        out += (head, body, b"\0")
 
     def write_shared(self, out: list[bytes], key: int, message: TransientMessage) -> None:
         """Append a topic message's frame; subscribers that want the same bytes share them."""

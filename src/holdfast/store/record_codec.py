@@ -23,9 +23,11 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     CountersRecord,
+    DeadLetterRecord,
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    HoldRecord,
     MessageRecord,
     ProducerRecord,
     PurgeRecord,
@@ -43,6 +45,8 @@ PRODUCER: Final = 22
 FORGET_PRODUCER: Final = 23
 COUNTERS: Final = 24
 CLEANED: Final = 25
+DEAD_LETTER: Final = 26
+HOLD: Final = 27
 
 TYPE_NAMES: Final = {
     MESSAGE: "message",
@@ -55,6 +59,8 @@ TYPE_NAMES: Final = {
     FORGET_PRODUCER: "forget-producer",
     COUNTERS: "counters",
     CLEANED: "cleaned",
+    DEAD_LETTER: "dead-letter",
+    HOLD: "hold",
 }
 
 FLAG_REWRITTEN: Final = 1
@@ -69,6 +75,7 @@ _SEQUENCE = struct.Struct("<Q")
 _PRODUCER_STATE = struct.Struct("<QQ")
 _QUEUE_STATE = struct.Struct("<IQQ")
 _NUMBER_AND_SEQUENCE = struct.Struct("<IQ")
+_HOLD_STATE = struct.Struct("<QQQ")
 _NUMBER = struct.Struct("<I")
 
 
@@ -97,7 +104,7 @@ def encode_records(records: list[Record]) -> list[bytes]:
                     0,
                     0,
                     len(headers),
-                    0,
+                    record.stored_at,
                 )
             )
             append(headers)
@@ -179,10 +186,10 @@ def _decode_message(
         producer_id,
         producer_sequence,
     )
+    record.stored_at = stored_at
     if flags & FLAG_REWRITTEN:
         record.rewritten = True
         record.redelivery_count = redeliveries
-        record.stored_at = stored_at
     return record
 
 
@@ -228,11 +235,17 @@ def _encode_message(record: MessageRecord, append: _Append) -> None:
     append(record.body)
 
 
-def _encode_acknowledge(record: AcknowledgeRecord, append: _Append) -> None:
+def _encode_acknowledge(record: AcknowledgeRecord | DeadLetterRecord, append: _Append) -> None:
+    kind = ACKNOWLEDGE if type(record) is AcknowledgeRecord else DEAD_LETTER
     sequences = array("Q", record.sequences).tobytes()
-    append(RECORD_HEADER.pack(ACKNOWLEDGE, 0, 0, _NUMBER.size + len(sequences)))
+    append(RECORD_HEADER.pack(kind, 0, 0, _NUMBER.size + len(sequences)))
     append(_NUMBER.pack(record.queue_number))
     append(sequences)
+
+
+def _encode_hold(record: HoldRecord, append: _Append) -> None:
+    state = _HOLD_STATE.pack(record.index, record.bytes_max, record.lost_through)
+    _framed(HOLD, state + record.name.encode(), append)
 
 
 def _encode_queue(record: QueueRecord, append: _Append) -> None:
@@ -286,6 +299,8 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     ForgetProducerRecord: _encode_forget_producer,
     CountersRecord: _encode_counters,
     CleanedRecord: _encode_cleaned,
+    DeadLetterRecord: _encode_acknowledge,
+    HoldRecord: _encode_hold,
 }
 
 
@@ -293,6 +308,16 @@ def _decode_acknowledge(payload: bytes) -> AcknowledgeRecord:
     sequences = array("Q")
     sequences.frombytes(payload[_NUMBER.size :])
     return AcknowledgeRecord(_NUMBER.unpack_from(payload)[0], sequences.tolist())
+
+
+def _decode_dead_letter(payload: bytes) -> DeadLetterRecord:
+    settled = _decode_acknowledge(payload)
+    return DeadLetterRecord(settled.queue_number, settled.sequences)
+
+
+def _decode_hold(payload: bytes) -> HoldRecord:
+    index, bytes_max, lost_through = _HOLD_STATE.unpack_from(payload)
+    return HoldRecord(payload[_HOLD_STATE.size :].decode(), index, bytes_max, lost_through)
 
 
 def _decode_queue(payload: bytes) -> QueueRecord:
@@ -315,4 +340,6 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     FORGET_PRODUCER: lambda payload: ForgetProducerRecord(payload.decode()),
     COUNTERS: lambda payload: CountersRecord(_NUMBER.unpack(payload)[0]),
     CLEANED: lambda payload: CleanedRecord(_SEQUENCE.unpack(payload)[0]),
+    DEAD_LETTER: _decode_dead_letter,
+    HOLD: _decode_hold,
 }

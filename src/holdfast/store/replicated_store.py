@@ -197,6 +197,11 @@ class ReplicatedStore:
         """Bytes of the log that is kept."""
         return sum(segment.bytes for segment in self.journal.segments())
 
+    def bytes_from(self, index: int) -> int:
+        """Bytes of the segments that hold entry `index` or later ones."""
+        segments = self.journal.segments()
+        return sum(segment.bytes for segment in segments if segment.last_index >= index)
+
     @property
     def segment_bytes(self) -> int:
         """Bytes of a full segment."""
