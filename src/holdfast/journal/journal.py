@@ -365,8 +365,9 @@ class Journal:
         Raises:
             RecordNotFoundError: There is no such sealed segment.
         """
-        for segment in self._segments[:-1]:
-            if segment.base_index == base_index:
+        sealed_through = self.sealed_through
+        for segment in self._segments:
+            if segment.base_index == base_index and segment.last_index <= sealed_through:
                 break
         else:
             raise RecordNotFoundError(f"no sealed segment begins with entry {base_index:,}")

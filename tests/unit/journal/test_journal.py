@@ -155,6 +155,17 @@ def test_segments_are_described(log: LocalJournal) -> None:
     assert log.journal.sealed_through == segments[-1].base_index - 1
 
 
+def test_a_segment_is_sealed_only_when_all_of_it_is_stored(log: LocalJournal) -> None:
+    """A roll that is only staged seals nothing: the file may not hold its last entries yet."""
+    jobs = [log.stage(b"x" * 9_000), log.stage(b"y" * 9_000)]
+    assert [it.sealed for it in log.journal.segments()] == [False, False]
+    with pytest.raises(RecordNotFoundError, match="no sealed segment"):
+        log.journal.segment_digest(1)
+    log.perform(*jobs)
+    assert [it.sealed for it in log.journal.segments()] == [True, False]
+    assert len(log.journal.segment_digest(1)) == 32
+
+
 def test_a_cut_log_goes_on_from_there(log: LocalJournal) -> None:
     """After a truncation the end is that of the entry kept; the new entry takes the place."""
     fill(log)
