@@ -6,6 +6,8 @@ The client: send, receive and commit through whichever broker leads now.
 
 from __future__ import annotations
 
+import logging
+
 from holdfast.client.connection import Connection, connect
 from holdfast.client.consumer import Message, Subscription
 from holdfast.client.events import BrokerComplaint, Interrupted, Resumed
@@ -27,3 +29,6 @@ __all__ = [
     "Transaction",
     "connect",
 ]
+
+# A library is silent until the application sets up logging.
+logging.getLogger("holdfast.client").addHandler(logging.NullHandler())

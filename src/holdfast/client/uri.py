@@ -100,6 +100,7 @@ def _split_failover(text: str, problems: list[str]) -> tuple[str, str]:
         return "", ""
     if after and not after.startswith("?"):
         problems.append(f"{text}: expected `?option=value` after the parenthesis, found {after!r}")
+        after = ""
     return inside, after[1:]
 
 

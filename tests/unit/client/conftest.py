@@ -1,5 +1,5 @@
 """
-What the client's tests share: tests may be coroutines, run on both event loops, and have the scripted broker at hand.
+What the client's tests share: tests may be coroutines, which run on both event loops.
 
 `scripted_broker` lies beside this file and is no package, so its folder is put on the path.
 """

@@ -97,6 +97,7 @@ class Served(asyncio.Protocol):
         self.subscriptions: dict[str, ServedSubscription] = {}
         self.transactions: dict[str, list[Event]] = {}
         self.deliveries = 0
+        self.received = b""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -109,6 +110,8 @@ class Served(asyncio.Protocol):
         self.broker.noticed()
 
     def data_received(self, data: bytes) -> None:
+        self.received += data
+        self.broker.noticed()
         if self.broker.is_deaf:
             return
         self.stomp.receive_data(data)

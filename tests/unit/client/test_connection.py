@@ -94,7 +94,7 @@ async def test_concurrent_sends_have_a_limit_and_use_ids_again() -> None:
 
 
 async def test_a_failover_resends_what_was_not_confirmed_and_it_is_stored_once() -> None:
-    """The leader dies after storing and before confirming: the retry is recognised by its number."""
+    """The leader dies after storing, before confirming: the retry is known by its number."""
     store = Store()
     async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
         async with connect(first.failover(second)) as connection:
@@ -242,7 +242,7 @@ async def test_what_the_broker_cannot_read_is_not_resent_for_ever() -> None:
 
 
 async def test_the_failover_timeout_gives_a_send_up_and_the_connection_survives() -> None:
-    """ActiveMQ's option `timeout`: the send fails, and a later one under a new producer id works."""
+    """ActiveMQ's option `timeout`: the send fails, a later one under another id works."""
     async with ScriptedBroker() as broker:
         uri = broker.failover(options="timeout=20")
         async with connect(uri) as connection:

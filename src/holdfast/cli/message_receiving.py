@@ -1,0 +1,163 @@
+"""
+The work behind `holdfast receive`: take what is there, write it, then acknowledge it.
+
+Messages are written in the batches in which they came, by a thread: a pipe that nobody reads must
+not stop heart-beats. Only what has been written, and for files synced, is acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from holdfast.cli.message_progress import Tally, connected, progress_shown
+from holdfast.client import Message, Subscription
+from holdfast.client.consumer import AcknowledgeMode
+
+BATCH_COUNT_MAX = 500
+NAME_CHARACTERS_MAX = 100
+
+OF_THE_DELIVERY = frozenset({"ack", "destination", "message-id", "redelivered", "subscription"})
+"""Headers that stand in the document beside the message's own, or concern nobody else."""
+
+
+class Output:
+    """Where messages go: standard output, or a file each."""
+
+    def __init__(self, directory: Path | None, *, is_json: bool) -> None:
+        self._directory = directory
+        self._is_json = is_json
+        self._number = 0
+
+    def write(self, messages: list[Message]) -> None:
+        """
+        Write them all; returns when that is safe from our own end.
+
+        Raises:
+            OSError: The pipe is broken, the disk is full.
+        """
+        if self._directory is not None:
+            for message in messages:
+                self._write_file(self._directory, message)
+            return
+        sys.stdout.buffer.write(b"".join(self._encode(message) + b"\n" for message in messages))
+        sys.stdout.buffer.flush()
+
+    def _write_file(self, directory: Path, message: Message) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._number += 1
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "_", message.id)[:NAME_CHARACTERS_MAX]
+        name = f"{self._number:08d}-{plain}{'.json' if self._is_json else ''}"
+        with (directory / name).open("wb") as file:
+            file.write(self._encode(message))
+            file.flush()
+            # The acknowledgement takes it from a store that is synced as well.
+            os.fsync(file.fileno())
+
+    def _encode(self, message: Message) -> bytes:
+        return json_document(message).encode() if self._is_json else message.body
+
+
+def json_document(message: Message) -> str:
+    """A message in one line; a body that is no text stands as `body_base64`."""
+    document: dict[str, object] = {
+        "id": message.id,
+        "destination": message.destination,
+        "redelivered": message.redelivered,
+        "headers": {
+            name: value for name, value in message.headers.items() if name not in OF_THE_DELIVERY
+        },
+    }
+    try:
+        document["body"] = message.text
+    except UnicodeDecodeError:
+        document["body_base64"] = base64.b64encode(message.body).decode()
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+class Receiving:
+    """One `holdfast receive`."""
+
+    def __init__(
+        self,
+        destination: str,
+        output: Output,
+        *,
+        count: int | None,
+        silence_seconds: float | None,
+        acknowledge: AcknowledgeMode | None,
+        selector: str | None,
+        prefetch: int | None,
+        headers: dict[str, str],
+        is_quiet: bool,
+    ) -> None:
+        self._destination = destination
+        self._output = output
+        self._count_max = count
+        self._silence_seconds = silence_seconds
+        self._acknowledge = acknowledge
+        self._selector = selector
+        self._prefetch = prefetch
+        self._headers = headers
+        self._is_quiet = is_quiet
+        self.tally = Tally()
+
+    async def run(self, uri: str, login: str | None, passcode: str | None) -> None:
+        """
+        Receive until the count, the silence or Ctrl-C ends it.
+
+        Raises:
+            HoldfastError: The broker refused, or there is none.
+            OSError: Something cannot be written.
+        """
+        async with (
+            connected(uri, login, passcode, is_quiet=self._is_quiet) as connection,
+            connection.subscribe(
+                self._destination,
+                # Acknowledged here, after writing: "auto" would do it on taking the next.
+                acknowledge="client" if self._acknowledge == "client" else "client-individual",
+                prefetch=self._prefetch,
+                selector=self._selector,
+                headers=self._headers,
+            ) as subscription,
+            progress_shown(
+                "receiving", self._count_max, lambda: self.tally.count, is_quiet=self._is_quiet
+            ),
+        ):
+            self.tally.start()
+            try:
+                while batch := await self._take(subscription):
+                    await asyncio.to_thread(self._output.write, batch)
+                    await self._settle(batch)
+                    self.tally.count += len(batch)
+            finally:
+                self.tally.stop()
+
+    async def _take(self, subscription: Subscription) -> list[Message]:
+        left = BATCH_COUNT_MAX
+        if self._count_max is not None:
+            left = min(left, self._count_max - self.tally.count)
+        if left <= 0:
+            return []
+        first = await subscription.receive(self._silence_seconds)
+        if first is None:
+            return []
+        batch = [first]
+        while len(batch) < left and subscription.buffered_count:
+            batch.append(await anext(subscription))
+        return batch
+
+    async def _settle(self, batch: list[Message]) -> None:
+        # What we report as received must not come again: the last one waits for the broker, and
+        # acknowledgements are stored in order.
+        if self._acknowledge is None:
+            return
+        if self._acknowledge != "client":
+            for message in batch[:-1]:
+                await message.acknowledge()
+        await batch[-1].acknowledge(confirm=True)

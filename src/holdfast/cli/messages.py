@@ -1,0 +1,212 @@
+"""
+`holdfast send` and `holdfast receive`: messages for people and pipes.
+
+What is sent comes from the command line, files or standard input; what is received goes to standard
+output or into files, and nothing else does: progress, interruptions and the summary go to standard
+error. A message is acknowledged after it has been written, so a broken pipe or a full disk loses
+nothing. Exit codes as in `main`; 1 also if fewer than --count came in time, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from holdfast.cli.output import write_error, write_json
+from holdfast.errors import ConfigError
+
+URI_DEFAULT = "stomp://127.0.0.1:61613"
+EXIT_SHORT = 1
+EXIT_INTERRUPTED = 130
+
+Destination = Annotated[str, typer.Argument(help="/queue/NAME, /topic/NAME, or a queue's name.")]
+Uri = Annotated[
+    str,
+    typer.Option("--uri", envvar="HOLDFAST_URI", help="stomp://, stomp+ssl:// or failover:(...)"),
+]
+Login = Annotated[str | None, typer.Option("--login", envvar="HOLDFAST_LOGIN", help="User name.")]
+Passcode = Annotated[
+    str | None,
+    typer.Option("--passcode", envvar="HOLDFAST_PASSCODE", help="Better given by environment."),
+]
+Header = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="NAME:VALUE", help="May be repeated.")
+]
+Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+
+
+class Acknowledge(enum.StrEnum):
+    """When `receive` tells the broker that a message is done."""
+
+    CLIENT = "client"
+    INDIVIDUAL = "client-individual"
+    AUTO = "auto"
+    NONE = "none"
+
+
+WIRE_MODES: dict[Acknowledge, Literal["client", "client-individual"] | None] = {
+    Acknowledge.CLIENT: "client",
+    Acknowledge.INDIVIDUAL: "client-individual",
+    # Done is what has been written, so "auto" is one by one.
+    Acknowledge.AUTO: "client-individual",
+    Acknowledge.NONE: None,
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command("send")(send)
+    app.command("receive")(receive)
+
+
+def send(
+    destination: Destination,
+    body: Annotated[str | None, typer.Argument(help="Otherwise --file or standard input.")] = None,
+    uri: Uri = URI_DEFAULT,
+    login: Login = None,
+    passcode: Passcode = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", "-f", help="A message each; - is standard input."),
+    ] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Every line is a message.")] = False,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", min=1, help="So many times; of --lines at most so many."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
+    ] = None,
+    header: Header = None,
+    non_persistent: Annotated[
+        bool, typer.Option("--non-persistent", help="May be lost when a broker dies.")
+    ] = False,
+    window: Annotated[
+        int, typer.Option("--window", min=1, help="Most messages sent and not confirmed.")
+    ] = 1000,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Send messages and wait until the broker has stored them."""
+    from holdfast.cli.message_sending import Bodies, Sending
+
+    if body is not None and (file or lines):
+        raise ConfigError(["give a body, or --file and --lines, not both"])
+    sending = Sending(
+        destination,
+        Bodies(body, file or [], is_by_line=lines, count=count),
+        headers=parse_headers(header),
+        is_persistent=not non_persistent,
+        window=window,
+        rate=rate,
+        is_quiet=quiet,
+    )
+    try:
+        run(sending.run(uri, login, passcode))
+    finally:
+        if json:
+            write_json(sending.summary())
+        elif sending.tally.has_started and not quiet:
+            write_error(sending.tally.line("sent"))
+
+
+def receive(
+    destination: Destination,
+    uri: Uri = URI_DEFAULT,
+    login: Login = None,
+    passcode: Passcode = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many.")
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0,
+            help="Stop after so many seconds without a message; 2 unless --count or --follow.",
+        ),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on for ever.")] = False,
+    acknowledge: Annotated[
+        Acknowledge, typer.Option("--acknowledge", help="none: look, and leave them there.")
+    ] = Acknowledge.CLIENT,
+    selector: Annotated[
+        str | None, typer.Option("--selector", help="A condition on headers, as in SQL.")
+    ] = None,
+    prefetch: Annotated[
+        int | None, typer.Option("--prefetch", min=1, help="Most messages under way.")
+    ] = None,
+    header: Header = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="DIR|-", help="A file each, or all on stdout.")
+    ] = "-",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Receive messages; each is acknowledged when it has been written."""
+    from holdfast.cli.message_receiving import Output, Receiving
+
+    if follow and (count is not None or timeout is not None):
+        raise ConfigError(["--follow goes on for ever: not together with --count or --timeout"])
+    if timeout is None and count is None and not follow:
+        timeout = 2.0
+    receiving = Receiving(
+        destination,
+        Output(None if output == "-" else Path(output), is_json=json),
+        count=count,
+        silence_seconds=timeout,
+        acknowledge=WIRE_MODES[acknowledge],
+        selector=selector,
+        prefetch=prefetch,
+        headers=parse_headers(header),
+        is_quiet=quiet,
+    )
+    try:
+        run(receiving.run(uri, login, passcode))
+    finally:
+        if receiving.tally.has_started and not quiet:
+            write_error(receiving.tally.line("received"))
+    if count is not None and receiving.tally.count < count:
+        raise typer.Exit(EXIT_SHORT)
+
+
+def parse_headers(given: list[str] | None) -> dict[str, str]:
+    """
+    Headers from NAME:VALUE.
+
+    Raises:
+        ConfigError: With each that has no colon or no name.
+    """
+    pairs = [(text, text.partition(":")) for text in given or []]
+    problems = [
+        f"--header {text}: expected NAME:VALUE"
+        for text, (name, colon, _) in pairs
+        if not name or not colon
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return {name: value for _, (name, _, value) in pairs}
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """
+    Run to the end on a fast loop.
+
+    Raises:
+        Exit: With 130 after Ctrl-C.
+    """
+    import uvloop
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(work)
+    except KeyboardInterrupt as error:
+        sys.stderr.write("\n")
+        raise typer.Exit(EXIT_INTERRUPTED) from error

@@ -1,0 +1,250 @@
+"""
+`holdfast send` and `holdfast receive` as a shell sees them: arguments, streams, exit codes.
+
+Against the scripted broker of the client's tests, which runs in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
+from scripted_broker import ScriptedBroker
+
+from holdfast.cli import messages
+from holdfast.errors import ConfigError, HoldfastError, LinkLostError, RefusedError
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+    error: BaseException | None
+
+
+class Shell:
+    """Runs commands against a broker in another thread."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self.broker = ScriptedBroker()
+        self._capsys = capsys
+        self._patch = patch
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.wait(self.broker.__aenter__())
+
+    def wait(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+
+    def do(self, function: Callable[[], Any]) -> Any:
+        async def called() -> Any:
+            return function()
+
+        return self.wait(called())
+
+    def run(self, *arguments: str, stdin: bytes = b"", uri: str | None = None) -> Outcome:
+        app = typer.Typer()
+        messages.register(app)
+        self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code, error = 0, None
+        try:
+            app([*arguments, "--uri", uri or self.broker.uri])
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0
+        except HoldfastError as failure:
+            error = failure
+        captured = self._capsys.readouterr()
+        return Outcome(code, captured.out, captured.err, error)
+
+    def fill(self, *bodies: str | bytes) -> None:
+        for body in bodies:
+            encoded = body.encode() if isinstance(body, str) else body
+            self.broker.store.put("q", {"persistent": "true", "colour": "red"}, encoded)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return self.broker.store.bodies("q")
+
+    def close(self) -> None:
+        async def drained() -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+        self.do(self.broker.kill)
+        self.wait(drained())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    served = Shell(capsys, monkeypatch)
+    yield served
+    served.close()
+
+
+def test_a_body_from_the_command_line_is_sent(shell: Shell) -> None:
+    """With its headers, persistent unless said otherwise; the summary goes to standard error."""
+    outcome = shell.run("send", "q", "hello", "--header", "colour:red:ish")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert "sent 1 message in" in outcome.err
+    assert shell.bodies == [b"hello"]
+    headers = shell.broker.sends[0].block.headers
+    assert (headers["colour"], headers["persistent"]) == ("red:ish", "true")
+    shell.run("send", "q", "hello", "--non-persistent")
+    assert shell.broker.sends[1].block.headers["persistent"] == "false"
+
+
+def test_standard_input_is_one_body_or_one_per_line(shell: Shell) -> None:
+    """Whole, with its line ends; or --lines, without them, the last may lack its own."""
+    shell.run("send", "q", stdin=b"one\ntwo\n")
+    shell.run("send", "q", "--lines", stdin=b"a\r\nb\n\nc")
+    assert shell.bodies == [b"one\ntwo\n", b"a", b"b", b"", b"c"]
+
+
+def test_files_are_bodies_or_lines(shell: Shell, tmp_path: Path) -> None:
+    """Each file a message; with --lines each of their lines, at most --count."""
+    one, two = tmp_path / "1", tmp_path / "2"
+    one.write_bytes(b"x\ny\n")
+    two.write_bytes(b"\0z")
+    shell.run("send", "q", "-f", str(one), "-f", str(two))
+    shell.run("send", "q", "-f", str(one), "-f", str(two), "--lines", "--count", "3")
+    assert shell.bodies == [b"x\ny\n", b"\0z", b"x", b"y", b"\0z"]
+
+
+def test_count_repeats_and_json_tells(shell: Shell) -> None:
+    """--json puts the account on standard output, for programs."""
+    outcome = shell.run("send", "q", "x", "--count", "5", "--rate", "1000", "--json")
+    assert shell.bodies == [b"x"] * 5
+    told = json.loads(outcome.out)
+    assert (told["destination"], told["confirmed"]) == ("q", 5)
+    assert outcome.err == ""
+
+
+def test_a_refusal_is_an_error_with_the_account_so_far(shell: Shell) -> None:
+    """What was confirmed before is told; the error goes to `main`."""
+    broker = shell.broker
+    broker.refuse = lambda event: (
+        ("store-full", "no room") if event in broker.sends and len(broker.sends) > 2 else None
+    )
+    outcome = shell.run("send", "q", "x", "--count", "5")
+    assert isinstance(outcome.error, RefusedError)
+    assert "sent 2 messages" in outcome.err
+
+
+def test_no_broker_is_an_error_without_a_summary(shell: Shell) -> None:
+    """Nothing was sent, so there is nothing to tell of."""
+    shell.do(shell.broker.kill)
+    outcome = shell.run("send", "q", "x")
+    assert isinstance(outcome.error, LinkLostError)
+    assert outcome.err == ""
+
+
+def test_wrong_arguments_are_configuration_mistakes(shell: Shell, tmp_path: Path) -> None:
+    """Contradictions and missing files are told before anything is sent."""
+    for arguments in (
+        ("send", "q", "x", "--lines"),
+        ("send", "q", "x", "--header", "nocolon"),
+        ("send", "q", "-f", str(tmp_path / "missing")),
+        ("receive", "q", "--follow", "--count", "1"),
+    ):
+        assert isinstance(shell.run(*arguments).error, ConfigError)
+    assert not shell.broker.events
+    assert shell.run("receive", "q", "--acknowledge", "never").code == 2
+
+
+def test_received_bodies_are_lines_on_standard_output(shell: Shell) -> None:
+    """Nothing else is there; each was acknowledged before the command ended."""
+    shell.fill("1", "2", "3")
+    outcome = shell.run("receive", "q", "--count", "2")
+    assert (outcome.code, outcome.out) == (0, "1\n2\n")
+    assert "received 2 messages in" in outcome.err
+    assert shell.bodies == [b"3"]
+
+
+@pytest.mark.parametrize("mode", ["client", "client-individual", "auto"])
+def test_every_mode_acknowledges_what_was_written(shell: Shell, mode: str) -> None:
+    """And ends after the silence asked for."""
+    shell.fill("1", "2", "3")
+    outcome = shell.run("receive", "q", "--timeout", "0.02", "--acknowledge", mode, "-q")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "1\n2\n3\n", "")
+    assert shell.bodies == []
+
+
+def test_looking_leaves_everything_there(shell: Shell) -> None:
+    """--acknowledge none shows messages and takes none."""
+    shell.fill("1", "2")
+    outcome = shell.run("receive", "q", "--timeout", "0.02", "--acknowledge", "none")
+    assert outcome.out == "1\n2\n"
+    assert shell.bodies == [b"1", b"2"]
+
+
+def test_too_few_messages_is_a_failure_for_scripts(shell: Shell) -> None:
+    """--count 2 with one message there: what came was taken, and the code is 1."""
+    shell.fill("1")
+    outcome = shell.run("receive", "q", "--count", "2", "--timeout", "0.02")
+    assert (outcome.code, outcome.out) == (1, "1\n")
+    assert shell.bodies == []
+
+
+def test_json_lines_carry_everything(shell: Shell) -> None:
+    """Text as text, other bytes in base64, the application's headers."""
+    shell.fill("ü", b"\xff\0")
+    outcome = shell.run("receive", "q", "--count", "2", "--json")
+    one, two = map(json.loads, outcome.out.splitlines())
+    assert (one["body"], one["destination"], one["redelivered"]) == ("ü", "q", False)
+    assert one["headers"]["colour"] == "red"
+    assert "ack" not in one["headers"]
+    assert two["body_base64"] == "/wA="
+
+
+def test_a_file_each_in_a_directory(shell: Shell, tmp_path: Path) -> None:
+    """Numbered in order, named after the message, made safe for a file system."""
+    shell.fill("1", b"\0\n")
+    shell.run("receive", "q", "--count", "2", "-o", str(tmp_path / "out"))
+    found = sorted((tmp_path / "out").iterdir())
+    assert [path.name for path in found] == ["00000001-ID_c1-1-1", "00000002-ID_c1-1-2"]
+    assert [path.read_bytes() for path in found] == [b"1", b"\0\n"]
+
+
+def test_what_cannot_be_written_is_not_acknowledged(shell: Shell, tmp_path: Path) -> None:
+    """A full disk or a broken pipe loses nothing."""
+    shell.fill("1")
+    (tmp_path / "out").write_text("no directory")
+    with pytest.raises(OSError, match="out"):
+        shell.run("receive", "q", "--count", "1", "-o", str(tmp_path / "out"))
+    assert shell.bodies == [b"1"]
+
+
+def test_subscription_options_reach_the_broker(shell: Shell) -> None:
+    """Selector, prefetch and headers."""
+    shell.fill("1")
+    shell.run(*("receive", "q", "-n", "1", "--selector", "n > 1", "--prefetch", "7", "-H", "a.b:c"))
+    headers = shell.broker.frames("SUBSCRIBE")[0].headers
+    assert (headers["selector"], headers["activemq.prefetchSize"]) == ("n > 1", "7")
+    assert headers["a.b"] == "c"
+
+
+def test_ctrl_c_ends_with_its_own_code() -> None:
+    """130, as shells have it."""
+
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit) as end:
+        messages.run(interrupted())
+    assert end.value.exit_code == 130

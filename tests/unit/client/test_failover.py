@@ -1,0 +1,171 @@
+"""
+The failover plan and the term fence, with plain values: no socket, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.client.failover import (
+    Attempt,
+    Exhausted,
+    FailoverOptions,
+    FailoverPlan,
+    Pause,
+    TermFence,
+)
+
+
+def plan_for(addresses: str, **options: object) -> FailoverPlan[str]:
+    settings = FailoverOptions(**{"is_randomized": False, **options})
+    return FailoverPlan(list(addresses), settings, lambda low, high: low)
+
+
+def story(plan: FailoverPlan[str], steps: int, *, now: float = 0.0) -> Iterator[str | float]:
+    """What the plan says if every attempt fails: addresses and pauses."""
+    for _ in range(steps):
+        step = plan.next_step(now)
+        if isinstance(step, Attempt):
+            plan.attempt_failed(step.address)
+            yield step.address
+        elif isinstance(step, Pause):
+            yield step.seconds
+        else:
+            yield "exhausted"
+
+
+def test_a_pause_follows_only_a_whole_failed_pass() -> None:
+    """Every address is tried at once, then the pause, which doubles from pass to pass."""
+    expected = ["a", "b", "c", 0.01, "a", "b", "c", 0.02, "a", "b", "c", 0.04]
+    assert list(story(plan_for("abc"), 12)) == expected
+
+
+def test_pauses_grow_to_their_limit() -> None:
+    """maxReconnectDelay is never exceeded, whatever the exponent."""
+    plan = plan_for("a", initial_reconnect_seconds=1.0, reconnect_seconds_max=5.0)
+    assert list(story(plan, 10))[1::2] == [1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_pauses_stay_without_exponential_back_off() -> None:
+    """useExponentialBackOff=false waits the same every time."""
+    plan = plan_for("a", initial_reconnect_seconds=1.0, is_exponential=False)
+    assert list(story(plan, 6))[1::2] == [1.0, 1.0, 1.0]
+
+
+def test_the_lost_address_goes_to_the_end_after_the_first_pause() -> None:
+    """A dead leader is tried last, and the first reconnect waits initialReconnectDelay."""
+    plan = plan_for("abc")
+    plan.connected("a")
+    plan.link_lost("a", 0.0)
+    assert list(story(plan, 4)) == [0.01, "b", "c", "a"]
+
+
+def test_a_success_resets_the_pauses() -> None:
+    """After a link that was of use the next outage begins with the shortest pause."""
+    plan = plan_for("ab")
+    list(story(plan, 9))
+    plan.connected("a")
+    assert plan.failed_passes == 0
+    plan.link_lost("a", 0.0)
+    assert list(story(plan, 4)) == [0.01, "b", "a", 0.01]
+
+
+def test_a_broker_that_hangs_up_at_once_is_called_less_and_less() -> None:
+    """A link that brought nothing is no success: the pause goes on growing."""
+    plan = plan_for("a")
+    pauses = []
+    for useful in (True, False, False, False):
+        step = plan.next_step(0.0)
+        assert step == Attempt("a")
+        plan.connected("a")
+        plan.link_lost("a", 0.0, was_useful=useful)
+        pauses.append(plan.next_step(0.0))
+    assert pauses == [Pause(0.01), Pause(0.01), Pause(0.02), Pause(0.04)]
+
+
+def test_attempts_are_counted_in_passes() -> None:
+    """maxReconnectAttempts=2 allows two passes over the list."""
+    plan = plan_for("ab", reconnect_attempts_max=2)
+    assert list(story(plan, 6)) == ["a", "b", 0.01, "a", "b", "exhausted"]
+    assert plan.next_step(0.0) == Exhausted(2)
+
+
+def test_startup_has_a_limit_of_its_own() -> None:
+    """startupMaxReconnectAttempts counts until the first success, then the other limit rules."""
+    plan = plan_for("a", startup_attempts_max=1)
+    plan.attempt_failed("a")
+    assert plan.next_step(0.0) == Exhausted(1)
+    plan = plan_for("a", startup_attempts_max=1, reconnect_attempts_max=-1)
+    plan.connected("a")
+    plan.link_lost("a", 0.0)
+    assert list(story(plan, 4)) == [0.01, "a", 0.01, "a"]
+
+
+def test_zero_attempts_connect_once_and_never_reconnect() -> None:
+    """maxReconnectAttempts=0: one pass at the start, nothing after a loss."""
+    plan = plan_for("ab", reconnect_attempts_max=0)
+    assert plan.next_step(0.0) == Attempt("a")
+    plan.connected("a")
+    plan.link_lost("a", 0.0)
+    assert plan.next_step(0.0) == Exhausted(0)
+    plan = plan_for("a", reconnect_attempts_max=0)
+    plan.attempt_failed("a")
+    assert plan.next_step(0.0) == Exhausted(1)
+
+
+def test_pauses_stay_short_while_eager() -> None:
+    """Soon after an interruption the pauses are capped; later they are as long as configured."""
+    plan: FailoverPlan[str] = FailoverPlan(
+        ["a"],
+        FailoverOptions(is_randomized=False),
+        lambda low, high: low,
+        eager_seconds=30,
+        eager_pause_seconds_max=0.1,
+    )
+    plan.connected("a")
+    plan.link_lost("a", 100.0)
+    eager = [pause for pause in story(plan, 20, now=129.0) if pause != "a"]
+    assert max(float(pause) for pause in eager) == 0.1
+    late = [pause for pause in story(plan, 4, now=130.0) if pause != "a"]
+    assert float(late[-1]) > 5
+
+
+def test_the_order_is_random_by_the_randomness_given() -> None:
+    """Clients spread over the addresses, and a simulation can repeat it."""
+    numbers = iter([0.0, 1.5])
+    plan = FailoverPlan(["a", "b", "c"], FailoverOptions(), lambda low, high: next(numbers))
+    assert list(story(plan, 3)) == ["c", "b", "a"]
+
+
+def test_warnings_are_due_every_so_many_passes() -> None:
+    """warnAfterReconnectAttempts=2: after the second and the fourth."""
+    plan = plan_for("a", warn_after_attempts=2)
+    due = []
+    for _ in range(4):
+        plan.attempt_failed("a")
+        due.append(plan.is_warning_due)
+    assert due == [False, True, False, True]
+    silent = plan_for("a", warn_after_attempts=-1)
+    silent.attempt_failed("a")
+    assert not silent.is_warning_due
+
+
+def test_the_fence_refuses_lower_terms_and_other_clusters() -> None:
+    """The highest term seen never falls; who tells nothing is taken as it is."""
+    fence = TermFence()
+    assert fence.refusal("c1", 5) is None
+    assert "term 4" in (fence.refusal("c1", 4) or "")
+    assert "cluster c2" in (fence.refusal("c2", 9) or "")
+    assert fence.refusal("c1", 5) is None
+    assert fence.refusal(None, None) is None
+    assert (fence.cluster, fence.term) == ("c1", 5)
+    assert fence.refusal("c1", 6) is None
+    assert fence.term == 6
+
+
+def test_a_plan_needs_an_address() -> None:
+    """An empty list is a mistake of ours: the URI parser refuses it."""
+    with pytest.raises(AssertionError):
+        plan_for("")

@@ -1,0 +1,185 @@
+"""
+One link: heart-beats, silence, strange greetings, TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from scripted_broker import ScriptedBroker
+
+from holdfast.client import connect
+from holdfast.client.link import WRITE_BYTES, Link, open_link
+from holdfast.client.settings import ClientSettings, TlsSettings
+from holdfast.client.uri import Address
+from holdfast.errors import HoldfastError, LinkLostError, RemoteProtocolError
+from holdfast.protocols.stomp.frames import Frame
+
+
+class Owner:
+    """Keeps what a link tells."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.error: asyncio.Future[HoldfastError] = asyncio.get_running_loop().create_future()
+
+    def frames_received(self, link: Link, frames: list[Frame]) -> None:
+        self.frames += frames
+
+    def link_lost(self, link: Link, error: HoldfastError) -> None:
+        self.error.set_result(error)
+
+
+def address_of(broker: ScriptedBroker) -> Address:
+    return Address("127.0.0.1", broker.port)
+
+
+async def test_a_silent_broker_is_given_up() -> None:
+    """It promised a sign of life every few milliseconds and gives none."""
+    async with ScriptedBroker() as broker:
+        broker.heart_beat = "20,0"
+        owner = Owner()
+        settings = ClientSettings(heart_beat_receive_seconds=0.02)
+        link = await open_link(address_of(broker), owner, settings)
+        # The codec's grace has a floor meant for real networks.
+        link._stomp._beats._incoming_seconds = 0.03
+        link._timer.cancel()
+        link._plan_deadline()
+        error = await owner.error
+        assert "sign of life" in str(error)
+        assert link.is_closed
+
+
+async def test_signs_of_life_are_sent() -> None:
+    """What the broker wants in time it gets, again and again."""
+    async with ScriptedBroker() as broker:
+        broker.heart_beat = "0,10"
+        link = await open_link(
+            address_of(broker), Owner(), ClientSettings(heart_beat_send_seconds=0.01)
+        )
+        await broker.saw(lambda: broker.connections[0].received.endswith(b"\0\n\n"))
+        link.close()
+
+
+async def test_a_link_that_is_not_read_is_not_silent() -> None:
+    """While we leave the socket unread, silence is our own doing."""
+    async with ScriptedBroker() as broker:
+        broker.heart_beat = "20,10"
+        owner = Owner()
+        link = await open_link(
+            address_of(broker),
+            owner,
+            ClientSettings(heart_beat_send_seconds=0.01, heart_beat_receive_seconds=0.02),
+        )
+        link.pause_reading()
+        link._stomp._beats._incoming_seconds = 0.0001
+        link._deadline_passed()
+        assert not link.is_closed
+        link.resume_reading()
+        link.close()
+
+
+async def test_large_writes_do_not_wait_for_the_turn() -> None:
+    """What is gathered has a limit."""
+    async with ScriptedBroker() as broker:
+        link = await open_link(address_of(broker), Owner(), ClientSettings())
+        link.write(b"\n")
+        assert link._gathered
+        link.write(b"\n" * WRITE_BYTES)
+        assert not link._gathered
+        link.close()
+        link.write(b"\n")
+
+
+async def test_what_the_peer_cannot_mean_ends_the_link() -> None:
+    """Bytes that are no STOMP are a RemoteProtocolError."""
+    async with ScriptedBroker() as broker:
+        owner = Owner()
+        await open_link(address_of(broker), owner, ClientSettings())
+        broker.connections[0].transport.write(b"NONSENSE\n\n\0")
+        assert isinstance(await owner.error, RemoteProtocolError)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"CONNECTED\nversion:1.1\n\n\0", "speaks STOMP 1.1"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "unknown command"),
+        (b"ERROR\nmessage:go away\n\n\0", "go away"),
+        (b"ERROR\n\nbody only\0", "body only"),
+    ],
+)
+async def test_strange_greetings_are_told(answer: bytes, words: str) -> None:
+    """Whatever answers CONNECT with something else is no broker for us."""
+    async with ScriptedBroker() as broker:
+        serve = broker.refuse
+
+        def greet(event: object) -> None:
+            broker.connections[-1].transport.write(answer)
+            broker.refuse = serve
+
+        broker.refuse = greet
+        broker.greeting = lambda: {"version": "1.1"}
+        with pytest.raises(RemoteProtocolError, match=words):
+            await open_link(address_of(broker), Owner(), ClientSettings())
+
+
+async def test_a_broker_that_never_answers_is_not_waited_for() -> None:
+    """The time from socket to CONNECTED is limited."""
+    async with ScriptedBroker() as broker:
+        broker.is_deaf = True
+        with pytest.raises(LinkLostError, match="within"):
+            await open_link(address_of(broker), Owner(), ClientSettings(connect_seconds_max=0.01))
+
+
+async def test_connecting_can_be_cancelled() -> None:
+    """The half-open link is closed."""
+    async with ScriptedBroker() as broker:
+        broker.is_deaf = True
+        opening = asyncio.create_task(open_link(address_of(broker), Owner(), ClientSettings()))
+        await broker.saw(lambda: True)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1 and its key in one file."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "2", "-subj", "/CN=holdfast"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", folder / "key.pem", "-out", folder / "certificate.pem"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    both = folder / "both.pem"
+    both.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+    return both
+
+
+async def test_a_secure_link_needs_a_certificate_we_believe(certificate: Path) -> None:
+    """With the authority's file it works, by URI or by setting; without it is refused."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    broker = ScriptedBroker()
+    broker.tls = context
+    async with broker:
+        uri = f"stomp+ssl://127.0.0.1:{broker.port}"
+        with pytest.raises(LinkLostError, match="certificate"):
+            await connect(uri)
+        async with connect(f"{uri}?caFile={certificate}") as connection:
+            await connection.send("/queue/a", b"1")
+        async with connect(uri, tls=TlsSettings(ca_file=str(certificate))) as connection:
+            await connection.send("/queue/a", b"2")
+        assert broker.store.bodies("/queue/a") == [b"1", b"2"]

@@ -1,0 +1,39 @@
+"""
+Producer numbers: no gap under one id, no number twice.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from holdfast.client.sequence import ProducerSequence
+from holdfast.errors import SequenceGapError
+
+
+def made() -> ProducerSequence:
+    ids = count(1)
+    return ProducerSequence(lambda: f"p{next(ids)}")
+
+
+def test_numbers_count_from_one() -> None:
+    """And the header line names the id."""
+    sequence = made()
+    assert [sequence.next() for _ in range(3)] == [1, 2, 3]
+    assert sequence.line == b"producer-id:p1\n"
+
+
+def test_a_refused_number_is_used_again() -> None:
+    """The broker has not stored it, and wants it next."""
+    sequence = made()
+    for _ in range(5):
+        sequence.next()
+    sequence.refused(3, "store-full")
+    assert (sequence.id, sequence.next()) == ("p1", 3)
+
+
+def test_a_gap_begins_anew() -> None:
+    """The broker does not know this producer any more."""
+    sequence = made()
+    sequence.next()
+    sequence.refused(1, SequenceGapError.code)
+    assert (sequence.id, sequence.line, sequence.next()) == ("p2", b"producer-id:p2\n", 1)

@@ -1,0 +1,152 @@
+"""
+URIs: the three forms, ActiveMQ's option names, and every mistake named.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client.failover import FailoverOptions
+from holdfast.client.settings import TlsSettings
+from holdfast.client.uri import Address, Target, parse_uri
+from holdfast.errors import ConfigError
+
+
+def problems_of(uri: str) -> list[str]:
+    with pytest.raises(ConfigError) as refused:
+        parse_uri(uri)
+    return refused.value.problems
+
+
+def test_a_plain_uri_is_one_address_without_failover() -> None:
+    """The port has the usual default, and nothing will reconnect."""
+    assert parse_uri("stomp://broker") == Target((Address("broker", 61613),))
+    assert parse_uri(" stomp://broker:7/ ") == Target((Address("broker", 7),))
+
+
+def test_a_secure_uri_has_its_files() -> None:
+    """Options of stomp+ssl name the PEM files."""
+    target = parse_uri(
+        "stomp+ssl://b?caFile=ca.pem&certificateFile=c.pem&keyFile=k.pem&verifyHostName=false"
+    )
+    tls = TlsSettings(
+        ca_file="ca.pem", certificate_file="c.pem", key_file="k.pem", verify_host_name=False
+    )
+    assert target.addresses == (Address("b", 61614, tls),)
+
+
+def test_addresses_show_themselves_as_uris() -> None:
+    """Without options, and with the brackets an IPv6 address needs."""
+    assert str(parse_uri("stomp://[::1]:5").addresses[0]) == "stomp://[::1]:5"
+    assert str(parse_uri("stomp+ssl://h:5?caFile=x").addresses[0]) == "stomp+ssl://h:5"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "failover:(stomp://a:1,stomp://b:2)",
+        "failover://(stomp://a:1,stomp://b:2)",
+        "FAILOVER:( stomp://a:1 , stomp://b:2 , stomp://a:1 )",
+        "failover:stomp://a:1,stomp://b:2",
+    ],
+)
+def test_failover_has_several_spellings(uri: str) -> None:
+    """All of ActiveMQ's; an address named twice is one."""
+    assert parse_uri(uri) == Target((Address("a", 1), Address("b", 2)), FailoverOptions())
+
+
+def test_the_defaults_are_those_of_activemq() -> None:
+    """10 ms, doubling to 30 s, without an end, in random order."""
+    options = FailoverOptions()
+    assert options.initial_reconnect_seconds == 0.01
+    assert options.reconnect_seconds_max == 30
+    assert (options.is_exponential, options.pause_factor) == (True, 2.0)
+    assert (options.reconnect_attempts_max, options.startup_attempts_max) == (-1, -1)
+    assert (options.is_randomized, options.timeout_seconds) == (True, None)
+    assert options.warn_after_attempts == 10
+
+
+def test_every_implemented_option_is_read() -> None:
+    """Milliseconds become seconds; -1 of timeout means no timeout."""
+    options = parse_uri(
+        "failover:(stomp://a)?initialReconnectDelay=20&maxReconnectDelay=5000"
+        "&useExponentialBackOff=false&reconnectDelayExponent=1.5&maxReconnectAttempts=3"
+        "&startupMaxReconnectAttempts=0&randomize=false&timeout=2500&warnAfterReconnectAttempts=-1"
+    ).failover
+    assert options == FailoverOptions(
+        initial_reconnect_seconds=0.02,
+        reconnect_seconds_max=5,
+        is_exponential=False,
+        pause_factor=1.5,
+        reconnect_attempts_max=3,
+        startup_attempts_max=0,
+        is_randomized=False,
+        timeout_seconds=2.5,
+        warn_after_attempts=-1,
+    )
+    again = parse_uri("failover:(stomp://a)?backOffMultiplier=3&timeout=-1").failover
+    assert again == FailoverOptions(pause_factor=3.0)
+
+
+def test_nested_options_go_to_every_address() -> None:
+    """`nested.` is stripped; an address's own option goes before."""
+    target = parse_uri(
+        "failover:(stomp://a,stomp+ssl://b?connectionTimeout=7)?nested.connectionTimeout=500"
+    )
+    assert [address.connect_seconds_max for address in target.addresses] == [0.5, 0.007]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("backup=true", "backupPoolSize=2", "priorityBackup=true", "priorityURIs=stomp://a"),
+        *("trackMessages=false", "trackTransactionProducers=false", "maxCacheSize=131072"),
+        *("updateURIsSupported=true", "updateURIsURL=file:x", "rebalanceUpdateURIs=true"),
+        "reconnectSupported=false",
+    ],
+)
+def test_what_is_not_implemented_is_refused_by_name(option: str) -> None:
+    """An option that would silently not work is worse than none."""
+    (problem,) = problems_of(f"failover:(stomp://a)?{option}")
+    assert option.split("=")[0] in problem
+    assert "not implemented" in problem
+
+
+def test_what_is_true_anyway_is_accepted() -> None:
+    """A URI that switches off what we have not, or on what we always do, is fine."""
+    uri = "failover:(stomp://a)?backup=false&trackMessages=true&updateURIsSupported=false"
+    assert parse_uri(uri).failover == FailoverOptions()
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("tcp://a:1", "scheme 'tcp'"),
+        ("a:1", "scheme"),
+        ("stomp://", "no host"),
+        ("stomp://a:99999", "ort"),
+        ("stomp://u:p@a", "not in the URI"),
+        ("stomp://a/path", "nothing but options"),
+        ("stomp://a?colour=red", "'colour'"),
+        ("stomp://a?caFile=x", "stomp+ssl"),
+        ("stomp+ssl://a?verifyHostName=maybe", "true or false"),
+        ("failover:()", "no address"),
+        ("failover:(stomp://a", "not closed"),
+        ("failover:(stomp://a)x=1", "after the parenthesis"),
+        ("failover:(stomp://a)?colour=red", "'colour'"),
+        ("failover:(stomp://a)?maxReconnectDelay=soon", "whole number"),
+        ("failover:(stomp://a)?maxReconnectAttempts=-2", "-1 or more"),
+        ("failover:(stomp://a)?reconnectDelayExponent=0.5", "1 or more"),
+        ("failover:(stomp://a)?randomize=1", "true or false"),
+    ],
+)
+def test_mistakes_are_named(uri: str, words: str) -> None:
+    """The sentence contains what is wrong; a password never shows up in it."""
+    (problem,) = problems_of(uri)
+    assert words in problem
+    assert "u:p" not in problem
+
+
+def test_all_mistakes_are_reported_together() -> None:
+    """One round is enough to correct a URI."""
+    assert len(problems_of("failover:(tcp://a,stomp://b?x=1)?y=2&randomize=3")) == 4
