@@ -17,6 +17,7 @@ from holdfast.model.records import (
     CountersRecord,
     DeadLetterRecord,
     ForgetProducerRecord,
+    HoldRecord,
     MessageRecord,
     ProducerRecord,
     QueueRecord,
@@ -83,8 +84,17 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> list
         for queue in state.queues.values()
         if queue.is_declared and not queue.is_deleted and queue.home <= through_record
     )
+    # A hold that is moved or ended by a record on its way must not come back behind it.
+    moving = {
+        record.name
+        for batch in (*broker.in_flight, broker.batch)
+        for record in batch.records
+        if type(record) is HoldRecord
+    }
     records.extend(
-        hold for name, hold in state.holds.items() if state.hold_homes[name] <= through_record
+        hold
+        for name, hold in state.holds.items()
+        if state.hold_homes[name] <= through_record and name not in moving
     )
     idle_before = now_microseconds - int(broker.settings.producer_idle_seconds * 1_000_000)
     for producer_id, producer in state.producers.by_id.items():

@@ -311,7 +311,10 @@ class Conductor:
         try:
             index = store.append(batch.records, now, self.clock.wall_microseconds())
         except NotLeaderError:
-            broker.in_flight.pop()
+            # What it assigned is lost to it, so this leadership is over even if the hand-over
+            # that refuses it is given up in this very turn.
+            self.stop_serving()
+            self.on_role_change()
             return
         self.counters.batches += 1
         self.counters.records += len(batch.records)
@@ -422,9 +425,7 @@ class Conductor:
         except (CorruptEntryError, RecordNotFoundError) as error:
             queue = subscription.queue
             assert queue is not None, "only queues keep messages"
-            subscription.unacknowledged.pop(key, None)
-            queue.withheld.add(key)
-            self.broker.refill(subscription)
+            self.broker.withhold(subscription, key)
             self.damaged.append((self.clock.monotonic(), queue, key))
             self.counters.damaged += 1
             if isinstance(error, CorruptEntryError):

@@ -90,7 +90,8 @@ class DeliveryFormat:
             self.milliseconds = milliseconds
             self.timestamp = b"timestamp:%d\n" % milliseconds
         # A producer's own timestamp stands in its lines, and stays.
-        timestamp = self.timestamp if milliseconds and b"timestamp:" not in lines else b""
+        is_dated = b"timestamp:" in lines and b"\ntimestamp:" in b"\n" + lines
+        timestamp = self.timestamp if milliseconds and not is_dated else b""
         head = b"%b%b%b%b%b\n" % (self.prefix, digits, acknowledge, lines, timestamp)
         out += (head, body, b"\0")
 

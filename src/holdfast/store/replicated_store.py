@@ -60,7 +60,9 @@ class ReplicatedStore:
     @property
     def is_writing(self) -> bool:
         """Whether this node's own disk is still busy with what was proposed."""
-        return self._proposed_index > self.journal.stored_index
+        # What a former leadership proposed may have been cut off since: nobody will store it.
+        journal = self.journal
+        return min(self._proposed_index, journal.last_index) > journal.stored_index
 
     def stored(self, result: WriteResult) -> None:
         """Take the writer's word."""

@@ -10,6 +10,7 @@ from holdfast.broker.cleaning import homeless, live_copy, settling
 from holdfast.model.records import (
     CountersRecord,
     ForgetProducerRecord,
+    HoldRecord,
     MessageRecord,
     ProducerRecord,
     QueueRecord,
@@ -155,3 +156,21 @@ def test_a_queue_being_deleted_is_not_declared_again(three) -> None:
     three.broker.unsubscribe(three.subscription)
     three.broker.delete("orders", three.client, b"d")
     assert not any(isinstance(r, QueueRecord) for r in homeless(three.broker, 1000, 0))
+
+
+@pytest.mark.parametrize("step", ["gathering", "sealed"])
+@pytest.mark.parametrize("index", [0, 50])
+def test_a_hold_that_is_moving_is_not_written_back(desk, step, index) -> None:
+    """
+    Behind the record that ends or moves it, the old one would keep the log from an older place.
+    """
+    desk.broker.keep_log(HoldRecord("archive", 10, 1000), desk.client, b"h")
+    desk.turn()
+    assert [r for r in homeless(desk.broker, 1000, 0) if isinstance(r, HoldRecord)]
+    desk.broker.keep_log(HoldRecord("archive", index, 1000), desk.client, b"h")
+    if step == "sealed":
+        desk.seal()
+    desk.broker.add_records(homeless(desk.broker, 1000, 0))
+    desk.turn()
+    assert [hold.index for hold in desk.state.holds.values()] == [index] * bool(index)
+    assert desk.state.digest() == desk.replayed().digest()
