@@ -4,7 +4,9 @@ Lets `python -m holdfast` be the same program as `holdfast`.
 
 from __future__ import annotations
 
+import sys
+
 from holdfast.cli.main import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
