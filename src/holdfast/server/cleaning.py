@@ -27,6 +27,8 @@ from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
 
+_DEAD_RATIO_LOW = 0.1
+"""While space is low, a log with more than this share dead is cleaned."""
 _SCAN_BYTES_PER_STEP = 4 * MiB
 
 
@@ -58,7 +60,7 @@ class Cleaner:
         rate = self.settings.clean_bytes_per_second
         self.budget_bytes = min(rate / 4, self.budget_bytes + rate * (now - self.refilled_at))
         self.refilled_at = now
-        if not self.next_index and not self._start():
+        if not self.next_index and not self._start(is_low=self.store.is_space_low(now)):
             return
         if self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2:
             return
@@ -69,9 +71,12 @@ class Cleaner:
             self.next_index = 0
             self.store.report_damage(error)
 
-    def _start(self) -> bool:
+    def _start(self, *, is_low: bool) -> bool:
+        """Choose the oldest segment, if cleaning pays; where space is low, little is enough."""
+        kept_count = 0 if is_low else self.settings.clean_segment_count_min
+        dead_ratio = _DEAD_RATIO_LOW if is_low else self.settings.clean_dead_ratio
         sealed = self.store.sealed_segments()
-        if len(sealed) <= self.settings.clean_segment_count_min:
+        if len(sealed) <= kept_count:
             return False
         oldest = sealed[0]
         if oldest.base_index == self.stuck_at and self.store.is_damaged(oldest.base_index):
@@ -80,8 +85,8 @@ class Cleaner:
             return False  # Written again already; it goes when that is committed.
         state = self.broker.state
         live_bytes = state.live_bytes() + state.live_count() * MESSAGE_OVERHEAD_BYTES
-        kept_bytes = self.settings.clean_segment_count_min * self.store.segment_bytes
-        if self.store.log_bytes <= live_bytes / (1 - self.settings.clean_dead_ratio) + kept_bytes:
+        kept_bytes = kept_count * self.store.segment_bytes
+        if self.store.log_bytes <= live_bytes / (1 - dead_ratio) + kept_bytes:
             return False
         if oldest.last_index > self.store.applied_index or self._is_held(oldest.last_index):
             return False

@@ -158,7 +158,13 @@ class Conductor:
 
     def _refresh(self, now: float) -> None:
         self.broker.now_microseconds = self.clock.wall_microseconds()
-        self.context.refusal = self.store.refusal(now)
+        refusal = self.store.refusal(now)
+        if (refusal is None) != (self.context.refusal is None):
+            if refusal is None:
+                log.info("publishing is taken again: there is room on the disk")
+            else:
+                log.error("publishing is refused", reason=refusal)
+        self.context.refusal = refusal
 
     # ---- connections
 

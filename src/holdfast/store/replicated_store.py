@@ -77,9 +77,13 @@ class ReplicatedStore:
                 self._drop = None
             self.journal.drop_before(through + 1)
 
+    def is_space_low(self, now: float) -> bool:
+        """Whether the disk is so full that only acknowledgements are taken."""
+        return self.journal.space_state(now) == "low"
+
     def refusal(self, now: float) -> str | None:
         """Say why publishing is refused now, None if it is not."""
-        if self.journal.space_state(now) == "low":
+        if self.is_space_low(now):
             return (
                 "the disk is almost full: publishing is refused until there is room again;"
                 " acknowledging goes on"
