@@ -185,7 +185,7 @@ def tear(node: LocalNode, kind: str) -> None:
     """Leave behind the last entry what an interrupted write of the next one leaves."""
     from holdfast.journal.entry import KIND_RECORDS, parse_entry, seal_entry
 
-    path = sorted((node.data / "journal").glob("*.segment"))[-1]
+    path = max((node.data / "journal").glob("*.segment"))
     content = path.read_bytes()
     offset, last = 4096, None
     while content[offset : offset + 4] == b"HFE1":
