@@ -1,0 +1,179 @@
+"""
+Records as bytes: golden bytes of each kind, and what is refused. Round trips are in tests/property.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from holdfast.errors import CorruptRecordError
+from holdfast.journal.record import RECORD_HEADER
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    CleanedRecord,
+    CountersRecord,
+    DeadLetterRecord,
+    DeleteQueueRecord,
+    DispatchMarkRecord,
+    ForgetProducerRecord,
+    HoldRecord,
+    MessageRecord,
+    ProducerRecord,
+    PurgeRecord,
+    QueueRecord,
+)
+from holdfast.store.record_codec import (
+    FLAG_PRODUCER,
+    MESSAGE,
+    TYPE_NAMES,
+    decode_message,
+    decode_records,
+    encode_records,
+)
+
+
+def produced() -> MessageRecord:
+    record = MessageRecord(7, 9, b"a:b\n", b"body", 8, "p\u00e9", 5)
+    record.stored_at = 77
+    return record
+
+
+def rewritten() -> MessageRecord:
+    record = produced()
+    record.rewritten = True
+    record.redelivery_count = 3
+    return record
+
+
+def u32(value: int) -> bytes:
+    return value.to_bytes(4, "little")
+
+
+def u64(value: int) -> bytes:
+    return value.to_bytes(8, "little")
+
+
+GOLDEN = [
+    (
+        MessageRecord(7, 9, b"a:b\n", b"body", 8),
+        (16, 0, u32(7) + u64(9) + b"\0\0\0\0" + u32(4) + u64(0) + b"a:b\nbody"),
+    ),
+    (
+        produced(),
+        (
+            *(16, 2),
+            u32(7) + u64(9) + b"\0\0\x03\0" + u32(4) + u64(77) + u64(5) + b"p\xc3\xa9a:b\nbody",
+        ),
+    ),
+    (
+        rewritten(),
+        (
+            *(16, 3),
+            u32(7) + u64(9) + b"\x03\0\x03\0" + u32(4) + u64(77) + u64(5) + b"p\xc3\xa9a:b\nbody",
+        ),
+    ),
+    (AcknowledgeRecord(7, [1, 9]), (17, 0, u32(7) + u64(1) + u64(9))),
+    (QueueRecord(7, "n\u00e9", 8, 9), (18, 0, u32(7) + u64(8) + u64(9) + b"n\xc3\xa9")),
+    (DispatchMarkRecord(7, 9), (19, 0, u32(7) + u64(9))),
+    (PurgeRecord(7, 9), (20, 0, u32(7) + u64(9))),
+    (DeleteQueueRecord(7), (21, 0, u32(7))),
+    (ProducerRecord("p", 5, 6), (22, 0, u64(5) + u64(6) + b"p")),
+    (ForgetProducerRecord("p"), (23, 0, b"p")),
+    (CountersRecord(7), (24, 0, u32(7))),
+    (CleanedRecord(9), (25, 0, u64(9))),
+    (DeadLetterRecord(7, [3]), (26, 0, u32(7) + u64(3))),
+    (HoldRecord("a", 1, 2, 3), (27, 0, u64(1) + u64(2) + u64(3) + b"a")),
+]
+
+
+def fields(record: object) -> dict[str, object]:
+    return {name: getattr(record, name) for name in type(record).__slots__}  # type: ignore[attr-defined]
+
+
+def framed(kind: int, flags: int, payload: bytes) -> bytes:
+    return RECORD_HEADER.pack(kind, flags, 0, len(payload)) + payload
+
+
+@pytest.mark.parametrize(("record", "expected"), GOLDEN, ids=lambda v: type(v).__name__)
+def test_the_format_is_what_is_documented(record, expected) -> None:
+    """
+    These bytes are on disks and in archives: they may never change.
+    """
+    encoded = b"".join(encode_records([record]))
+    assert encoded == framed(*expected)
+    (decoded,) = decode_records(encoded)
+    assert type(decoded) is type(record)
+    assert fields(decoded) == fields(record)
+
+
+def test_every_kind_has_its_golden_bytes() -> None:
+    """
+    A new kind needs a line above.
+    """
+    assert {kind for _, (kind, _, _) in GOLDEN} == set(TYPE_NAMES)
+
+
+def test_bodies_are_handed_through() -> None:
+    """
+    The join that seals the entry is the only copy.
+    """
+    body = b"x" * 1000
+    assert any(part is body for part in encode_records([MessageRecord(1, 1, b"", body, 1000)]))
+
+
+def test_content_can_be_left_out() -> None:
+    """
+    A follower needs the index only; sizes stay right.
+    """
+    encoded = b"".join(encode_records([produced(), rewritten()]))
+    for record in decode_records(memoryview(encoded), with_content=False):
+        assert isinstance(record, MessageRecord)
+        assert (record.headers, record.body, record.size) == (None, None, 8)
+        assert (record.producer_id, record.producer_sequence) == ("p\u00e9", 5)
+
+
+def test_one_message_can_be_read_by_its_place() -> None:
+    """
+    A body beyond the memory limit is read back so.
+    """
+    encoded = b"".join(encode_records([produced()]))
+    record = decode_message(memoryview(encoded), FLAG_PRODUCER, RECORD_HEADER.size, len(encoded))
+    assert fields(record) == fields(produced())
+
+
+MESSAGE_FIXED = struct.Struct("<IQHHIQ")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (framed(99, 0, b""), "unknown type 99"),
+        (framed(0, 0, b""), "unknown type 0"),
+        (framed(21, 1, u32(1)), "flags 0x01"),
+        (framed(MESSAGE, 4, MESSAGE_FIXED.pack(1, 1, 0, 0, 0, 0)), "flags 0x04"),
+        (framed(MESSAGE, 0, b"short"), "cut off"),
+        (framed(MESSAGE, 0, MESSAGE_FIXED.pack(1, 1, 0, 0, 9, 0)), "cut off"),
+        (framed(MESSAGE, 2, MESSAGE_FIXED.pack(1, 1, 0, 0, 0, 0)), "cut off"),
+        (framed(MESSAGE, 2, MESSAGE_FIXED.pack(1, 1, 0, 9, 0, 0) + u64(1) + b"p"), "cut off"),
+        (framed(MESSAGE, 2, MESSAGE_FIXED.pack(1, 1, 0, 1, 0, 0) + u64(1) + b"\xff"), "utf-8"),
+        (framed(17, 0, u32(1) + b"x"), "acknowledge record"),
+        (framed(17, 0, b""), "acknowledge record"),
+        (framed(18, 0, u32(1)), "queue record"),
+        (framed(18, 0, bytes(20) + b"\xff"), "queue record"),
+        (framed(21, 0, u32(1) + b"x"), "delete-queue record"),
+        (framed(22, 0, u64(1)), "producer record"),
+        (framed(23, 0, b"\xff"), "forget-producer record"),
+        (framed(25, 0, b""), "cleaned record"),
+        (framed(27, 0, b""), "hold record"),
+    ],
+)
+def test_nonsense_is_named(body, why) -> None:
+    """
+    Never skipped, never another exception: the sentence says which record and why.
+    """
+    with pytest.raises(CorruptRecordError, match=why):
+        list(decode_records(body))
+    with pytest.raises(CorruptRecordError, match=why):
+        list(decode_records(memoryview(body + framed(21, 0, u32(1))), with_content=False))
