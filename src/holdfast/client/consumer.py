@@ -121,7 +121,8 @@ class Message:
         """
         Tell the broker that it cannot be processed: it goes to the dead-letter queue.
 
-        Waiting, cancelling and errors as with `acknowledge`.
+        Waiting, cancelling and errors as with `acknowledge`; but if the link is lost before it is
+        confirmed, the message may first be delivered to another consumer (LinkLostError).
         """
         outcome = self.subscription.settle(self, REJECT, confirm=confirm)
         if outcome is not None:

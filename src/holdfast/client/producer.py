@@ -1,9 +1,10 @@
 """
 Sending: single messages whose receipt is awaited, and producers that keep many under way.
 
-Every message carries a producer id and a number, so that resending after a failover stores it once.
-A producer's messages are stored in its order and without gaps: if one is refused, all sent after it
-are refused too, and the producer goes on from the refused number once all have their answer.
+A persistent message to a queue carries a producer id and a number, so that resending it after a
+failover stores it once. A producer's messages are stored in its order and without gaps: if one is
+refused, all sent after it are refused too, and the producer goes on from the refused number once
+all have their answer. What is not stored has no number: after a failover it may come twice.
 
 Invariants:
     `unconfirmed` counts messages sent whose outcome is unknown; it never exceeds `window`.
@@ -17,13 +18,14 @@ from typing import Self, TypeAlias
 
 from holdfast.client.outstanding import Operation
 from holdfast.client.requests import fail, succeed
-from holdfast.client.sequence import ProducerSequence
+from holdfast.client.sequence import ProducerSequence, is_lasting
 from holdfast.client.session import ClientSession, Waiters
 from holdfast.client.wire import (
     Body,
     Headers,
     encode_body,
     encode_lines,
+    plain_send,
     produced_send,
     send_prefix,
 )
@@ -52,6 +54,8 @@ class Producer:
         self._settled = Waiters()
         self._failure: HoldfastError | None = None
         self._refused_number = 0
+        self._refused_code = ""
+        self._is_lasting = is_lasting(destination)
         self._is_renewal_due = False
         self._prefixes: dict[bool, bytes] = {}
         self._headers: dict[str, str | int | float | bool] = {}
@@ -86,9 +90,13 @@ class Producer:
         prefix = self._prefix(headers, persistent)
         if session.failure is not None:
             raise session.failure
-        number = self._sequence.next()
         receipt = session.next_receipt()
-        frame = produced_send(prefix, number, receipt, text_line, encoded)
+        if persistent and self._is_lasting:
+            number = self._sequence.next()
+            frame = produced_send(prefix, number, receipt, text_line, encoded)
+        else:
+            number = 0
+            frame = plain_send(prefix, receipt, text_line, encoded)
         confirmation: Confirmation = session.loop.create_future()
         self.unconfirmed += 1
         session.request(ProducedMessage(self, number, frame, confirmation), receipt, frame)
@@ -138,7 +146,9 @@ class Producer:
             self._headers = dict(headers or {})
         prefix = self._prefixes.get(persistent)
         if prefix is None:
-            lines = self._sequence.line + encode_lines(self._headers)
+            lines = encode_lines(self._headers)
+            if persistent and self._is_lasting:
+                lines = self._sequence.line + lines
             prefix = send_prefix(self.destination, lines, persistent=persistent)
             self._prefixes[persistent] = prefix
         return prefix
@@ -146,41 +156,42 @@ class Producer:
     # Outcomes, told by ProducedMessage -----------------------------------------------------------
 
     def message_confirmed(self, number: int) -> None:
-        """The broker has stored a message."""
+        """The broker has stored a message; 0 stands for one without a number."""
         self.confirmed_count += 1
-        if self._failure is not None and number > self._refused_number:
+        if self._refused_number and number > self._refused_number:
             # Not a broker that numbers producers: the refused number cannot be used again.
             self._is_renewal_due = True
         self._answered()
 
     def message_refused(self, number: int, error: HoldfastError) -> None:
         """The broker has not stored a message."""
-        if self._failure is None:
-            self._failure = error
+        self._failure = self._failure or error
+        if number and not self._refused_number:
             self._refused_number = number
+            self._refused_code = error.code if isinstance(error, RefusedError) else ""
         self._answered()
 
     def message_abandoned(self, number: int, error: HoldfastError) -> None:
         """Whether the broker has stored a message is unknown: its number is burnt."""
-        self._is_renewal_due = True
+        self._is_renewal_due = self._is_renewal_due or number > 0
         self.message_refused(number, error)
 
     def _answered(self) -> None:
         self.unconfirmed -= 1
         if not self.unconfirmed:
-            if self._failure is not None:
-                self._begin_anew(self._failure)
+            if self._refused_number:
+                self._begin_anew()
             self._settled.wake_all()
             self._places.wake_all()
         else:
             self._places.wake_one()
 
-    def _begin_anew(self, failure: HoldfastError) -> None:
+    def _begin_anew(self) -> None:
         if self._is_renewal_due:
             self._sequence.renew()
         else:
-            code = failure.code if isinstance(failure, RefusedError) else ""
-            self._sequence.refused(self._refused_number, code)
+            self._sequence.refused(self._refused_number, self._refused_code)
+        self._refused_number = 0
         self._is_renewal_due = False
         self._prefixes = {}
 
@@ -228,38 +239,37 @@ class ProducedMessage(Operation):
 
 
 class SingleMessage(Operation):
-    """A message sent by `Connection.send`, under a borrowed producer id of its own."""
+    """A message sent by `Connection.send`, with a borrowed producer id if it is numbered."""
 
     __slots__ = ("frame", "outcome", "sequence", "session")
 
     is_limited_by_timeout = True
 
     def __init__(
-        self,
-        session: ClientSession,
-        sequence: ProducerSequence,
-        frame: bytes,
-        outcome: asyncio.Future[None],
+        self, session: ClientSession, sequence: ProducerSequence | None, frame: bytes
     ) -> None:
         super().__init__(len(frame))
         self.session = session
         self.sequence = sequence
         self.frame = frame
-        self.outcome = outcome
+        self.outcome: asyncio.Future[None] = session.loop.create_future()
 
     def received(self, receipt: str) -> None:
-        self.session.return_sequence(self.sequence)
+        if self.sequence is not None:
+            self.session.return_sequence(self.sequence)
         succeed(self.outcome)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
-        code = error.code if isinstance(error, RefusedError) else ""
-        self.sequence.refused(self.sequence.last, code)
-        self.session.return_sequence(self.sequence)
+        if self.sequence is not None:
+            code = error.code if isinstance(error, RefusedError) else ""
+            self.sequence.refused(self.sequence.last, code)
+            self.session.return_sequence(self.sequence)
         fail(self.outcome, error)
 
     def abandoned(self, error: HoldfastError) -> None:
-        self.sequence.renew()
-        self.session.return_sequence(self.sequence)
+        if self.sequence is not None:
+            self.sequence.renew()
+            self.session.return_sequence(self.sequence)
         fail(self.outcome, error)
 
     def replay(self) -> list[tuple[str, bytes]]:
@@ -278,11 +288,17 @@ async def send_single(
     encoded, text_line = encode_body(body)
     lines = encode_lines(headers)
     await session.wait_room()
-    sequence = await session.take_sequence()
+    sequence = None
+    if persistent and is_lasting(destination):
+        sequence = await session.take_sequence()
     # Nothing is awaited from here to the request, so a cancelled caller has borrowed nothing.
     receipt = session.next_receipt()
-    prefix = send_prefix(destination, sequence.line + lines, persistent=persistent)
-    frame = produced_send(prefix, sequence.next(), receipt, text_line, encoded)
-    operation = SingleMessage(session, sequence, frame, session.loop.create_future())
+    if sequence is None:
+        prefix = send_prefix(destination, lines, persistent=persistent)
+        frame = plain_send(prefix, receipt, text_line, encoded)
+    else:
+        prefix = send_prefix(destination, sequence.line + lines, persistent=persistent)
+        frame = produced_send(prefix, sequence.next(), receipt, text_line, encoded)
+    operation = SingleMessage(session, sequence, frame)
     session.request(operation, receipt, frame)
     await operation.outcome

@@ -11,9 +11,9 @@ import asyncio
 from typing import Protocol
 
 from holdfast.client.outstanding import Operation
-from holdfast.client.settlements import Settlements
+from holdfast.client.settlements import ACKNOWLEDGE, Settlements
 from holdfast.client.wire import settlement
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LinkLostError
 
 
 def succeed(outcome: asyncio.Future[None]) -> None:
@@ -30,7 +30,7 @@ def fail(outcome: asyncio.Future[None], error: HoldfastError) -> None:
 
 
 class Farewell(Operation):
-    """DISCONNECT or UNSUBSCRIBE: a lost link does the same, so nothing is sent again."""
+    """DISCONNECT, UNSUBSCRIBE, ABORT: a lost link does the same, so nothing is sent again."""
 
     __slots__ = ("outcome",)
 
@@ -88,7 +88,8 @@ class SettlementRequest(Operation):
     """
     An acknowledgement with a receipt, which makes all before it certain too.
 
-    On a new link it is said by message id: delivery ids are the lost link's.
+    On a new link it is said by message id: delivery ids are the lost link's. A rejection cannot be
+    said so; it is repeated if the message is delivered here again, and its waiter told that.
     """
 
     __slots__ = ("message_id", "number", "outcome", "settlements", "verb")
@@ -124,5 +125,13 @@ class SettlementRequest(Operation):
             fail(self.outcome, error)
 
     def replay(self) -> list[tuple[str, bytes]]:
+        if self.verb != ACKNOWLEDGE:
+            self.abandoned(
+                LinkLostError(
+                    f"the link was lost while message {self.message_id} was rejected; it will be"
+                    " rejected again if it is delivered here again"
+                )
+            )
+            return []
         receipt = self.receipt
         return [(receipt, settlement(self.verb, self.message_id, receipt))]

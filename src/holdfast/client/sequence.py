@@ -15,7 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.client.wire import producer_line
-from holdfast.errors import SequenceGapError
+from holdfast.errors import DestinationError, SequenceGapError
+from holdfast.model.destination import Kind, parse_destination
+
+
+def is_lasting(destination: str) -> bool:
+    """
+    Whether a destination keeps persistent messages: only those are numbered.
+
+    The broker counts what it stores. A number on anything else would be a gap before the next.
+    """
+    try:
+        return parse_destination(destination).kind is Kind.QUEUE
+    except DestinationError:
+        # The broker will say what is wrong with it; nothing is stored, so nothing is counted.
+        return False
 
 
 class ProducerSequence:

@@ -36,6 +36,7 @@ from holdfast.errors import (
     HoldfastError,
     LinkLostError,
     RefusedError,
+    UnknownDeliveryError,
 )
 from holdfast.protocols.stomp.frames import Frame
 
@@ -367,9 +368,13 @@ class ClientSession:
         if operation is not None and receipt is not None:
             operation.refused(receipt, error)
             return
-        # It may belong to an acknowledgement without a receipt, or be the broker's last word.
-        self._complaint = error
-        logger.warning("the broker complains: %s", error)
+        if error.code == UnknownDeliveryError.code:
+            # An acknowledgement that came late, of what somebody else has settled meanwhile.
+            logger.debug("an acknowledgement came too late: %s", error)
+        else:
+            # It may be the broker's last word before it hangs up.
+            self._complaint = error
+            logger.warning("the broker complains: %s", error)
         self._sink.happened(BrokerComplaint(error))
 
     def _told_outcomes(self) -> None:
@@ -470,7 +475,7 @@ class ClientSession:
         self._plan_timeout()
 
 
-def refusal(frame: Frame) -> HoldfastError:
+def refusal(frame: Frame) -> RefusedError:
     """The error that an ERROR frame means."""
     code = frame.headers.get("code", RefusedError.code)
     text = frame.headers.get("message") or frame.body.decode(errors="replace").strip()

@@ -58,5 +58,12 @@ class Settlements:
             del uncertain[message_id]
 
     def frames(self) -> list[bytes]:
-        """All that is not certain, said by message id, for a new link."""
-        return [settlement(verb, id) for id, (verb, _) in self._uncertain.items()]
+        """
+        Acknowledgements that are not certain, said by message id, for a new link.
+
+        Rejections cannot be said so: a broker rejects what it has delivered on the same link. They
+        wait until the message is delivered again.
+        """
+        return [
+            settlement(verb, id) for id, (verb, _) in self._uncertain.items() if verb == ACKNOWLEDGE
+        ]

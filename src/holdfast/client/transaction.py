@@ -20,7 +20,7 @@ from typing import Self
 
 from holdfast.client.consumer import Message
 from holdfast.client.outstanding import Operation
-from holdfast.client.requests import fail, succeed
+from holdfast.client.requests import Farewell, fail, succeed
 from holdfast.client.sequence import ProducerSequence
 from holdfast.client.session import ClientSession
 from holdfast.client.settlements import ACKNOWLEDGE
@@ -242,9 +242,13 @@ class Commit(Operation):
         self._session.request(self, receipt, frame)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
-        self._session.outstanding.drop(self)
-        if not self._is_committing:
-            self._session.write(control("ABORT", transaction=self._name))
+        session = self._session
+        session.outstanding.drop(self)
+        # The broker may or may not keep the transaction open; that ABORT is refused tells nobody.
+        abort = Farewell(session.loop.create_future())
+        receipt = session.next_receipt()
+        frame = control("ABORT", transaction=self._name, receipt=receipt)
+        session.request(abort, receipt, frame)
         code = error.code if isinstance(error, RefusedError) and self._is_committing else ""
         self._sequence.refused(self._number, code)
         self._release()

@@ -97,6 +97,17 @@ def send_prefix(destination: str, lines: bytes, *, persistent: bool) -> bytes:
     )
 
 
+def plain_send(prefix: bytes, receipt: str, text_line: bytes, body: bytes) -> bytes:
+    """A SEND without a number: not persistent, or not to a queue."""
+    return b"%b%breceipt:%b\ncontent-length:%d\n\n%b\0" % (
+        prefix,
+        text_line,
+        receipt.encode(),
+        len(body),
+        body,
+    )
+
+
 def produced_send(
     prefix: bytes, sequence: int, receipt: str, text_line: bytes, body: bytes
 ) -> bytes:

@@ -180,7 +180,9 @@ class Served(asyncio.Protocol):
             self.transactions[transaction].append(frame)
             self.receipt(frame.receipt)
             return
-        why = self.number_refused(headers, frame.producer_sequence)
+        # As Holdfast does: only what is stored is counted.
+        is_stored = headers.get("persistent") == "true" and "/topic/" not in headers["destination"]
+        why = self.number_refused(headers, frame.producer_sequence) if is_stored else None
         if why is not None and why != "again":
             self.error(frame.receipt, "producer-sequence-gap", why)
             return
@@ -209,7 +211,10 @@ class Served(asyncio.Protocol):
             if id in subscription.under_way:
                 self.settle_delivery(subscription, id, is_rejected=frame.negative)
                 return
-        self.broker.store.settle(id, is_rejected=frame.negative)
+        if frame.negative:
+            self.error(frame.receipt, "unknown-delivery", f"{id} was not delivered here")
+        else:
+            self.broker.store.settle(id, is_rejected=False)
 
     def settle_delivery(
         self, subscription: ServedSubscription, id: str, *, is_rejected: bool
@@ -240,6 +245,7 @@ class Served(asyncio.Protocol):
 
     def serve_abort(self, frame: Frame) -> None:
         self.transactions.pop(frame.headers["transaction"], None)
+        self.receipt(frame.receipt)
 
     def serve_commit(self, frame: Frame) -> None:
         parts = self.transactions.pop(frame.headers["transaction"])

@@ -265,6 +265,29 @@ async def test_a_confirmed_acknowledgement_waits_over_a_failover() -> None:
             assert store.settled == [one.id]
 
 
+async def test_a_lost_rejection_is_repeated_when_the_message_comes_again() -> None:
+    """A new leader rejects only what it delivered, so the rejection waits for that."""
+    store = filled("1", "2", "3")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with (
+            connect(first.failover(second)) as connection,
+            connection.subscribe(QUEUE) as subscription,
+        ):
+            one, two = await take(subscription, 2)
+            events = connection.events()
+            first.is_deaf = True
+            await one.reject()
+            rejecting = asyncio.create_task(two.reject(confirm=True))
+            await asyncio.sleep(0)
+            first.kill()
+            with pytest.raises(LinkLostError, match="rejected again"):
+                await rejecting
+            await anext(events)
+            (three,) = await take(subscription, 1)
+            assert three.text == "3"
+            await second.saw(lambda: store.rejected == [one.id, two.id])
+
+
 async def test_cumulative_acknowledging_after_a_failover_names_each() -> None:
     """The new leader knows no order of the old deliveries, so each is acknowledged by its id."""
     store = filled("1", "2", "3")

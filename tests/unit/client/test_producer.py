@@ -229,3 +229,50 @@ async def test_a_message_that_can_never_be_sent_is_refused_here() -> None:
         await producer.send(b"2")
         await producer.flush()
         assert numbers(broker) == [1]
+
+
+async def test_only_what_is_stored_is_numbered() -> None:
+    """The broker counts persistent messages to queues; others between them leave no gap."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        for n in range(6):
+            await producer.send(str(n), persistent=n % 2 == 0)
+        await producer.flush()
+        for destination in ("/topic/t", "/queue/a", "/temp-queue/x", "a,b"):
+            await connection.send(destination, b"x")
+        await connection.send("/queue/a", b"x", persistent=False)
+        assert sorted(broker.store.producers.values()) == [1, 3]
+        unnumbered = [frame for frame in broker.sends if frame.producer_sequence is None]
+        assert len(unnumbered) == 7
+        assert all("producer-id" not in frame.block.headers for frame in unnumbered)
+
+
+async def test_a_refused_message_without_a_number_disturbs_no_numbers() -> None:
+    """It is told like any other, and the numbered ones behind it are stored."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.refuse = lambda event: (
+            ("refused", "no") if event in broker.sends and event.body == b"2" else None
+        )
+        producer = connection.producer("/queue/a")
+        for body, persistent in ((b"1", True), (b"2", False), (b"3", True)):
+            await producer.send(body, persistent=persistent)
+        with pytest.raises(RefusedError):
+            await producer.flush()
+        await producer.send(b"4")
+        await producer.flush()
+        assert broker.store.bodies("/queue/a") == [b"1", b"3", b"4"]
+        assert broker.store.producers == {producer.producer_id: 3}
+        broker.refuse = lambda event: ("refused", "no") if event in broker.sends else None
+        with pytest.raises(RefusedError):
+            await connection.send("/topic/t", b"x")
+
+
+async def test_a_single_message_without_a_number_is_given_up_with_the_link() -> None:
+    """As any other."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        sending = asyncio.create_task(connection.send("/topic/t", b"x"))
+        await broker.saw(lambda: broker.sends)
+        broker.hang_up()
+        with pytest.raises(LinkLostError):
+            await sending

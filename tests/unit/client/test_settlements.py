@@ -30,8 +30,10 @@ def test_a_settlement_said_again_is_the_newest() -> None:
 
 
 def test_a_new_link_is_told_by_message_id() -> None:
-    """In the old order, with the verbs used, escaped as STOMP 1.2 wants it."""
+    """In the old order, escaped as STOMP 1.2 wants it; rejections wait for a redelivery."""
     settlements = Settlements()
     settlements.add("ID:1", ACKNOWLEDGE)
     settlements.add("ID:2", REJECT)
-    assert settlements.frames() == [b"ACK\nid:ID\\c1\n\n\0", b"NACK\nid:ID\\c2\n\n\0"]
+    settlements.add("ID:3", ACKNOWLEDGE)
+    assert settlements.frames() == [b"ACK\nid:ID\\c1\n\n\0", b"ACK\nid:ID\\c3\n\n\0"]
+    assert settlements.verb_of("ID:2") == REJECT
