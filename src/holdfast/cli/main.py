@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import cluster, destinations, serve, store_tools
+from holdfast.cli import cluster, destinations, messages, serve, store_tools
 from holdfast.cli.output import write_error, write_line
 from holdfast.errors import ConfigError, HoldfastError
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="A message broker whose messages outlive the process, the disk and the machine.",
 )
-for group in (serve, cluster, destinations, store_tools):
+for group in (serve, messages, cluster, destinations, store_tools):
     group.register(app)
 
 
