@@ -1,0 +1,82 @@
+"""
+The text around the table: the conditions, the commands, how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from report import Results
+from scenarios import Scenario
+
+_DOCUMENT = """\
+# Benchmarks
+
+Written by `make bench ARGS="--write docs/benchmarks.md"`. Absolute numbers belong to the machine
+below, where load generator and brokers share the processors; ratios travel better. Run it on yours.
+
+{conditions}
+
+{table}
+Medians, with the range of Holdfast's runs in brackets. × is how many times better Holdfast is than
+the goal or the other broker: above 1 is good, also where less is better. Bodies are 1 KiB,
+persistent, synced to disk before their receipt, and every message is acknowledged, unless the line
+says otherwise. A rate is the slower of messages confirmed and messages delivered. A run that lost,
+damaged or did not confirm a message does not count and is marked.
+
+What each line runs: `stompbench`, a load generator in C, beside `-s`, `-d` and `--json`; for quorum
+queues also the header `x-queue-type:quorum`.
+
+{commands}
+
+`one-w1` first measures the disk itself, in the same directory and the same minute. `three-kill`
+starts the killed node again and waits until it has caught up before the next round. `COUNT` is what
+the broker takes in the length of one load, at most 200,000. In the three-node lines clients connect
+to the leader.
+
+The parts have benches of their own: `benches/pipeline.py` (microseconds per message and stage in
+one process), `benches/journal.py` (appends against the raw disk), `benches/stomp_codec.py` (one
+frame in the parser).
+"""
+
+
+def conditions(results: Results, given: argparse.Namespace, head: dict[str, str]) -> dict[str, str]:
+    """Everything that the table needs beside it."""
+    low, high = results.load_range
+    steal = [
+        run.numbers.get("steal_s", 0.0)
+        for samples in results.samples.values()
+        for sample in samples
+        for run in sample.runs
+    ]
+    disk = [
+        sample.values["disk"]
+        for sample in results.samples.get(("holdfast", "one-w1"), [])
+        if "disk" in sample.values
+    ]
+    told = dict(head)
+    told["brokers"] = "; ".join(
+        f"{broker.version()}" if not broker.missing() else f"{broker.title}: {broker.missing()}"
+        for broker in given.brokers
+    )
+    told["settings"] = (
+        f"{given.runs} run(s) of {given.seconds:g} s each, one broker at a time, load generator"
+        f" (stompbench) on the same machine, loopback, data on one disk"
+    )
+    told["load averages"] = f"{low:.2f} to {high:.2f} before the runs, which make load themselves"
+    told["stolen by the host"] = f"{sum(steal):.1f} CPU-seconds in all"
+    if disk:
+        words = ", ".join(f"{rate:.0f}" for rate in disk)
+        told["raw disk"] = f"pwrite of 1 KiB + fdatasync into preallocated space: {words} /s"
+    return told
+
+
+def document(told: dict[str, str], scenarios: list[Scenario], table: str) -> str:
+    """Give docs/benchmarks.md: conditions, table, how to read it, commands."""
+    return _DOCUMENT.format(
+        conditions="\n".join(f"- {name}: {words}" for name, words in told.items()),
+        table=table,
+        commands="\n".join(
+            f"- `{each.name}`, nodes: {each.nodes}: `{each.command}`" for each in scenarios
+        ),
+    )
