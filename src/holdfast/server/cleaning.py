@@ -12,7 +12,7 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import homeless, live_copy, settling
-from holdfast.errors import CorruptEntryError
+from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import Entry
 from holdfast.model.limits import MiB
 from holdfast.model.records import (
@@ -146,9 +146,12 @@ class Cleaner:
             self.broker.add_records(records)
 
     def _finish(self) -> None:
+        try:
+            self.store.keep_membership(self.through_index)
+        except (MembershipError, NotLeaderError):
+            return  # Members change or the lead moves: the next step tries again.
         state = self.broker.state
         records = homeless(self.broker, self.through_record, state.timestamp)
         records.append(CleanedRecord(self.through_index))
         self.broker.add_records(records)
-        self.store.keep_membership(self.through_index)
         self.next_index = 0
