@@ -22,6 +22,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── JournalFailedError       a write or sync failed; nothing more is claimed
     │   ├── StoreLockedError         another process has the directory
     │   ├── BallotLostError          term and vote are unreadable: this identity must not vote again
+    │   ├── ArchiveError             the archive is not whole, or cannot be used in this way
+    │   │   └── CorruptArchiveError  .path .index: a file that is not as it was written
     │   └── RecordNotFoundError      a record number that is not in the store
     ├── ReplicationError
     │   ├── NotLeaderError           .leader
@@ -146,6 +148,21 @@ class StoreLockedError(StoreError):
 
 class BallotLostError(StoreError):
     """Term and vote are unreadable in both slots; this identity must not vote again."""
+
+
+class ArchiveError(StoreError):
+    """The archive is not whole, or cannot be used in this way; the sentence says what to do."""
+
+
+class CorruptArchiveError(ArchiveError):
+    """A file of the archive is missing or not as it was written; `index` 0: all of the file."""
+
+    def __init__(self, reason: str, *, path: str, index: int = 0) -> None:
+        which = f", entry {index:,}" if index else ""
+        super().__init__(f"{path}{which}: {reason}")
+        self.reason = reason
+        self.path = path
+        self.index = index
 
 
 class RecordNotFoundError(StoreError):
