@@ -40,7 +40,14 @@ from holdfast.replication import (
 from holdfast.replication.formation import Refusal
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
-from holdfast.replication.messages import Hello, Message, RepairRequest, RepairResponse
+from holdfast.replication.messages import (
+    AppendRequest,
+    AppendResponse,
+    Hello,
+    Message,
+    RepairRequest,
+    RepairResponse,
+)
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import ALWAYS, Role, State
 from holdfast.replication.status import (
@@ -52,6 +59,24 @@ from holdfast.replication.status import (
 )
 
 logger = logging.getLogger("holdfast.replication")
+
+
+class _LinkUp:
+    """A link was made; queued among the messages, because their order counts."""
+
+    __slots__ = ("hello",)
+
+    def __init__(self, hello: Hello) -> None:
+        self.hello = hello
+
+
+class _LinkDown:
+    """A link is gone; what came on it before was queued before."""
+
+    __slots__ = ("closed",)
+
+    def __init__(self, closed: bool) -> None:
+        self.closed = closed
 
 
 class Links(Protocol):
@@ -132,7 +157,7 @@ class Driver:
         )
         """What this node says of itself when a link is made; kept up to date."""
 
-        self._received: list[tuple[str, Message]] = []
+        self._received: list[tuple[str, Message | _LinkUp | _LinkDown]] = []
         self._held: list[tuple[str, Message]] = []
         self._ballot_job: BallotJob | None = None
         self._ballot_wanted = self._ballot_key()
@@ -294,13 +319,11 @@ class Driver:
 
     def link_up(self, peer: str, hello: Hello) -> None:
         """A link was made to the node of this hello, which `judge` let in."""
-        self._heed(hello)
-        consensus.link_up(self._state, peer, hello)
+        self._received.append((peer, _LinkUp(hello)))
 
     def link_down(self, peer: str, *, closed: bool) -> None:
         """A link is gone; `closed` if the other side's system closed or reset it."""
-        self._received = [pair for pair in self._received if pair[0] != peer or not closed]
-        consensus.link_down(self._state, peer, closed=closed)
+        self._received.append((peer, _LinkDown(closed)))
 
     def refused(self, peer: str, refusal: Refusal) -> None:
         """A peer did not let us in; if it says for good, this node is fenced."""
@@ -427,20 +450,25 @@ class Driver:
             due = min(due, self._repairs.deadline(state))
         return min(due, self._trim_deadline) if state.is_witness else due
 
-    def _take(self, peer: str, message: Message) -> None:
+    def _take(self, peer: str, message: Message | _LinkUp | _LinkDown) -> None:
         state = self._state
-        kind = type(message)
-        if kind is Hello:
-            assert isinstance(message, Hello)
+        if isinstance(message, AppendRequest | AppendResponse):
+            # By far the most; the others are told apart after them.
+            if not self._is_stale(peer):
+                consensus.receive(state, peer, message)
+        elif isinstance(message, Hello):
             self._heed(message)
             if peer in state.connected:
                 consensus.hello_changed(state, peer, message)
-        elif kind is RepairRequest:
-            assert isinstance(message, RepairRequest)
+        elif isinstance(message, RepairRequest):
             repair.answer(state, peer, message)
-        elif kind is RepairResponse:
-            assert isinstance(message, RepairResponse)
+        elif isinstance(message, RepairResponse):
             self._repairs.take(state, message, self._journal.repair)
+        elif isinstance(message, _LinkUp):
+            self._heed(message.hello)
+            consensus.link_up(state, peer, message.hello)
+        elif isinstance(message, _LinkDown):
+            consensus.link_down(state, peer, closed=message.closed)
         elif not self._is_stale(peer):
             consensus.receive(state, peer, message)
 

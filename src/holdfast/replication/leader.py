@@ -222,7 +222,7 @@ def replicate(state: State) -> None:
 
 
 def _replicate_to(state: State, peer: str, progress: Progress) -> None:
-    is_due = state.now - progress.sent_at >= state.settings.heartbeat_seconds
+    is_due = state.now >= progress.sent_at + state.settings.heartbeat_seconds
     if progress.is_waiting and not is_due:
         return
     if progress.next_index < state.log.journal.first_index:

@@ -1,8 +1,8 @@
 """
 What the tests of replication share: one member's state on a simulated disk, and short hands.
 
-`member` builds the state of one member of a group of three (or another membership), with a log whose
-entries have the given terms, all durable, and every other member linked under its right identity.
+`member` builds the state of one member of a group of three (or another membership), with a log
+whose entries have the given terms, all durable, and everybody linked under the right identity.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.formation import founding_entry
+from holdfast.replication.leader import become_leader, on_append_response, replicate
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, founded
-from holdfast.replication.messages import Hello, Message
+from holdfast.replication.messages import NO_CHAIN, AppendResponse, Hello, Message
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.replication.state import State
+from holdfast.replication.state import Role, State
 from holdfast.testing.simulated_disk import SimulatedDisk
 from holdfast.testing.simulated_group import SeededRandomness
 
@@ -119,3 +120,36 @@ def entry_after() -> Callable[..., Entry]:
 @pytest.fixture
 def group() -> Callable[..., Membership]:
     return group_of
+
+
+@pytest.fixture
+def leading(member: Callable[..., Bench]) -> Callable[..., Bench]:
+    """A member that leads term 2 and has committed its NOOP (entry 2)."""
+
+    def build(*words: str, **options: Any) -> Bench:
+        bench = member(*words, **options)
+        state = bench.state
+        state.enter_term(state.term + 1)
+        state.role = Role.CANDIDATE
+        become_leader(state)
+        bench.store()
+        replicate(state)
+        for peer in state.peers:
+            answer(bench, peer, bench.journal.last_index)
+        bench.sent()
+        return bench
+
+    return build
+
+
+def answer(bench: Bench, peer: str, match: int, **fields: Any) -> None:
+    """A peer says how far it is, in answer to a request sent just now."""
+    state = bench.state
+    chain = state.log.chain_at(match) if match <= state.log.last_index else NO_CHAIN
+    message = AppendResponse(state.term, match, chain, fields.pop("sent_at", state.now))
+    on_append_response(state, peer, replace(message, **fields))
+
+
+@pytest.fixture
+def answered() -> Callable[..., None]:
+    return answer

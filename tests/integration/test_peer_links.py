@@ -1,0 +1,198 @@
+"""
+Peer links on loopback: three real drivers with real journals and sockets in one process.
+
+What the simulation cannot show: that the asyncio shell dials, proves, frames and notices a death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvloop
+
+from holdfast.environment.disk import RealDisk
+from holdfast.environment.randomness import SystemRandomness
+from holdfast.journal.journal import Journal
+from holdfast.journal.jobs import WriteResult
+from holdfast.journal.settings import JournalSettings
+from holdfast.journal.writer import JournalWriter
+from holdfast.replication.driver import Driver
+from holdfast.replication.membership import Member, Membership
+from holdfast.replication.peer_link import PeerLinks
+from holdfast.replication.settings import ReplicationSettings
+
+MiB = 1024 * 1024
+
+
+class Node:
+    """One member: a turn after every input and at every deadline, as the server's loop does."""
+
+    def __init__(self, directory: Path, member: Member, members: Membership, secret: bytes) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.journal = Journal.open(
+            directory / member.name, RealDisk(), JournalSettings(segment_bytes=MiB)
+        )
+        self.writer = JournalWriter(self.journal, self._written)
+        self.links = PeerLinks(secret=secret, randomness=SystemRandomness(), listen=member.address)
+        self.driver = Driver(
+            settings=ReplicationSettings(),
+            name=member.name,
+            journal=self.journal,
+            ballot_file=self.journal.ballot_file,
+            writer=self.writer,
+            links=self.links,
+            randomness=SystemRandomness(),
+            bootstrap=members,
+        )
+        self.links.attach(self.driver, self.wake)
+        self.bodies: list[bytes] = []
+        self.is_stopped = False
+        self._is_turn_due = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        self.writer.start()
+        self.driver.start(time.monotonic())
+        await self.links.start()
+        self.turn()
+
+    async def stop(self) -> None:
+        self.is_stopped = True
+        if self._timer:
+            self._timer.cancel()
+        await self.links.close()
+        self.writer.close()
+        self.journal.close()
+
+    def _written(self, result: WriteResult) -> None:
+        self.loop.call_soon_threadsafe(self._stored, result)
+
+    def _stored(self, result: WriteResult) -> None:
+        self.driver.stored(result)
+        self.wake()
+
+    def wake(self) -> None:
+        if not self._is_turn_due and not self.is_stopped:
+            self._is_turn_due = True
+            self.loop.call_soon(self.turn)
+
+    def turn(self) -> None:
+        self._is_turn_due = False
+        if self.is_stopped:
+            return
+        now = time.monotonic()
+        self.driver.turn(now)
+        while entries := self.driver.take_committed(MiB):
+            self.bodies += [bytes(entry.body) for entry in entries if entry.kind == 0]
+        if self._timer:
+            self._timer.cancel()
+        pause = min(max(self.driver.next_deadline() - now, 0.0), 1.0)
+        self._timer = self.loop.call_later(pause, self.wake)
+
+    def propose(self, body: bytes) -> int:
+        index = self.driver.propose(
+            [body], 1, now=time.monotonic(), wall_microseconds=time.time_ns() // 1000
+        ).index
+        self.wake()
+        return index
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [it.getsockname()[1] for it in sockets]
+    for it in sockets:
+        it.close()
+    return ports
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> float:
+    """Wait until something holds; return how long it took."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < seconds, "did not happen in time"
+        await asyncio.sleep(0.001)
+    return time.monotonic() - start
+
+
+@asynccontextmanager
+async def cluster(directory: Path, **secrets: bytes) -> AsyncIterator[dict[str, Node]]:
+    named = [Member(n, f"127.0.0.1:{p}") for n, p in zip("abc", free_ports(3), strict=True)]
+    members = Membership(tuple(named))
+    nodes = {it.name: Node(directory, it, members, secrets.get(it.name, b"secret")) for it in named}
+    try:
+        for node in nodes.values():
+            await node.start()
+        yield nodes
+    finally:
+        for node in nodes.values():
+            if not node.is_stopped:
+                await node.stop()
+
+
+def leader_of(nodes: dict[str, Node]) -> Node | None:
+    serving = [it for it in nodes.values() if not it.is_stopped and it.driver.is_serving]
+    return serving[0] if serving else None
+
+
+def test_entries_reach_everybody_and_a_dead_leader_is_replaced(tmp_path: Path) -> None:
+    """Small entries and one of many frames' size; then the leader's links close."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path) as nodes:
+            await until(lambda: leader_of(nodes) is not None)
+            leader = leader_of(nodes)
+            assert leader is not None
+            bodies = [b"small %d" % number for number in range(200)] + [bytes(3 * MiB)]
+            for body in bodies:
+                leader.propose(body)
+            await until(lambda: all(bodies == node.bodies for node in nodes.values()))
+
+            await leader.stop()
+            seconds = await until(lambda: leader_of(nodes) is not None)
+
+            # The election timeout is at least a second: it was not waited for.
+            assert seconds < 0.9
+            second = leader_of(nodes)
+            assert second is not None
+            second.propose(b"after")
+            living = [node for node in nodes.values() if not node.is_stopped]
+            await until(lambda: all(node.bodies[-1] == b"after" for node in living))
+
+    uvloop.run(scenario())
+
+
+def test_a_node_with_another_secret_stays_outside(tmp_path: Path) -> None:
+    """Nothing is formed without it, and it hears nothing."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path, c=b"another secret") as nodes:
+            await asyncio.sleep(0.5)
+
+            assert [None] * 3 == [node.driver.leader for node in nodes.values()]
+            views = {view.name: view for view in nodes["a"].driver.status().members}
+            assert not views
+
+    uvloop.run(scenario())
+
+
+def test_the_lead_is_handed_over_quickly(tmp_path: Path) -> None:
+    """Within the time that a clean stop may cost."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path) as nodes:
+            await until(lambda: leader_of(nodes) is not None)
+            leader = leader_of(nodes)
+            assert leader is not None
+            target = leader.driver.transfer()
+            leader.wake()
+
+            seconds = await until(lambda: nodes[target].driver.is_serving)
+
+            assert seconds < 0.9
+
+    uvloop.run(scenario())

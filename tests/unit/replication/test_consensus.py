@@ -1,0 +1,151 @@
+"""Tests of replication/consensus.py: every event reaches the present role."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import MembershipError
+from holdfast.replication import consensus
+from holdfast.replication.messages import (
+    AppendRequest,
+    AppendResponse,
+    PreVoteRequest,
+    VoteResponse,
+)
+from holdfast.replication.state import Role
+
+
+def test_alone_a_member_stands_at_once(member) -> None:
+    """Nobody else could lead, so there is nothing to wait for."""
+    bench = member("a")
+
+    consensus.start(bench.state)
+    consensus.tick(bench.state)
+
+    assert Role.CANDIDATE is bench.state.role
+
+
+def test_silence_makes_a_candidate(member) -> None:
+    """After the election timeout, not before."""
+    bench = member()
+    bench.state.await_leader()
+    consensus.tick(bench.state)
+    assert Role.FOLLOWER is bench.state.role
+
+    bench.state.now = consensus.deadline(bench.state)
+    consensus.tick(bench.state)
+
+    assert Role.PRE_CANDIDATE is bench.state.role
+
+
+def test_only_a_closed_link_to_the_leader_hurries(member) -> None:
+    """A link that fell silent, or one to somebody else, leaves the timeout as it is."""
+    bench = member()
+    consensus.receive(bench.state, "b", AppendRequest(2, 1, 1, bytes(16), 0, 0, 1.0))
+    patient = bench.state.election_deadline
+
+    consensus.link_down(bench.state, "c", closed=True)
+    consensus.link_down(bench.state, "b", closed=False)
+    assert patient == bench.state.election_deadline
+
+    consensus.link_down(bench.state, "b", closed=True)
+    assert bench.state.election_deadline < bench.state.now + 0.1
+
+
+def test_a_closed_link_takes_its_peer_out_of_the_lease(leading) -> None:
+    """Who closed its link may elect another at once, so its old answers prove nothing more."""
+    bench = leading()
+    assert bench.state.lease_until > bench.state.now
+
+    consensus.link_down(bench.state, "b", closed=True)
+    assert bench.state.lease_until > bench.state.now
+    consensus.link_down(bench.state, "c", closed=True)
+    assert bench.state.lease_until < bench.state.now
+
+
+def test_a_new_link_starts_from_nothing(leading) -> None:
+    """What was under way on the old link is lost, and what was matched is asked again."""
+    bench = leading()
+
+    hello = bench.link("b", instance="second")
+    consensus.link_up(bench.state, "b", hello)
+    consensus.flush(bench.state)
+
+    assert 0 == bench.state.progress["b"].match_index
+    assert ["b"] == [peer for peer, _ in bench.sent()]
+
+
+def test_a_fresh_node_joins_the_cluster_of_its_leader(member) -> None:
+    """The first entries it is sent decide where it belongs; questions of others do not."""
+    bench = member()
+    state = bench.state
+    cluster, state.cluster_id = state.cluster_id, ""
+    bench.link("b", cluster_id=cluster, generation=3)
+
+    consensus.receive(state, "b", PreVoteRequest(5, 9, 5))
+    assert "" == state.cluster_id
+    consensus.receive(state, "b", AppendRequest(2, 1, 1, bytes(16), 0, 0, 1.0))
+
+    assert (cluster, 3, "b") == (state.cluster_id, state.generation, state.leader)
+
+
+def test_who_is_shut_out_hears_nothing(member) -> None:
+    """A fenced node takes part in nothing any more."""
+    bench = member()
+    bench.state.fenced_reason = "removed"
+
+    consensus.receive(bench.state, "b", AppendRequest(2, 1, 1, bytes(16), 0, 0, 1.0))
+    consensus.receive(bench.state, "b", VoteResponse(9, granted=False))
+
+    assert (1, []) == (bench.state.term, bench.sent())
+
+
+def test_a_forced_promotion_needs_its_own_vote_only(member) -> None:
+    """One voter, a new generation, everyone else shut out; written as soon as it leads."""
+    bench = member("a", "b")
+    state = bench.state
+
+    consensus.promote_force(state)
+    consensus.candidate.on_ballot_stored(state, state.term, "a")
+    bench.store()
+    consensus.flush(state)
+
+    assert (Role.LEADER, 1, ["a"]) == (state.role, state.generation, state.voter_names)
+    assert state.config_index == state.commit_index == bench.journal.last_index
+
+
+@pytest.mark.parametrize("reason", ["witness", "damaged", "leads", "no cluster"])
+def test_a_forced_promotion_is_refused_with_its_reason(member, leading, reason) -> None:
+    """Where it could not serve, or need not be forced."""
+    bench = member("a", "b", "w:witness", name="w") if reason == "witness" else member()
+    if reason == "damaged":
+        bench.state.log.damaged.add(1)
+    elif reason == "leads":
+        bench = leading()
+    elif reason == "no cluster":
+        bench.state.membership = None
+
+    with pytest.raises(MembershipError, match=reason):
+        consensus.promote_force(bench.state)
+
+
+def test_the_reply_leaves_at_the_end_of_the_turn(member) -> None:
+    """Many requests of one turn are answered once."""
+    bench = member()
+    for sent_at in (1.0, 2.0, 3.0):
+        consensus.receive(bench.state, "b", AppendRequest(2, 1, 1, bytes(16), 0, 0, sent_at))
+
+    consensus.flush(bench.state)
+
+    ((_, answer),) = bench.sent()
+    assert isinstance(answer, AppendResponse)
+    assert 3.0 == answer.sent_at
+
+
+def test_a_leader_wakes_for_its_heartbeats(leading) -> None:
+    """The deadline is one period after the last request, never in the past."""
+    bench = leading()
+
+    assert bench.state.now < consensus.deadline(bench.state) <= bench.state.now + 0.1
+    bench.state.now += 50
+    assert consensus.deadline(bench.state) > bench.state.now

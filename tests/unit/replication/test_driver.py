@@ -1,0 +1,374 @@
+"""
+Tests of replication/driver.py: the order of persisting and sending, and what is given out.
+
+One driver over a journal on a simulated disk, a writer that waits until it is told to write, and
+links that only note what was sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import CorruptEntryError, JournalFailedError, NotLeaderError
+from holdfast.journal.ballot import Ballot
+from holdfast.journal.jobs import BallotJob, WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.journal.settings import JournalSettings
+from holdfast.journal.writer import JournalWriter
+from holdfast.replication.driver import Driver
+from holdfast.replication.formation import Refusal
+from holdfast.replication.membership import Member, Membership
+from holdfast.replication.messages import (
+    AppendRequest,
+    AppendResponse,
+    Hello,
+    PreVoteResponse,
+    RepairRequest,
+    RepairResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from holdfast.replication.settings import ReplicationSettings
+from holdfast.testing.simulated_disk import SimulatedDisk
+from holdfast.testing.simulated_group import SeededRandomness
+
+NAMED = Membership(tuple(Member(name, f"{name}:1") for name in "abc"))
+
+
+class Desk:
+    """One driver and what surrounds it."""
+
+    def __init__(self, bootstrap: Membership = NAMED, disk: SimulatedDisk | None = None) -> None:
+        self.disk = disk or SimulatedDisk(1)
+        self.now = 10.0
+        self.sent = []
+        self.addresses = {}
+        self.fenced = []
+        self.jobs = []
+        self.journal = Journal.open(
+            Path("/data"),
+            self.disk,
+            JournalSettings(segment_bytes=16384),
+            resolve_unknown_tail=not bootstrap.members,
+        )
+        self.results = []
+        self.writer = JournalWriter(self.journal, self.results.append)
+        self.driver = Driver(
+            settings=ReplicationSettings(),
+            name="a",
+            journal=self.journal,
+            ballot_file=self.journal.ballot_file,
+            writer=self,
+            links=self,
+            randomness=SeededRandomness(1),
+            bootstrap=bootstrap,
+            on_fenced=self.fenced.append,
+        )
+        self.driver.start(self.now)
+        self.turn()
+
+    def submit(self, job):
+        self.jobs.append(job)
+
+    def send(self, peer, messages):
+        self.sent.extend((peer, message) for message in messages)
+
+    def set_peers(self, addresses):
+        self.addresses = addresses
+
+    def turn(self, after=0.0):
+        self.now += after
+        self.driver.turn(self.now)
+
+    def store(self):
+        """Let the disk do everything that was asked of it, then have a turn."""
+        while self.jobs:
+            jobs, self.jobs = self.jobs, []
+            self.writer.turn(jobs)
+            for result in self.results:
+                self.driver.stored(result)
+            self.results.clear()
+            self.turn()
+
+    def take_sent(self, kind=object):
+        sent, self.sent = self.sent, []
+        return [message for _, message in sent if isinstance(message, kind)]
+
+    def link(self, name, **fields):
+        hello = replace(Hello(name, name.encode().hex().ljust(32, "0"), "", 0, "", "1"), **fields)
+        self.driver.link_up(name, hello)
+        return hello
+
+    def form(self):
+        for name in "bc":
+            self.link(name)
+        self.turn()
+        self.store()
+        for name in "bc":
+            self.link(name, cluster_id=self.driver.status().cluster_id)
+        self.take_sent()
+        return self
+
+    def lead(self):
+        self.form()
+        self.turn(after=3)
+        term = self.driver.term + 1
+        self.driver.receive("b", PreVoteResponse(term, granted=True))
+        self.turn()
+        self.store()
+        self.driver.receive("b", VoteResponse(term, granted=True))
+        self.turn()
+        self.store()
+        for name in "bc":
+            self.answer(name)
+        self.turn()
+        self.driver.take_committed(1 << 20)
+        self.take_sent()
+        return self
+
+    def answer(self, name):
+        journal = self.journal
+        self.driver.receive(
+            name,
+            AppendResponse(self.driver.term, journal.last_index, journal.last_chain, self.now),
+        )
+
+
+def alone():
+    desk = Desk(Membership(()))
+    desk.store()
+    return desk
+
+
+def test_a_single_node_leads_at_once() -> None:
+    """Formed, elected and serving, by the same code and with every word on disk."""
+    desk = alone()
+
+    assert "leader" == desk.driver.role
+    while desk.driver.take_committed(1 << 20):
+        pass
+    assert desk.driver.is_serving
+    assert desk.driver.may_dispatch(desk.now + 1e6)
+
+
+def test_a_restarted_node_knows_who_it_is() -> None:
+    """Identity, cluster and term come from the disk; a term is never used twice."""
+    first = alone()
+    before = first.driver.status()
+    first.disk.locks.clear()
+
+    again = Desk(Membership(()), first.disk)
+    again.store()
+    after = again.driver.status()
+
+    assert (before.node_id, before.cluster_id) == (after.node_id, after.cluster_id)
+    assert after.term > before.term
+
+
+def test_a_vote_waits_for_the_ballot() -> None:
+    """Nothing leaves while the ballot is on its way to the disk; then all of it, in order."""
+    desk = Desk().form()
+    desk.driver.receive("b", VoteRequest(9, 9, 9))
+    desk.turn()
+    assert [] == desk.sent
+    assert isinstance(desk.jobs[-1], BallotJob)
+
+    desk.store()
+
+    assert [VoteResponse(9, granted=True)] == desk.take_sent(VoteResponse)
+    assert (9, "b") == (
+        desk.journal.ballot_file.current.term,
+        desk.journal.ballot_file.current.voted_for,
+    )
+
+
+def test_requests_leave_before_the_leaders_own_write() -> None:
+    """What was proposed is submitted, then sent in the same turn, and not yet committed."""
+    desk = Desk().lead()
+
+    entry = desk.driver.propose([b"x"], 1, now=desk.now, wall_microseconds=0)
+    desk.turn()
+
+    assert [[entry], [entry]] == [it.entries for it in desk.take_sent(AppendRequest)]
+    assert desk.jobs and entry.index > desk.driver.commit_index
+    assert len(entry.raw) == desk.driver.uncommitted_bytes
+
+
+def test_committed_entries_are_given_out_once_and_in_order() -> None:
+    """Each as soon as it is committed, not before."""
+    desk = Desk().lead()
+    made = [
+        desk.driver.propose([b"%d" % n], 1, now=desk.now, wall_microseconds=0) for n in range(3)
+    ]
+    desk.turn()
+    assert [] == desk.driver.take_committed(1 << 20)
+
+    desk.answer("b")
+    desk.store()
+    desk.turn()
+
+    assert made[:1] == desk.driver.take_committed(1)
+    assert made[1:] == desk.driver.take_committed(1 << 20)
+    assert [] == desk.driver.take_committed(1 << 20)
+    assert made[-1].index == desk.driver.taken_index == desk.driver.commit_index
+
+
+def test_a_leader_serves_when_its_term_is_given_out() -> None:
+    """And dispatches while a quorum answered lately, by a clock that is read just before."""
+    desk = Desk().lead()
+
+    assert desk.driver.is_serving and desk.driver.is_leader
+    assert desk.driver.may_dispatch(desk.now)
+    assert not desk.driver.may_dispatch(desk.now + 0.9)
+    assert desk.now < desk.driver.next_deadline() <= desk.now + 0.1
+
+
+def test_after_a_failed_write_nothing_is_sent() -> None:
+    """The failure is final: proposing and every later turn raise it."""
+    desk = Desk().lead()
+    failure = JournalFailedError("EIO")
+    desk.driver.receive("b", VoteRequest(99, 99, 99, is_transfer=True))
+
+    desk.driver.stored(WriteResult(0, [], 0.0, failure))
+
+    with pytest.raises(JournalFailedError):
+        desk.turn()
+    with pytest.raises(JournalFailedError):
+        desk.driver.propose([b"x"], 1, now=desk.now, wall_microseconds=0)
+    assert [] == desk.sent
+
+
+def test_messages_of_an_older_generation_count_for_nothing() -> None:
+    """A link to a node that was left behind may exist for a moment; what it says does not."""
+    desk = Desk().form()
+    state = desk.driver._state
+    state.generation = 2
+    desk.link("b", cluster_id=state.cluster_id, generation=1)
+
+    desk.driver.receive("b", VoteRequest(9, 9, 9))
+    desk.turn()
+
+    assert [] == desk.take_sent(VoteResponse)
+
+
+def test_a_newer_generation_fences_this_node() -> None:
+    """It is told once why, follows nobody and proposes nothing."""
+    desk = Desk().lead()
+
+    hello = desk.link("b", cluster_id=desk.driver.status().cluster_id, generation=5)
+    desk.driver.receive("b", hello)
+    desk.turn()
+
+    assert 1 == len(desk.fenced)
+    assert "generation 5" in desk.driver.fenced_reason
+    with pytest.raises(NotLeaderError):
+        desk.driver.propose([b"x"], 1, now=desk.now, wall_microseconds=0)
+
+
+def test_only_a_fencing_refusal_fences() -> None:
+    """A refusal that may pass is only logged."""
+    desk = Desk().form()
+
+    desk.driver.refused("b", Refusal("not yet known"))
+    assert [] == desk.fenced
+    desk.driver.refused("b", Refusal("removed", is_fenced=True))
+    assert 1 == len(desk.fenced)
+
+
+def test_the_others_hear_when_we_belong_somewhere() -> None:
+    """A node that formed a cluster renews its hello on every link."""
+    desk = Desk()
+    for name in "bc":
+        desk.link(name)
+    desk.turn()
+    desk.store()
+
+    hellos = desk.take_sent(Hello)
+
+    assert 2 == len(hellos)
+    assert {desk.driver.status().cluster_id} == {hello.cluster_id for hello in hellos}
+    assert {"b": "b:1", "c": "c:1"} == desk.addresses
+
+
+def test_a_repair_is_asked_for_and_answered() -> None:
+    """Damage found by a read is asked from a peer; what a peer asks for is sent."""
+    desk = Desk().lead()
+    desk.driver.report_damage(1)
+    desk.driver.receive("b", RepairRequest(2))
+    desk.turn()
+
+    assert [RepairResponse(2, desk.journal.entry(2))] == desk.take_sent(RepairResponse)
+    desk.turn(after=desk.driver.next_deadline() - desk.now)
+    assert (1,) == desk.driver.status().damaged
+
+
+def test_a_damaged_entry_is_not_given_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is reported as damage and raised; nothing is skipped."""
+    desk = Desk().lead()
+    desk.driver.propose([b"x"], 1, now=desk.now, wall_microseconds=0)
+    desk.answer("b")
+    desk.turn()
+    desk.store()
+    taken = desk.driver.taken_index
+
+    def rotten(*_):
+        raise CorruptEntryError("rot")
+
+    monkeypatch.setattr(Journal, "entries", rotten)
+    with pytest.raises(CorruptEntryError):
+        desk.driver.take_committed(1 << 20)
+
+    assert (taken, (taken + 1,)) == (desk.driver.taken_index, desk.driver.status().damaged)
+
+
+def test_what_came_before_a_link_closed_is_heard_first() -> None:
+    """The last words of a process count; what it does not say any more does not."""
+    desk = Desk().form()
+    desk.driver.receive("b", VoteRequest(9, 9, 9))
+    desk.driver.link_down("b", closed=True)
+    desk.driver.receive("b", VoteRequest(19, 9, 9))
+
+    desk.turn()
+
+    assert 9 == desk.driver.term
+    assert ["c"] == [view.name for view in desk.driver.status().members if view.connected][1:]
+
+
+def test_operators_requests_reach_the_rules() -> None:
+    """Each gives the index to wait for, or the reason why not."""
+    desk = Desk().lead()
+    driver = desk.driver
+
+    assert "b" == driver.transfer("b")
+    driver._state.transfer = None
+    index = driver.repropose_config()
+    assert index == driver.config_index == desk.journal.last_index
+    assert driver.reclaim_limit == driver.commit_index
+    for number, change in enumerate(
+        (
+            lambda: driver.add_member(Member("d", "d:1")),
+            lambda: driver.remove_member("c"),
+        )
+    ):
+        desk.turn()
+        desk.store()
+        desk.answer("b")
+        desk.turn()
+        index = change()
+        assert desk.journal.last_index == index, number
+
+
+def test_a_term_in_the_log_is_never_forgotten() -> None:
+    """Even if the ballot is older than the log, the term goes on from the higher of the two."""
+    desk = alone()
+    disk, term = desk.disk, desk.driver.term
+    ballot = desk.journal.ballot_file.current
+    desk.journal.ballot_file.save(Ballot(node_id=ballot.node_id, cluster_id=ballot.cluster_id))
+    disk.locks.clear()
+
+    again = Desk(Membership(()), disk)
+
+    assert again.driver.term >= term

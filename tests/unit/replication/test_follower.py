@@ -1,0 +1,182 @@
+"""Tests of replication/follower.py: what is taken, what is cut, what is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import LogDivergedError
+from holdfast.replication import follower
+from holdfast.replication.messages import AppendRequest, AppendResponse, ResetRequest
+from holdfast.replication.state import Role
+
+
+def request(bench, term, after, entries=(), *, commit=0, sent_at=5.0):
+    log = bench.state.log
+    previous = log.term_at(after)
+    return AppendRequest(
+        term, after, max(previous, 0), log.chain_at(after), commit, 0, sent_at, list(entries)
+    )
+
+
+def replies(bench):
+    follower.reply(bench.state)
+    return [message for _, message in bench.sent()]
+
+
+def test_a_reply_waits_for_the_disk(member, entry_after) -> None:
+    """An entry is claimed when it is durable, not when it was read from the link."""
+    bench = member()
+    entry = entry_after(bench.journal, 2)
+    follower.on_append(bench.state, "b", request(bench, 2, 1, [entry]))
+
+    assert [1] == [reply.match_index for reply in replies(bench)]
+    bench.store()
+    assert [AppendResponse(2, 2, entry.chain, 5.0)] == replies(bench)
+
+
+def test_a_heartbeat_is_answered_at_once(member) -> None:
+    """The leader's lease needs an answer now, whatever the disk is doing."""
+    bench = member()
+
+    follower.on_append(bench.state, "b", request(bench, 2, 1, sent_at=7.5))
+
+    assert [(1, 7.5)] == [(reply.match_index, reply.sent_at) for reply in replies(bench)]
+    assert [] == replies(bench)
+
+
+def test_an_older_term_is_refused_with_ours(member) -> None:
+    """A deposed leader learns that it is deposed; nothing of what it sent is taken."""
+    bench = member(terms=[3])
+
+    follower.on_append(bench.state, "b", request(bench, 2, 1))
+
+    (_, answer), *_ = bench.sent()
+    assert (3, True) == (answer.term, answer.rejected)
+    assert None is bench.state.leader
+
+
+def test_a_gap_is_refused_with_a_hint(member) -> None:
+    """The leader is told where our log ends."""
+    bench = member(terms=[2])
+
+    follower.on_append(bench.state, "b", AppendRequest(2, 9, 2, b"c" * 16, 0, 0, 1.0))
+
+    (_, answer), *_ = bench.sent()
+    assert (True, 2, 2) == (answer.rejected, answer.hint_index, answer.hint_term)
+
+
+def test_a_conflict_is_cut_and_replaced(member, entry_after) -> None:
+    """Uncommitted entries of an old term make room for the leader's."""
+    other = member(terms=[2])
+    entry = entry_after(other.journal, 4)
+    bench = member(terms=[2, 3, 3])
+
+    follower.on_append(bench.state, "b", request(bench, 4, 2, [entry]))
+    bench.store()
+
+    assert [1, 2, 4] == bench.terms()
+    assert 3 == replies(bench)[0].match_index
+
+
+def test_an_old_request_does_not_shorten_the_log(member) -> None:
+    """A delayed or doubled request whose entries we have leaves what follows them alone."""
+    bench = member(terms=[2, 2, 2])
+    old = request(bench, 2, 1, [bench.journal.entry(2)])
+
+    follower.on_append(bench.state, "b", old)
+    follower.on_append(bench.state, "b", old)
+
+    assert [1, 2, 2, 2] == bench.terms()
+    assert [2] == [reply.match_index for reply in replies(bench)]
+
+
+def test_what_is_committed_is_never_cut(member, entry_after) -> None:
+    """A leader that wants to replace a committed entry makes this node halt instead."""
+    bench = member(terms=[2, 2])
+    bench.state.commit_index = 3
+    other = member(terms=[2])
+
+    with pytest.raises(LogDivergedError):
+        follower.on_append(bench.state, "b", request(bench, 5, 2, [entry_after(other.journal, 5)]))
+    assert [1, 2, 2] == bench.terms()
+
+
+def test_the_same_index_and_term_with_another_chain_halts(member) -> None:
+    """Two entries that must be the same and are not: neither is chosen."""
+    bench = member(terms=[2])
+
+    with pytest.raises(LogDivergedError, match="chains differ"):
+        follower.on_append(bench.state, "b", AppendRequest(2, 2, 2, b"other chain 0000", 0, 0, 1.0))
+
+
+def test_entries_that_do_not_continue_the_chain_halt(member, entry_after) -> None:
+    """An entry made for another log is not appended, although its index fits."""
+    bench, other = member(terms=[2]), member()
+    other.state.log.append([entry_after(other.journal, 2, b"something else")])
+    stranger = entry_after(other.journal, 2)
+
+    with pytest.raises(LogDivergedError, match="continue the chain"):
+        follower.on_append(bench.state, "b", request(bench, 2, 2, [stranger]))
+
+
+def test_two_leaders_of_one_term_halt(member) -> None:
+    """A leader that hears another of its own term knows that a ballot was lost."""
+    bench = member()
+    bench.state.role = Role.LEADER
+
+    with pytest.raises(LogDivergedError, match="claims to lead"):
+        follower.on_append(bench.state, "b", request(bench, 1, 1))
+
+
+def test_the_commit_index_stops_at_what_is_known_to_agree(member) -> None:
+    """A commit index beyond what this request proves is believed only as far as it proves."""
+    bench = member(terms=[2, 2, 2])
+
+    follower.on_append(bench.state, "b", request(bench, 2, 2, commit=4))
+
+    assert 2 == bench.state.commit_index
+
+
+def test_a_far_too_short_log_begins_anew(member) -> None:
+    """A replica that lacks what the leader no longer keeps starts at the leader's first entry."""
+    bench = member(terms=[2])
+    message = ResetRequest(3, 100, 2, b"c" * 16, 900, 4.0)
+
+    follower.on_reset(bench.state, "b", message)
+    bench.store()
+
+    assert (100, 99) == (bench.journal.first_index, bench.state.commit_index)
+    assert [AppendResponse(3, 99, b"c" * 16, 4.0)] == replies(bench)
+
+
+def test_a_log_that_reaches_the_base_is_kept(member) -> None:
+    """A reset that is not needed destroys nothing; the answer says where we are."""
+    bench = member(terms=[2, 2, 2])
+    chain = bench.state.log.chain_at(2)
+
+    follower.on_reset(bench.state, "b", ResetRequest(3, 3, 2, chain, 2, 4.0))
+
+    assert [1, 2, 2, 2] == bench.terms()
+    assert [2] == [reply.match_index for reply in replies(bench)]
+
+
+def test_a_reset_below_what_is_committed_is_refused(member) -> None:
+    """A leader that guessed from a stale answer is told where to look."""
+    bench = member(terms=[2, 2, 2])
+    bench.state.commit_index = 4
+
+    follower.on_reset(bench.state, "b", ResetRequest(3, 3, 1, b"c" * 16, 2, 4.0))
+
+    (_, answer), *_ = bench.sent()
+    assert (True, 4) == (answer.rejected, answer.hint_index)
+    assert [1, 2, 2, 2] == bench.terms()
+
+
+def test_a_closed_link_to_the_leader_means_standing_soon(member) -> None:
+    """Without waiting for the election timeout, but a little staggered."""
+    bench = member()
+    follower.on_append(bench.state, "b", request(bench, 2, 1))
+
+    follower.on_leader_link_closed(bench.state)
+
+    assert bench.state.election_deadline <= bench.state.now + 0.03

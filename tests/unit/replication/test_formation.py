@@ -1,0 +1,97 @@
+"""Tests of replication/formation.py: how a cluster begins, and who may join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.replication.formation import found, founding_entry, judge, own_fence
+from holdfast.replication.membership import Member, Membership, with_removed
+from holdfast.replication.messages import Hello
+
+NAMED = Membership((Member("a", "a:1"), Member("b", "b:1")))
+A, B = Hello("a", "aa" * 16), Hello("b", "bb" * 16)
+
+
+def test_a_cluster_is_formed_when_all_are_met() -> None:
+    """Not before, and on both sides the same, byte for byte."""
+    assert None is found(NAMED, A, {})
+
+    here, there = found(NAMED, A, {"b": B}), found(NAMED, B, {"a": A})
+
+    assert here is not None and there is not None
+    assert founding_entry(here) == founding_entry(there)
+
+
+def test_the_second_founder_forms_what_the_first_did() -> None:
+    """A peer that has formed already is no hindrance if it formed the same."""
+    first = found(NAMED, A, {"b": B})
+    assert first is not None
+
+    formed = replace(A, cluster_id=first.cluster_id)
+
+    assert first == found(NAMED, B, {"a": formed})
+
+
+def test_a_formed_cluster_is_not_founded_again() -> None:
+    """A fresh node among members of another cluster waits to be taken in."""
+    assert None is found(NAMED, B, {"a": replace(A, cluster_id="cc" * 16)})
+
+
+def test_a_member_is_let_in(member) -> None:
+    """The right name, cluster and identity."""
+    bench = member()
+
+    assert None is judge(bench.state, NAMED, bench.state.connected["b"])
+
+
+def test_strangers_are_refused_with_a_reason(member) -> None:
+    """An unknown name, our own name, another cluster."""
+    bench = member()
+    hello = bench.state.connected["b"]
+
+    reasons = [
+        judge(bench.state, NAMED, replace(hello, **fields)).reason
+        for fields in ({"name": "x"}, {"name": "a"}, {"cluster_id": "cc" * 16})
+    ]
+
+    assert "x is not a member" in reasons[0]
+    assert "two nodes are called alike" in reasons[1]
+    assert "another cluster" in reasons[2]
+
+
+def test_a_removed_identity_is_shut_out_for_good(member) -> None:
+    """It is told so once the change is committed; a fresh node of that name is a stranger."""
+    bench = member()
+    state = bench.state
+    state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 1)
+    hello = state.connected["c"]
+
+    refusal = judge(state, NAMED, hello)
+    assert refusal is not None and not refusal.is_fenced
+    state.commit_index = 1
+    refusal = judge(state, NAMED, hello)
+    assert refusal is not None and refusal.is_fenced
+    stranger = judge(state, NAMED, replace(hello, node_id="99" * 16, cluster_id=""))
+    assert stranger is not None and not stranger.is_fenced
+
+
+def test_an_older_generation_is_shut_out(member) -> None:
+    """After a forced promotion the other side is refused, and knows it by our hello as well."""
+    bench = member()
+    state = bench.state
+    theirs = replace(state.connected["b"], generation=state.generation)
+    state.generation += 1
+
+    refusal = judge(state, NAMED, theirs)
+    assert refusal is not None and refusal.is_fenced
+    assert "" == own_fence(state, theirs)
+    assert "promoted the other side" in own_fence(state, replace(theirs, generation=9))
+
+
+def test_a_lost_disk_may_come_back(member) -> None:
+    """A known name, fresh, is let in, so that the leader can take it in again."""
+    bench = member()
+
+    fresh = Hello("b", "99" * 16)
+
+    assert None is judge(bench.state, NAMED, fresh)

@@ -1,0 +1,268 @@
+"""Tests of replication/leader.py: appending, counting, committing, and proving that it leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import CorruptEntryError, NotLeaderError
+from holdfast.replication import leader
+from holdfast.replication.messages import NO_CHAIN, AppendRequest, ResetRequest
+from holdfast.replication.progress import Pace
+from holdfast.replication.state import Role
+
+
+def requests(bench):
+    leader.replicate(bench.state)
+    return [(peer, message) for peer, message in bench.sent() if type(message) is AppendRequest]
+
+
+def test_a_new_leader_begins_with_its_own_entry(leading) -> None:
+    """The NOOP of its term settles what earlier terms left open."""
+    bench = leading()
+
+    assert [1, 2] == bench.terms()
+    assert (2, 2) == (bench.state.term_start, bench.state.commit_index)
+
+
+def test_requests_leave_before_our_own_disk_is_done(leading) -> None:
+    """The followers write at the same time as we do."""
+    bench = leading()
+
+    leader.propose(bench.state, [b"x"], 1, 0)
+
+    assert [("b", 1), ("c", 1)] == [(peer, len(it.entries)) for peer, it in requests(bench)]
+    assert 2 == bench.journal.stored_index
+
+
+def test_two_peers_at_one_place_share_a_request(leading) -> None:
+    """It is built and encoded once."""
+    bench = leading()
+    leader.propose(bench.state, [b"x"], 1, 0)
+
+    (_, one), (_, other) = requests(bench)
+
+    assert one is other
+
+
+def test_we_count_only_what_we_stored(leading, answered) -> None:
+    """With one follower's copy and our own under way there is no majority yet."""
+    bench = leading()
+    leader.propose(bench.state, [b"x"], 1, 0)
+
+    answered(bench, "b", 3)
+    assert 2 == bench.state.commit_index
+
+    bench.store()
+    leader.advance_commit(bench.state)
+    assert 3 == bench.state.commit_index
+
+
+def test_two_followers_commit_without_us(leading, answered) -> None:
+    """A slow disk of the leader does not hold up what a majority has."""
+    bench = leading()
+    leader.propose(bench.state, [b"x"], 1, 0)
+
+    answered(bench, "b", 3)
+    answered(bench, "c", 3)
+
+    assert (3, 0) == (bench.state.commit_index, bench.state.uncommitted_bytes)
+
+
+def test_old_entries_are_not_committed_by_counting(member, answered) -> None:
+    """Raft 5.4.2, figure 8: an older term's entry on a majority may still be overwritten."""
+    bench = member(terms=[2, 2])
+    bench.state.enter_term(4)
+    bench.state.role = Role.CANDIDATE
+    leader.become_leader(bench.state)
+    bench.store()
+
+    answered(bench, "b", 3)
+    assert 0 == bench.state.commit_index
+
+    answered(bench, "b", 4)
+    assert 4 == bench.state.commit_index
+
+
+def test_a_witness_counts_as_a_copy(leading, answered) -> None:
+    """A pair whose other data node is down goes on with the witness's copy."""
+    bench = leading("a", "b", "w:witness")
+    leader.propose(bench.state, [b"x"], 1, 0)
+    bench.store()
+
+    answered(bench, "w", 3)
+
+    assert 3 == bench.state.commit_index
+
+
+def test_more_copies_than_a_majority_can_be_asked_for(leading, answered) -> None:
+    """copies=3 of three: the loss of one stops commits, as the operator chose."""
+    bench = leading(copies=3)
+    leader.propose(bench.state, [b"x"], 1, 0)
+    bench.store()
+
+    answered(bench, "b", 3)
+    assert 2 == bench.state.commit_index
+    answered(bench, "c", 3)
+    assert 3 == bench.state.commit_index
+
+
+def test_a_learner_does_not_count(leading, answered) -> None:
+    """An asynchronous copy confirms nothing."""
+    bench = leading("a", "b", "d:learner")
+    leader.propose(bench.state, [b"x"], 1, 0)
+    bench.store()
+
+    answered(bench, "d", 3)
+
+    assert 2 == bench.state.commit_index
+
+
+def test_the_lease_is_counted_from_the_sending(leading, answered) -> None:
+    """An answer that came late proves only that we led when we asked."""
+    bench = leading()
+    state = bench.state
+    began = state.now
+
+    state.now += 5
+    answered(bench, "b", 2, sent_at=began + 1)
+
+    assert began + 1 + state.settings.lease_seconds == state.lease_until
+
+
+def test_without_answers_the_leader_steps_down(leading) -> None:
+    """No majority for the shortest election timeout: somebody else may lead by now."""
+    bench = leading()
+    leader.check_quorum(bench.state)
+    assert Role.LEADER is bench.state.role
+
+    bench.state.now += bench.state.settings.election_seconds_min
+    leader.check_quorum(bench.state)
+
+    assert (Role.FOLLOWER, None) == (bench.state.role, bench.state.leader)
+    with pytest.raises(NotLeaderError):
+        leader.propose(bench.state, [b"x"], 1, 0)
+
+
+def test_alone_the_lease_never_ends(leading) -> None:
+    """A single voter needs nobody's word."""
+    bench = leading("a")
+
+    bench.state.now += 1e6
+    leader.check_quorum(bench.state)
+
+    assert Role.LEADER is bench.state.role
+    assert bench.state.lease_until > bench.state.now
+
+
+def test_a_rejection_moves_the_probe_back(leading, answered) -> None:
+    """The hint says where the logs may agree; the next request starts there."""
+    bench = leading(terms=[1, 1, 1])
+    bench.link("b")
+    progress = bench.state.progress["b"]
+    progress.match_index = 0
+    progress.probe(6)
+
+    answered(bench, "b", 0, rejected=True, hint_index=2, hint_term=1, match_chain=NO_CHAIN)
+
+    assert (Pace.PROBING, 3) == (progress.pace, progress.next_index)
+
+
+def test_a_rejection_always_moves_back(leading, answered) -> None:
+    """Even when its hint does not help, the search for agreement goes on."""
+    bench = leading(terms=[1, 1, 1])
+    progress = bench.state.progress["b"]
+    progress.match_index = 0
+    progress.probe(4)
+
+    answered(bench, "b", 0, rejected=True, hint_index=9, hint_term=9, match_chain=NO_CHAIN)
+
+    assert 3 == progress.next_index
+
+
+def test_an_answer_with_another_chain_counts_nothing(leading, answered) -> None:
+    """A follower whose log differs is not a copy; the next request makes it find out."""
+    bench = leading()
+    leader.propose(bench.state, [b"x"], 1, 0)
+    bench.store()
+
+    answered(bench, "b", 3, match_chain=b"something else!!")
+
+    assert 2 == bench.state.commit_index
+
+
+def test_the_window_bounds_what_is_under_way(leading) -> None:
+    """An unanswering peer is sent so much and no more."""
+    bench = leading(window_requests=3, append_bytes_max=1)
+    for _ in range(10):
+        leader.propose(bench.state, [b"x"], 1, 0)
+
+    assert 6 == len(requests(bench))
+    assert [] == requests(bench)
+
+
+def test_a_silent_peer_gets_heartbeats(leading) -> None:
+    """With nothing to send, one empty request per period."""
+    bench = leading()
+    assert [] == requests(bench)
+
+    bench.state.now += bench.state.settings.heartbeat_seconds
+
+    assert [0, 0] == [len(message.entries) for _, message in requests(bench)]
+
+
+def test_a_peer_that_is_too_far_behind_begins_anew(leading) -> None:
+    """What is not kept any more cannot be sent: start at the first kept entry."""
+    bench = leading()
+    for _ in range(40):
+        leader.append(bench.state, 0, [bytes(1000)], 1, 0)
+    bench.store()
+    bench.journal.drop_before(30)
+    bench.state.progress["b"].match_index = 0
+    bench.state.progress["b"].probe(1)
+
+    leader.replicate(bench.state)
+
+    resets = [it for peer, it in bench.sent() if peer == "b" and isinstance(it, ResetRequest)]
+    assert [bench.journal.first_index] == [message.base_index for message in resets]
+    assert Pace.RESETTING is bench.state.progress["b"].pace
+
+
+def test_damage_met_while_sending_is_noted(leading, monkeypatch) -> None:
+    """The leader's own copy is bad: it is noted, and asked from a follower elsewhere."""
+    bench = leading()
+    leader.propose(bench.state, [b"x"], 1, 0)
+
+    def rotten(*_):
+        raise CorruptEntryError("rot", index=3)
+
+    monkeypatch.setattr(type(bench.journal), "entries", rotten)
+    leader.replicate(bench.state)
+
+    assert {3} == bench.state.log.damaged
+    assert not [it for _, it in bench.sent() if getattr(it, "entries", None)]
+
+
+def test_a_witness_takes_no_proposals(leading) -> None:
+    """It leads only to hand over."""
+    bench = leading("a", "b", "w:witness", name="w")
+
+    with pytest.raises(NotLeaderError):
+        leader.propose(bench.state, [b"x"], 1, 0)
+
+
+def test_a_witness_may_trim_only_what_two_data_nodes_hold(leading, answered) -> None:
+    """With a single data node the witness's copy is the second one: it trims nothing."""
+    pair, lone = leading("a", "b", "w:witness"), leading("a", "w:witness")
+
+    assert 2 == leader.data_match(pair.state)
+    assert 0 == leader.data_match(lone.state)
+
+
+def test_timestamps_only_rise(leading) -> None:
+    """A wall clock that jumps back does not make an entry older than the one before."""
+    bench = leading()
+
+    first = leader.propose(bench.state, [b"x"], 1, 1_000_000)
+    second = leader.propose(bench.state, [b"x"], 1, 5)
+
+    assert (1_000_000, 1_000_001) == (first.timestamp, second.timestamp)

@@ -1,0 +1,355 @@
+"""
+Tests of replication/peer_link.py without sockets: two ends joined by a pipe in memory.
+
+tests/integration/test_peer_links.py has the same on loopback, with real drivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.replication.formation import Refusal
+from holdfast.replication.messages import Hello, TransferRequest
+from holdfast.replication.peer_link import PeerLink, PeerLinks, split_address
+from holdfast.replication.settings import LinkSettings
+from holdfast.testing.simulated_group import SeededRandomness
+
+
+class Pipe(asyncio.Transport):
+    """One end of a connection in memory; what is written arrives when its writer is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arriving: list[bytes] = []
+        self.is_reading = False
+        self.protocol: PeerLink
+        self.other: Pipe
+        self.is_lost = False
+        self.unsent = 0
+
+    def write(self, data) -> None:
+        self.other.arriving.append(bytes(data))
+        self.other.read()
+
+    def read(self) -> None:
+        if self.is_reading or self.other.is_reading:
+            return
+        end = self if self.arriving else self.other
+        while end.arriving:
+            end.is_reading = True
+            if not end.is_lost:
+                end.protocol.data_received(end.arriving.pop(0))
+            else:
+                end.arriving.clear()
+            end.is_reading = False
+            end = end if end.arriving else end.other
+
+    def writelines(self, list_of_data) -> None:
+        self.write(b"".join(list_of_data))
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def get_extra_info(self, name, default=None):
+        return "somewhere"
+
+    def close(self) -> None:
+        # What was written before is still delivered.
+        while self.other.arriving and not self.other.is_lost:
+            self.other.protocol.data_received(self.other.arriving.pop(0))
+        self.lose(None)
+
+    def abort(self) -> None:
+        self.lose(None)
+
+    def lose(self, error) -> None:
+        for end in (self, self.other):
+            if not end.is_lost:
+                end.is_lost = True
+                end.protocol.connection_lost(error)
+
+
+class Owner:
+    """What the driver would be told."""
+
+    def __init__(self, name: str, instance: str = "1") -> None:
+        self.hello = Hello(name, name.encode().hex().ljust(32, "0"), instance=instance)
+        self.told = []
+        self.refusal: Refusal | None = None
+
+    def judge(self, hello):
+        return self.refusal
+
+    def link_up(self, peer, hello):
+        self.told.append(("up", peer))
+
+    def link_down(self, peer, *, closed):
+        self.told.append(("down", peer, closed))
+
+    def refused(self, peer, refusal):
+        self.told.append(("refused", peer, refusal.reason, refusal.is_fenced))
+
+    def receive(self, peer, message):
+        self.told.append((peer, message))
+
+
+class Side:
+    """One node's links and whom they serve."""
+
+    def __init__(self, name: str, secret: bytes = b"s", **settings) -> None:
+        self.owner = Owner(name)
+        self.turns = 0
+        self.links = PeerLinks(
+            secret=secret,
+            randomness=SeededRandomness(ord(name)),
+            settings=LinkSettings(**settings),
+        )
+        self.links.attach(self.owner, self.wake)
+        self.links._is_started = True
+
+    def wake(self) -> None:
+        self.turns += 1
+
+
+def dangling(link: PeerLink) -> Pipe:
+    """Connect a link to nobody."""
+    pipe, nobody = Pipe(), Pipe()
+    pipe.protocol, pipe.other, nobody.other = link, nobody, pipe
+    nobody.is_lost = True
+    link.connection_made(pipe)
+    return pipe
+
+
+def join(dialer: Side, acceptor: Side) -> tuple[PeerLink, PeerLink]:
+    """Let one side dial the other."""
+    ends = Pipe(), Pipe()
+    here = PeerLink(dialer.links, acceptor.owner.hello.name)
+    there = PeerLink(acceptor.links, "")
+    for end, other, link in ((ends[0], ends[1], here), (ends[1], ends[0], there)):
+        end.protocol, end.other = link, other
+    here.connection_made(ends[0])
+    there.connection_made(ends[1])
+    return here, there
+
+
+def run(scenario) -> None:
+    """Run a scenario in an event loop whose timers nobody waits for."""
+
+    async def main() -> None:
+        scenario()
+
+    asyncio.run(main())
+
+
+def test_both_hear_of_the_link_and_messages_arrive() -> None:
+    """In their order, with one wake for all that came together."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        join(a, b)
+        assert ([("up", "b")], [("up", "a")]) == (a.owner.told, b.owner.told)
+        turns = b.turns
+
+        a.links.send("b", [TransferRequest(1), TransferRequest(2)])
+
+        assert [("a", TransferRequest(1)), ("a", TransferRequest(2))] == b.owner.told[1:]
+        assert turns + 1 == b.turns
+
+    run(scenario)
+
+
+def test_the_peers_end_is_told_apart_from_our_own() -> None:
+    """A link that the other side closed may mean its death; one that we closed does not."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        here, _ = join(a, b)
+
+        here.close()
+
+        assert ("down", "b", False) == a.owner.told[-1]
+        assert ("down", "a", True) == b.owner.told[-1]
+
+    run(scenario)
+
+
+def test_a_timed_out_connection_is_not_a_death() -> None:
+    """Only a close or a reset says that the process ended."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        here, _ = join(a, b)
+
+        here._transport.lose(TimeoutError())
+
+        assert ("down", "b", False) == a.owner.told[-1]
+
+    run(scenario)
+
+
+def test_another_secret_gets_no_link() -> None:
+    """Neither driver hears of a link; the dialer learns why, unproven."""
+
+    def scenario() -> None:
+        a, b = Side("a", b"one"), Side("b", b"other")
+        join(a, b)
+
+        ((what, peer, reason, is_fenced),) = a.owner.told
+        assert ("refused", "b", False) == (what, peer, is_fenced)
+        assert "secret" in reason
+        assert [] == b.owner.told
+
+    run(scenario)
+
+
+def test_a_refusal_reaches_the_dialer() -> None:
+    """With its reason, and with the word that it is for good."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        b.owner.refusal = Refusal("removed", is_fenced=True)
+        join(a, b)
+
+        assert [("refused", "b", "removed", True)] == a.owner.told
+
+    run(scenario)
+
+
+def test_the_dialer_judges_too() -> None:
+    """An address that leads to somebody else makes no link."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        a.owner.refusal = Refusal("not one of us")
+        here, _ = join(a, b)
+
+        assert [] == a.owner.told
+        assert here._transport.is_lost
+
+    run(scenario)
+
+
+def test_of_two_links_the_one_dialed_by_the_earlier_name_stays() -> None:
+    """Both dialed at once; both sides keep the same one."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        first, _ = join(b, a)
+        second, _ = join(a, b)
+        third, _ = join(b, a)
+
+        assert first._transport.is_lost and third._transport.is_lost
+        assert a.links._links["b"] is second
+        assert ("up", "b") == a.owner.told[-1]
+
+    run(scenario)
+
+
+def test_a_restarted_peer_replaces_its_old_link() -> None:
+    """Its old process is dead for certain, and the driver is told so."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        join(a, b)
+        again = Side("b")
+        again.owner.hello.instance = "2"
+        join(again, a)
+
+        assert [("down", "b", True), ("up", "b")] == a.owner.told[1:]
+
+    run(scenario)
+
+
+def test_a_second_node_of_a_connected_name_is_refused() -> None:
+    """Two data directories under one name: the one that is connected stays."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        join(a, b)
+        other = Side("b")
+        other.owner.hello = Hello("b", "99" * 16, instance="3")
+        join(other, a)
+
+        assert [("up", "b")] == a.owner.told
+        assert "another node called b" in other.owner.told[0][2]
+
+    run(scenario)
+
+
+def test_nonsense_closes_the_link() -> None:
+    """From a stranger and from a member alike; nothing is raised into the loop."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        here, there = join(a, b)
+        there.data_received(b"\x00\x00\x00\x00\x01")
+        stranger = PeerLink(a.links, "")
+        pipe = dangling(stranger)
+        stranger.data_received(b"GET / HTTP/1.1\r\n\r\n")
+
+        assert here._transport.is_lost and pipe.is_lost
+        assert ("down", "a", False) == b.owner.told[-1]
+
+    run(scenario)
+
+
+def test_strangers_are_few() -> None:
+    """Connections that prove nothing do not pile up."""
+
+    def scenario() -> None:
+        a, b = Side("a", strangers_max=1), Side("b")
+        for _ in range(2):
+            pipe = dangling(PeerLink(a.links, ""))
+
+        assert pipe.is_lost
+        assert [] == b.owner.told
+
+    run(scenario)
+
+
+def test_silence_and_deafness_end_a_link() -> None:
+    """An idle link says that it lives; one that says nothing, or takes nothing, is given up."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        here, there = join(a, b)
+        now = asyncio.get_running_loop().time()
+        heard = there._received_at
+        here.watch(now + 2)
+        assert there._received_at >= heard
+
+        here.watch(now + 60)
+        assert ("down", "b", False) == a.owner.told[-1]
+
+        here, _ = join(a, b)
+        here._transport.unsent = 1 << 40
+        a.links.send("b", [TransferRequest(1)])
+        assert here._transport.is_lost
+
+    run(scenario)
+
+
+def test_members_that_left_lose_their_links() -> None:
+    """And messages to somebody without a link are dropped."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        here, _ = join(a, b)
+        a.links._is_started = False
+
+        a.links.set_peers({})
+        a.links.send("x", [TransferRequest(1)])
+
+        assert here._transport.is_lost
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("h:1", ("h", 1)), ("[::1]:22", ("::1", 22)), (":5", ("", 5))]
+)
+def test_addresses_are_split(text, expected) -> None:
+    """Names, IPv6 in brackets, and every interface."""
+    assert expected == split_address(text)

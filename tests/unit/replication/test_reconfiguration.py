@@ -1,0 +1,142 @@
+"""Tests of replication/reconfiguration.py: one change at a time, and only healthy ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import MembershipError, NotLeaderError
+from holdfast.replication import leader, reconfiguration
+from holdfast.replication.membership import Member
+
+
+def settle(bench, answered) -> None:
+    """Let everybody store everything."""
+    bench.store()
+    for peer in bench.state.peers:
+        answered(bench, peer, bench.journal.last_index)
+    leader.advance_commit(bench.state)
+
+
+def kinds(bench):
+    return {member.name: member.kind for member in bench.state.membership.members}
+
+
+def test_a_change_rules_when_it_is_appended(leading) -> None:
+    """Not only when it is committed: quorums are counted by the new members at once."""
+    bench = leading()
+
+    entry = reconfiguration.remove_member(bench.state, "c")
+
+    assert ["a", "b"] == bench.state.voter_names
+    assert entry.index == bench.state.config_index > bench.state.commit_index
+
+
+def test_one_change_at_a_time(leading, answered) -> None:
+    """The next one waits until the last is committed."""
+    bench = leading()
+    reconfiguration.remove_member(bench.state, "c")
+
+    with pytest.raises(MembershipError, match="not yet committed"):
+        reconfiguration.add_member(bench.state, Member("d", "d:1"))
+
+    settle(bench, answered)
+    reconfiguration.add_member(bench.state, Member("d", "d:1"))
+
+
+def test_no_change_before_an_own_entry_is_committed(leading) -> None:
+    """The single-server bug of 2015: a change needs a committed entry of its leader's term."""
+    bench = leading()
+    bench.state.commit_index = 1
+
+    with pytest.raises(MembershipError, match="own term"):
+        reconfiguration.add_member(bench.state, Member("d", "d:1"))
+
+
+def test_no_change_that_would_stop_the_cluster(leading) -> None:
+    """With b silent, removing c would leave a alone with a dead voter."""
+    bench = leading()
+    bench.state.progress["b"].contact_at = 0.0
+
+    with pytest.raises(MembershipError, match="only 1 can be reached"):
+        reconfiguration.remove_member(bench.state, "c")
+
+
+def test_only_the_leader_changes_members(member) -> None:
+    """Everybody else says who leads."""
+    with pytest.raises(NotLeaderError):
+        reconfiguration.repropose(member().state)
+
+
+def test_a_new_member_becomes_a_voter_by_itself(leading, answered) -> None:
+    """Learner first, its identity when it shows up, voter when it has caught up."""
+    bench = leading()
+    reconfiguration.add_member(bench.state, Member("d", "d:1"))
+    settle(bench, answered)
+    bench.link("d", cluster_id="")
+
+    reconfiguration.maintain(bench.state)
+    assert bench.state.is_counted("d")
+    settle(bench, answered)
+    reconfiguration.maintain(bench.state)
+
+    assert "voter" == kinds(bench)["d"]
+
+
+def test_a_plain_learner_waits_for_the_operator(leading, answered) -> None:
+    """And is not promoted while it lacks much."""
+    bench = leading("a", "b", "c", "d:learner", promote_entries_max=2)
+    reconfiguration.maintain(bench.state)
+    assert "learner" == kinds(bench)["d"]
+
+    for _ in range(5):
+        leader.propose(bench.state, [b"x"], 1, 0)
+    with pytest.raises(MembershipError, match="lacks 5 entries"):
+        reconfiguration.promote(bench.state, "d")
+
+    settle(bench, answered)
+    reconfiguration.promote(bench.state, "d")
+    assert "voter" == kinds(bench)["d"]
+
+
+def test_a_lost_disk_is_readmitted_under_its_new_identity(leading, answered) -> None:
+    """The old identity is out at once and for good; the new one has no vote yet."""
+    bench = leading()
+    old = bench.state.members["c"].node_id
+    bench.link("c", node_id="ff" * 16, cluster_id="")
+
+    reconfiguration.maintain(bench.state)
+
+    assert "learner" == kinds(bench)["c"]
+    assert old in bench.state.membership.retired
+
+
+def test_a_node_of_another_cluster_is_not_readmitted(leading) -> None:
+    """Its name is known, but it belongs elsewhere."""
+    bench = leading()
+    bench.link("c", node_id="ff" * 16, cluster_id="ee" * 16)
+
+    reconfiguration.maintain(bench.state)
+
+    assert "voter" == kinds(bench)["c"]
+
+
+def test_the_second_of_two_is_not_given_up_by_itself(leading) -> None:
+    """Going on with a single copy is the operator's decision."""
+    bench = leading("a", "b")
+    bench.link("b", node_id="ff" * 16, cluster_id="")
+
+    reconfiguration.maintain(bench.state)
+
+    assert "voter" == kinds(bench)["b"]
+
+
+def test_the_members_are_repeated(leading) -> None:
+    """So that the segment that tells them can be reclaimed."""
+    bench = leading(config_repeat_bytes=1000)
+    before = bench.state.config_index
+    leader.propose(bench.state, [bytes(2000)], 1, 0)
+
+    reconfiguration.maintain(bench.state)
+
+    assert bench.state.config_index > before
+    assert {"a": "voter", "b": "voter", "c": "voter"} == kinds(bench)

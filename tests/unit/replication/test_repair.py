@@ -1,0 +1,105 @@
+"""Tests of replication/repair.py: damage is mended with a proven copy, or not at all."""
+
+from __future__ import annotations
+
+from holdfast.errors import StoreError
+from holdfast.replication.messages import RepairRequest, RepairResponse
+from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
+
+
+def asked(bench, repairs):
+    repairs.ask(bench.state)
+    return [(peer, message.index) for peer, message in bench.sent()]
+
+
+def test_the_leader_is_asked_first_then_everybody(member) -> None:
+    """Who does not answer in time is not waited for."""
+    bench, repairs = member(terms=[2, 2]), Repairs()
+    bench.state.leader = "c"
+    bench.state.log.damaged.add(2)
+
+    assert [("c", 2)] == asked(bench, repairs)
+    assert [] == asked(bench, repairs)
+    bench.state.now = repairs.deadline(bench.state)
+    ((peer, index),) = asked(bench, repairs)
+    assert (True, 2) == (peer in "bc", index)
+
+
+def test_a_bounded_number_is_asked_for_at_once(member) -> None:
+    """A whole bad segment does not flood the peers."""
+    bench, repairs = member(terms=[2] * 20), Repairs()
+    bench.state.log.damaged.update(range(2, 20))
+
+    assert REPAIRS_MAX == len(asked(bench, repairs))
+
+
+def test_without_damage_there_is_nothing_to_wait_for(member) -> None:
+    """No deadline, no messages."""
+    bench, repairs = member(), Repairs()
+
+    assert [] == asked(bench, repairs)
+    assert float("inf") == repairs.deadline(bench.state)
+
+
+def test_a_right_copy_is_written(member) -> None:
+    """The neighbours' chain proves it; then the damage is gone."""
+    bench, repairs, written = member(terms=[2, 2, 2]), Repairs(), []
+    bench.state.log.damaged.add(3)
+    copy = bench.journal.entry(3)
+
+    assert repairs.take(bench.state, RepairResponse(3, copy), written.append)
+    assert ([copy], set(), 1) == (written, bench.state.log.damaged, repairs.repaired_count)
+    assert not repairs.take(bench.state, RepairResponse(3, copy), written.append)
+
+
+def test_a_wrong_copy_is_not_written(member, entry_after) -> None:
+    """Another entry of that index and term does not fit between its neighbours."""
+    bench, repairs, written = member(terms=[2, 2, 2]), Repairs(), []
+    other = member(terms=[2])
+    wrong = entry_after(other.journal, 2, b"something else")
+    bench.state.log.damaged.add(3)
+
+    assert not is_proven(bench.state, wrong)
+    assert not repairs.take(bench.state, RepairResponse(3, wrong), written.append)
+    assert ([], {3}) == (written, bench.state.log.damaged)
+
+
+def test_a_peer_without_a_copy_is_no_harm(member) -> None:
+    """The next one is asked."""
+    bench, repairs = member(terms=[2]), Repairs()
+    bench.state.log.damaged.add(2)
+
+    assert not repairs.take(bench.state, RepairResponse(2, None), lambda entry: None)
+
+
+def test_a_repair_that_the_journal_refuses_stays_damage(member) -> None:
+    """It will be asked for again."""
+    bench, repairs = member(terms=[2, 2]), Repairs()
+    bench.state.log.damaged.add(2)
+
+    def refuse(entry):
+        raise StoreError("not the entry that was here")
+
+    assert not repairs.take(bench.state, RepairResponse(2, bench.journal.entry(2)), refuse)
+    assert {2} == bench.state.log.damaged
+
+
+def test_neighbours_that_are_damaged_prove_nothing(member) -> None:
+    """Then the chain in the entry's own header has to agree."""
+    bench = member(terms=[2, 2, 2])
+    bench.state.log.damaged.update({2, 3, 4})
+
+    assert is_proven(bench.state, bench.journal.entry(3))
+
+
+def test_our_copy_is_sent_on_request(member) -> None:
+    """Or the word that there is none."""
+    bench = member(terms=[2])
+
+    answer(bench.state, "b", RepairRequest(2))
+    answer(bench.state, "b", RepairRequest(99))
+
+    assert [
+        ("b", RepairResponse(2, bench.journal.entry(2))),
+        ("b", RepairResponse(99, None)),
+    ] == bench.sent()
