@@ -17,8 +17,8 @@ import uvloop
 
 from holdfast.environment.disk import RealDisk
 from holdfast.environment.randomness import SystemRandomness
-from holdfast.journal.journal import Journal
 from holdfast.journal.jobs import WriteResult
+from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
