@@ -91,7 +91,6 @@ class Queue:
         """The record number of the record that declares this queue; 0: not in the log."""
         self.is_declared = False
         """Whether the declaring record is applied; until then the queue is the leader's plan."""
-        self.is_deleted = False
         self.is_temporary = False
         self.owner: object = None
         """A temporary queue's connection."""
@@ -107,6 +106,7 @@ class Queue:
 
     def forget_leadership(self, step: int) -> None:
         """Start the volatile half anew from lasting state; nobody is connected."""
+        self.is_deleted = False  # A deletion that was applied has taken the queue out of the state.
         self.assigned_sequence = self.next_sequence
         self.asked_mark = self.dispatch_mark
         self.mark_step = step
