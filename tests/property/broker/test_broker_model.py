@@ -1,0 +1,559 @@
+"""
+The broker against a small model: whatever clients, operators, cleaner and failures do.
+
+The machine sends, consumes, acknowledges, rejects, commits, purges, deletes and cleans; it seals and
+commits batches one by one, so that any number is under way; and it changes the leader, which keeps a
+prefix of what was under way and knows the log only: from its first kept entry, from a checkpoint, or
+as the old leader elected again. What a batch will change in the model travels with the batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.checkpoint import decode_state, encode_state
+from holdfast.broker.cleaning import homeless, live_copy, settling
+from holdfast.broker.outputs import Batch
+from holdfast.broker.queue import TransientMessage
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.state import BrokerState
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.transactions import Transaction
+from holdfast.errors import DestinationError, SequenceGapError
+from holdfast.model.records import CleanedRecord, HoldRecord, MessageRecord, Record
+from holdfast.store.record_codec import decode_records, encode_records
+
+SETTINGS = BrokerSettings(
+    memory_bytes=600,
+    message_memory_overhead_bytes=20,
+    dispatch_mark_step_min=4,
+    dispatch_mark_step_max=16,
+    dead_letter_queue="dead",
+    producer_idle_seconds=0.00002,
+)
+NAMES = ("a", "b")
+QUEUES = (*NAMES, "dead")
+PLACE = tuple[str, bytes]
+"""A message: its queue's name and its body, which is sent to a queue only once."""
+
+
+class Model:
+    """What must be true: which messages live, in what order they were sent, who saw them."""
+
+    def __init__(self) -> None:
+        self.order: dict[PLACE, int] = {}
+        self.live: set[PLACE] = set()
+        """Stored and applied, or non-persistent and there."""
+        self.stored: set[PLACE] = set()
+        """Everything that was ever stored."""
+        self.transient: set[PLACE] = set()
+        self.fresh: set[PLACE] = set()
+        """Sent in this leadership: no reason to flag it but a delivery before."""
+        self.leaving: set[PLACE] = set()
+        """To be gone by what is under way: never delivered again in this leadership."""
+        self.seen: set[PLACE] = set()
+        self.returned: set[PLACE] = set()
+        """Given back, to go out before anything new."""
+        self.newest_seen: dict[str, int] = {}
+        self.last: dict[str, int] = {}
+        """Producers: the last number stored."""
+
+    def sent(self, queue: str, body: bytes) -> PLACE:
+        place = (queue, body)
+        self.order[place] = len(self.order) + 1
+        self.fresh.add(place)
+        return place
+
+    def store(self, place: PLACE) -> None:
+        self.live.add(place)
+        self.stored.add(place)
+
+    def settle(self, places: list[PLACE]) -> None:
+        self.live.difference_update(places)
+
+    def of(self, queue: str) -> list[PLACE]:
+        return [place for place in self.order if place[0] == queue]
+
+    def delivered(self, place: PLACE, *, flagged: bool) -> None:
+        assert place in self.live, f"{place} is not there, or not any more"
+        assert place not in self.leaving, f"{place} is settled"
+        if place in self.seen:
+            assert flagged, f"{place} was delivered before and does not say so"
+        else:
+            order = self.order[place]
+            assert order > self.newest_seen.get(place[0], 0), f"{place} is out of order"
+            self.newest_seen[place[0]] = order
+            assert not (flagged and place in self.fresh), f"{place} is new and says it is not"
+        self.seen.add(place)
+        self.returned.discard(place)
+
+    def changes_leader(self) -> None:
+        self.live -= self.transient
+        for each in (self.transient, self.fresh, self.leaving, self.returned):
+            each.clear()
+
+
+class Consumer:
+    """A connection with one subscription."""
+
+    def __init__(self, name: str, mode: AcknowledgeMode, prefetch: int) -> None:
+        self.room_bytes = 1 << 30
+        self.subscriptions: dict[str, Subscription] = {}
+        self.queue = name
+        self.subscription = Subscription(self, "s", mode=mode, prefetch=prefetch)
+        self.subscriptions["s"] = self.subscription
+        self.held: dict[int, PLACE] = {}
+        """Key to message, in the order of delivery."""
+
+
+class OpenTransaction:
+    def __init__(self) -> None:
+        self.transaction = Transaction("t", SETTINGS)
+        self.sends: list[tuple[str, bytes]] = []
+        self.settled: list[tuple[Consumer, dict[int, PLACE]]] = []
+
+
+Effect = Callable[[], None]
+
+
+class BrokerMachine(RuleBasedStateMachine):
+    """A leader, its log, its clients, and the model beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+        self.broker = Broker(SETTINGS)
+        self.broker.lead()
+        self.log: dict[int, tuple[int, int, bytes]] = {}
+        """Index to first record, timestamp, body of the entries that are kept."""
+        self.records: dict[int, Record] = {}
+        """What is kept, by record number."""
+        self.next_index = 1
+        self.next_record = 1
+        self.effects: list[Effect] = []
+        self.under_way: deque[tuple[int, Batch, list[Effect]]] = deque()
+        self.applied_index = 0
+        self.cleaning_through = 0
+        self.consumers: list[Consumer] = []
+        self.transactions: list[OpenTransaction] = []
+        self.assigned: dict[str, int] = {}
+        self.checks: dict[bytes, Callable[[], bool]] = {}
+        self.count = 0
+
+    # ---- replies
+
+    def reply(self, receipt: bytes) -> None:
+        assert self.checks.pop(receipt)(), f"{receipt!r} was confirmed too early"
+
+    def receipt(self, check: Callable[[], bool]) -> bytes:
+        self.count += 1
+        self.checks[b"%d" % self.count] = check
+        return b"%d" % self.count
+
+    def body(self) -> bytes:
+        self.count += 1
+        return b"message %d" % self.count
+
+    # ---- sending
+
+    @rule(name=st.sampled_from(NAMES), count=st.integers(1, 4))
+    def send(self, name: str, count: int) -> None:
+        for _ in range(count):
+            place = self.model.sent(name, self.body())
+            receipt = self.receipt(lambda place=place: place in self.model.stored)
+            self.broker.send(self.broker.queue(name), b"h:1\n", place[1], self, receipt)
+            self.effects.append(lambda place=place: self.model.store(place))
+
+    @rule(name=st.sampled_from(NAMES))
+    def send_transient(self, name: str) -> None:
+        place = self.model.sent(name, self.body())
+        self.broker.send_transient(self.broker.queue(name), b"", place[1])
+        self.model.transient.add(place)
+        self.model.live.add(place)
+
+    @rule(name=st.sampled_from(NAMES), producer=st.sampled_from("pq"), step=st.integers(-2, 2))
+    def send_numbered(self, name: str, producer: str, step: int) -> None:
+        last = self.assigned.get(producer, self.model.last.get(producer, 0))
+        number = last + step
+        if number < 1:
+            return
+        place = (name, self.body())
+        queue = self.broker.queue(name)
+        if step == 2:
+            with pytest.raises(SequenceGapError):
+                self.broker.send(queue, b"", place[1], self, b"gap", producer, number)
+            return
+        receipt = self.receipt(lambda: self.model.last.get(producer, 0) >= number)
+        self.broker.send(queue, b"", place[1], self, receipt, producer, number)
+        if step == 1:
+            self.assigned[producer] = number
+            self.model.sent(*place)
+            self.effects.append(lambda: self.model.store(place))
+            self.effects.append(lambda: self.model.last.update({producer: number}))
+
+    # ---- consuming
+
+    @rule(
+        name=st.sampled_from(QUEUES),
+        mode=st.sampled_from(AcknowledgeMode),
+        prefetch=st.integers(1, 6),
+    )
+    def subscribe(self, name: str, mode: AcknowledgeMode, prefetch: int) -> None:
+        consumer = Consumer(name, mode, prefetch)
+        self.consumers.append(consumer)
+        self.broker.subscribe(consumer.subscription, self.broker.queue(name))
+
+    def consumer(self, number: int) -> Consumer:
+        return self.consumers[number % len(self.consumers)]
+
+    @precondition(lambda self: self.consumers)
+    @rule(number=st.integers(0, 99))
+    def consumer_dies(self, number: int) -> None:
+        consumer = self.consumer(number)
+        self.consumers.remove(consumer)
+        self.broker.unsubscribe(consumer.subscription)
+        self.gives_back(list(consumer.held.values()))
+
+    def gives_back(self, places: list[PLACE]) -> None:
+        self.model.returned.update(set(places) & self.model.live - self.model.leaving)
+
+    @precondition(lambda self: any(consumer.held for consumer in self.consumers))
+    @rule(number=st.integers(0, 99), place=st.integers(0, 99), is_late=st.booleans())
+    def acknowledge(self, number: int, place: int, *, is_late: bool) -> None:
+        holders = [consumer for consumer in self.consumers if consumer.held]
+        consumer = holders[number % len(holders)]
+        key = list(consumer.held)[place % len(consumer.held)]
+        if is_late:
+            if key > 0:
+                queue = consumer.subscription.queue
+                assert queue is not None
+                receipt = self.gone(self.leaves([consumer.held.pop(key)]))
+                self.broker.acknowledge_identity(queue.number, key, self, receipt)
+            return
+        places = [consumer.held.pop(each) for each in self.settled_by(consumer, key)]
+        receipt = self.gone(self.leaves(places))
+        self.broker.acknowledge(consumer.subscription, key, self, receipt)
+
+    @staticmethod
+    def settled_by(consumer: Consumer, key: int) -> list[int]:
+        if consumer.subscription.mode is AcknowledgeMode.INDIVIDUAL:
+            return [key]
+        keys = list(consumer.held)
+        return keys[: keys.index(key) + 1]
+
+    def leaves(self, places: list[PLACE]) -> set[PLACE]:
+        """Note that messages are settled with the gathering batch."""
+        lasting = [place for place in places if place not in self.model.transient]
+        self.model.settle([place for place in places if place in self.model.transient])
+        self.model.leaving.update(lasting)
+        self.effects.append(lambda: self.model.settle(lasting))
+        return set(lasting)
+
+    def gone(self, places: set[PLACE]) -> bytes:
+        """Give a receipt that may come only when these messages are gone."""
+        return self.receipt(lambda: not self.model.live & places)
+
+    @precondition(lambda self: any(consumer.held for consumer in self.consumers))
+    @rule(number=st.integers(0, 99))
+    def reject(self, number: int) -> None:
+        holders = [consumer for consumer in self.consumers if consumer.held]
+        consumer = holders[number % len(holders)]
+        key, place = next(iter(consumer.held.items()))
+        queue = consumer.subscription.queue
+        assert queue is not None
+        record: MessageRecord | TransientMessage | None = queue.transients.get(key)
+        if key > 0 and queue.index.is_live(key):
+            record = self.read(queue.index.record_number(key))
+        del consumer.held[key]
+        receipt = self.gone(self.leaves([place]))
+        if record is not None and place[0] != "dead":
+            dead = self.model.sent("dead", place[1])
+            self.effects.append(lambda: self.model.store(dead))
+        self.broker.reject(consumer.subscription, key, record, self, receipt)
+
+    # ---- transactions
+
+    @rule()
+    def begin(self) -> None:
+        self.transactions.append(OpenTransaction())
+
+    def transaction(self, number: int) -> OpenTransaction:
+        return self.transactions[number % len(self.transactions)]
+
+    @precondition(lambda self: self.transactions)
+    @rule(number=st.integers(0, 99), name=st.sampled_from(NAMES))
+    def send_in_transaction(self, number: int, name: str) -> None:
+        opened = self.transaction(number)
+        body = self.body()
+        queue = self.broker.queue(name)
+        self.broker.hold(opened.transaction, queue, b"", body, persistent=True)
+        opened.sends.append((name, body))
+
+    @precondition(
+        lambda self: self.transactions and any(consumer.held for consumer in self.consumers)
+    )
+    @rule(number=st.integers(0, 99), place=st.integers(0, 99))
+    def acknowledge_in_transaction(self, number: int, place: int) -> None:
+        opened = self.transaction(number)
+        holders = [consumer for consumer in self.consumers if consumer.held]
+        consumer = holders[number % len(holders)]
+        key = list(consumer.held)[place % len(consumer.held)]
+        keys = self.broker.settled_by(consumer.subscription, key)
+        assert keys == self.settled_by(consumer, key)
+        opened.transaction.add_settlement(consumer.subscription, keys)
+        opened.settled.append((consumer, {each: consumer.held.pop(each) for each in keys}))
+        self.broker.refill(consumer.subscription)
+
+    @precondition(lambda self: self.transactions)
+    @rule(number=st.integers(0, 99))
+    def commit_transaction(self, number: int) -> None:
+        opened = self.transaction(number)
+        self.transactions.remove(opened)
+        places = [self.model.sent(name, body) for name, body in opened.sends]
+        settled = [place for _, held in opened.settled for place in held.values()]
+        gone = self.leaves(settled)
+        for place in places:
+            self.effects.append(lambda place=place: self.model.store(place))
+        receipt = self.receipt(
+            lambda: set(places) <= self.model.stored and not gone & self.model.live
+        )
+        self.broker.commit(opened.transaction, self, receipt)
+
+    @precondition(lambda self: self.transactions)
+    @rule(number=st.integers(0, 99))
+    def abort_transaction(self, number: int) -> None:
+        opened = self.transaction(number)
+        self.transactions.remove(opened)
+        self.broker.abort(opened.transaction)
+        for consumer, held in reversed(opened.settled):
+            if consumer in self.consumers:
+                consumer.held = {**held, **consumer.held}
+            else:
+                self.gives_back(list(held.values()))
+
+    # ---- operators
+
+    @rule(name=st.sampled_from(QUEUES), is_whole=st.booleans())
+    def purge_or_delete(self, name: str, *, is_whole: bool) -> None:
+        queue = self.broker.state.by_name.get(name)
+        if queue is None or (is_whole and queue.subscriptions):
+            operation = self.broker.delete if is_whole else self.broker.purge
+            with pytest.raises(DestinationError):
+                operation(name, self, b"refused")
+            return
+        places = self.model.of(name)
+        self.model.returned.difference_update(places)
+        receipt = self.gone(self.leaves(places))
+        if is_whole:
+            self.broker.delete(name, self, receipt)
+        else:
+            self.broker.purge(name, self, receipt)
+
+    @rule(index=st.integers(0, 5))
+    def keep_log(self, index: int) -> None:
+        self.broker.keep_log(HoldRecord("archive", index, 9), self, self.receipt(lambda: True))
+
+    # ---- the log
+
+    @rule()
+    def seal(self) -> None:
+        if not self.broker.has_batch():
+            return
+        batch = self.broker.take_batch()
+        body = b"".join(encode_records(batch.records))
+        self.log[self.next_index] = (self.next_record, self.next_index, body)
+        for record in decode_records(body):
+            self.records[self.next_record] = record
+            self.next_record += 1
+        self.under_way.append((self.next_index, batch, self.effects))
+        self.effects = []
+        self.next_index += 1
+
+    @precondition(lambda self: self.under_way)
+    @rule()
+    def commit(self) -> None:
+        index, batch, effects = self.under_way.popleft()
+        first, timestamp, _ = self.log[index]
+        self.broker.apply_batch(batch, first, timestamp)
+        self.applied(index, effects)
+        for replier, receipt in batch.replies:
+            replier.reply(receipt)
+
+    def applied(self, index: int, effects: list[Effect]) -> None:
+        self.applied_index = index
+        for effect in effects:
+            effect()
+        for each in [each for each in self.log if each <= self.broker.state.cleaned_through]:
+            first, _, body = self.log.pop(each)
+            for number, _ in enumerate(decode_records(body), start=first):
+                del self.records[number]
+
+    @rule()
+    def dispatch(self) -> None:
+        given_back = dict.fromkeys(QUEUES, 0)
+        for subscription, key, message, record_number, flagged in self.broker.dispatch():
+            consumer = subscription.receiver
+            assert isinstance(consumer, Consumer)
+            assert consumer in self.consumers
+            queue = subscription.queue
+            assert queue is not None
+            assert key <= queue.dispatch_mark, "above the mark"
+            content = message or self.read(record_number)
+            assert isinstance(content, MessageRecord | TransientMessage)
+            assert content.body is not None
+            place = (queue.name, content.body)
+            assert not any(place in each.held.values() for each in self.consumers)
+            order = self.model.order[place]
+            if place in self.model.returned:
+                assert order > given_back[queue.name], "given back, and out of order"
+                given_back[queue.name] = order
+            else:
+                assert not any(name == queue.name for name, _ in self.model.returned), "overtaken"
+            self.model.delivered(place, flagged=flagged)
+            if subscription.mode is AcknowledgeMode.AUTO:
+                self.leaves([place])
+            else:
+                consumer.held[key] = place
+                assert len(subscription.unacknowledged) <= subscription.prefetch
+
+    def read(self, record_number: int) -> MessageRecord:
+        record = self.records[record_number]
+        assert isinstance(record, MessageRecord)
+        return record
+
+    @precondition(lambda self: self.log and min(self.log) <= self.applied_index)
+    @rule(count=st.integers(1, 4))
+    def clean(self, count: int) -> None:
+        """Write again what lives in the oldest entries, so that they may go."""
+        start = max(min(self.log), self.cleaning_through + 1)
+        through = min(start + count - 1, self.applied_index)
+        if through < start:
+            return
+        leaving = settling(self.broker)
+        copies: list[Record] = []
+        last_record = 0
+        for index in range(start, through + 1):
+            first, timestamp, body = self.log[index]
+            for number, record in enumerate(decode_records(body), start=first):
+                last_record = number
+                if isinstance(record, MessageRecord):
+                    copy = live_copy(self.broker, record, number, timestamp, leaving)
+                    copies += [copy] if copy is not None else []
+        copies += homeless(self.broker, last_record, self.broker.state.timestamp)
+        self.broker.add_records([*copies, CleanedRecord(through)])
+        self.cleaning_through = through
+
+    # ---- failures
+
+    @rule(survivors=st.integers(0, 5), way=st.sampled_from(["log", "checkpoint", "same", "same"]))
+    def change_leader(self, survivors: int, way: str) -> None:
+        """Keep a prefix of what was under way; the rest was never promised to anybody."""
+        if way == "log":
+            state = self.replayed()
+        elif way == "checkpoint":
+            state = decode_state(b"".join(encode_state(self.broker.state)), SETTINGS)
+        else:
+            state = self.broker.state
+        broker = self.broker if way == "same" else Broker(SETTINGS, state)
+        broker.follow()
+        self.broker = broker
+        self.model.changes_leader()
+        self.consumers.clear()
+        self.transactions.clear()
+        kept = list(self.under_way)[:survivors]
+        self.under_way.clear()
+        self.effects = []
+        for index, _, effects in kept:
+            first, timestamp, body = self.log[index]
+            broker.apply_entry(first, decode_records(body, with_content=False), timestamp)
+            self.applied(index, effects)
+        for index in [index for index in self.log if index > self.applied_index]:
+            first, _, body = self.log.pop(index)
+            for number, _ in enumerate(decode_records(body), start=first):
+                del self.records[number]
+        self.next_index = self.applied_index + 1
+        self.next_record = max(self.records, default=self.next_record - 1) + 1
+        self.assigned.clear()
+        self.checks.clear()
+        self.cleaning_through = 0
+        broker.lead()
+        forgotten = [each for each in self.model.last if each not in broker.state.producers.by_id]
+        for producer in forgotten:
+            del self.model.last[producer]
+
+    def replayed(self) -> BrokerState:
+        """Give the state of a node that was sent the log from its first kept entry."""
+        state = BrokerState(SETTINGS)
+        for index in sorted(self.log):
+            if index <= self.applied_index:
+                first, timestamp, body = self.log[index]
+                state.apply(first, decode_records(body, with_content=False), timestamp)
+        return state
+
+    # ---- what is always true
+
+    @invariant()
+    def nothing_is_lost_and_nothing_comes_back(self) -> None:
+        """The queues hold exactly what lives."""
+        for name in QUEUES:
+            queue = self.broker.state.by_name.get(name)
+            live = {place for place in self.model.live if place[0] == name}
+            if queue is None or not queue.is_declared:
+                continue
+            keys = list(queue.index.sequences(1, queue.next_sequence))
+            found = {(name, self.read(queue.index.record_number(key)).body) for key in keys}
+            assert found == live - self.model.transient
+            transient = {(name, message.body) for message in queue.transients.values()}
+            assert transient == live & self.model.transient
+
+    @invariant()
+    def memory_is_accounted_for(self) -> None:
+        """What is in memory is what is counted, and within the limit but for transients."""
+        state = self.broker.state
+        queues = {id(queue): queue for queue in (*state.queues.values(), *state.by_name.values())}
+        stored = [record for queue in queues.values() for record in queue.cache.values()]
+        transient = [each for queue in queues.values() for each in queue.transients.values()]
+        cost = sum(each.size + state.overhead for each in (*stored, *transient))
+        assert state.memory_bytes == cost
+        under_way = sum(batch.size_bytes for _, batch, _ in self.under_way)
+        assert self.broker.uncommitted_bytes == under_way + self.broker.batch.size_bytes
+        held = sum(len(body) for each in self.transactions for _, body in each.sends)
+        assert self.broker.held_bytes == held
+
+    @invariant()
+    def equal_logs_give_equal_states(self) -> None:
+        """A node that has only what is kept of the log knows the same."""
+        assert self.replayed().digest() == self.broker.state.digest()
+
+    def teardown(self) -> None:
+        """Everything that lives is delivered to somebody who comes at last, and then it is over."""
+        for consumer in list(self.consumers):
+            self.consumers.remove(consumer)
+            self.broker.unsubscribe(consumer.subscription)
+            self.gives_back(list(consumer.held.values()))
+        while self.transactions:
+            self.abort_transaction(0)
+        for name in QUEUES:
+            self.subscribe(name, AcknowledgeMode.AUTO, 1)
+        for _ in range(200):
+            self.seal()
+            while self.under_way:
+                self.commit()
+            self.dispatch()
+            if not self.broker.has_batch():
+                break
+        assert not self.model.live
+        assert self.broker.state.memory_bytes == 0
+        assert self.broker.uncommitted_bytes == 0
+        assert not self.checks
+
+
+BrokerMachine.TestCase.settings = settings(stateful_step_count=60)
+TestBrokerAgainstModel = BrokerMachine.TestCase
