@@ -143,7 +143,8 @@ def test_any_bytes_do_no_harm(
             for n in range(60)) + b"\n\0", id="a header block too large",
         ),
         pytest.param(
-            CONNECT + b"SEND\ndestination:/queue/a\ncontent-length:99999999999\n\n", id="a huge body"
+            CONNECT + b"SEND\ndestination:/queue/a\ncontent-length:99999999999\n\n",
+            id="a huge body",
         ),
         pytest.param(
             CONNECT + b"SEND\ndestination:/queue/a\ncontent-length:-5\n\n\0", id="a negative length"
@@ -155,7 +156,9 @@ def test_any_bytes_do_no_harm(
         pytest.param(b"SEND\ndestination:/queue/a\n\nx\0", id="not connected"),
         pytest.param(b"CONNECT\naccept-version:9.9\nhost:/\n\n\0", id="an unknown version"),
         pytest.param(CONNECT + b"SEND\ncontent-length:1\n\nx\0", id="no destination"),
-        pytest.param(CONNECT + b"SEND\ndestination:/queue/a\ncontent-length:1\n\nxy\0", id="no NUL"),
+        pytest.param(
+            CONNECT + b"SEND\ndestination:/queue/a\ncontent-length:1\n\nxy\0", id="no NUL"
+        ),
     ],
 )  # fmt: skip
 def test_a_broken_rule_gets_an_error_and_a_close(broker: LocalNode, data: bytes):
