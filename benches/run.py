@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -136,6 +137,8 @@ class Bench:
 
 def main() -> int:
     given = arguments()
+    # Told to end, it ends its brokers first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PLAIN_WIDTH)
