@@ -25,8 +25,14 @@ from holdfast.replication.state import Role, State
 
 
 def may_stand(state: State) -> bool:
-    """Whether this node can become leader: a voter with a whole log that was not shut out."""
-    return state.is_voter and state.log.is_whole and not state.fenced_reason
+    """
+    Whether this node can become leader: a voter with a whole log that was not shut out.
+
+    With a hole it lets others lead until one of them has mended it. Alone there is nobody to wait
+    for: it stands and withholds what is damaged.
+    """
+    is_fit = state.log.is_whole or not state.peers
+    return state.is_voter and is_fit and not state.fenced_reason
 
 
 def stand(state: State) -> None:

@@ -172,3 +172,11 @@ def test_only_the_leader_hands_over(member) -> None:
     candidate.on_transfer_request(bench.state, "b", TransferRequest(0))
 
     assert [] == bench.sent()
+
+
+def test_a_single_node_stands_with_a_hole(member) -> None:
+    """Nobody could mend it: what is damaged is withheld, everything else is served."""
+    bench = member("a")
+    bench.state.log.damaged.add(1)
+
+    assert candidate.may_stand(bench.state)
