@@ -110,6 +110,21 @@ def decode_state(payload: bytes, settings: BrokerSettings) -> BrokerState:
     return state
 
 
+def decode_queue_names(payload: bytes) -> dict[int, str]:
+    """
+    Give the names of the queues in what `encode_state` wrote, by number.
+
+    Raises:
+        StoreError: The bytes are of another format.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(payload)
+        head = json.loads(payload[_LENGTH.size : _LENGTH.size + length])
+        return {item["number"]: item["name"] for item in head["queues"] if item["declared"]}
+    except (KeyError, ValueError, struct.error, TypeError) as error:
+        raise StoreError(f"the checkpoint makes no sense: {error}") from error
+
+
 def _decode_queue(state: BrokerState, item: dict[str, Any], payload: bytes, offset: int) -> int:
     queue = Queue(item["number"], item["name"])
     queue.next_sequence = item["next"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -112,6 +112,16 @@ class CheckpointStore:
                 return checkpoint
             self._ignore(index, problem)
         return None
+
+    def readable(self) -> Iterator[Checkpoint]:
+        """Give the good checkpoints, newest first; whether the log agrees is not looked at."""
+        if not self._disk.exists(self._directory):
+            return
+        for index in reversed(self._indexes()):
+            try:
+                yield self._read(self._directory / f"{index:020d}.checkpoint")
+            except StoreError as error:
+                self._ignore(index, str(error))
 
     def _write(self, draft: Path, header: bytes, parts: Sequence[bytes]) -> None:
         file = self._disk.open(draft, create=True)

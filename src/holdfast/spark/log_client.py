@@ -1,0 +1,279 @@
+"""
+A log read from a running cluster: its nodes' admin ports, over HTTP.
+
+Any node that keeps messages serves what is committed there; followers are asked before the leader,
+which has its clients. A node that dies, closes, lags behind or sends damaged bytes is left for the
+next one, and reading goes on where it was: entries are the same bytes everywhere.
+
+Invariants:
+    What is given was verified here, whatever the node claims.
+    A range is given completely or an error says why no node could.
+
+Blocking. Can be pickled; connections belong to one call.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, Final, Self
+
+from holdfast.admin.remote import Answer
+from holdfast.errors import (
+    AuthenticationError,
+    CorruptEntryError,
+    HoldfastError,
+    LinkLostError,
+    RecordNotFoundError,
+)
+from holdfast.spark.entry_block import EntryBlock, cut_entries, problem
+from holdfast.spark.log_source import BLOCK_BYTES, DamagedRange, LogPosition
+
+PATIENCE_SECONDS: Final = 30.0
+"""How long to go on asking when no node answers: a failover takes less."""
+
+TIMEOUT_SECONDS: Final = 20.0
+PAUSE_SECONDS: Final = 0.2
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of an answer in JSON."""
+
+_RANK: Final = {"follower": 0, "learner": 1, "leader": 2}
+_FATAL: Final = (AuthenticationError, RecordNotFoundError)
+"""What another node would say as well."""
+
+
+@dataclass(frozen=True)
+class RemoteLog:
+    """The log of the cluster with these admin ports, `host:port`."""
+
+    addresses: tuple[str, ...]
+    token: str = field(default="", repr=False)
+
+    def position(self) -> LogPosition:
+        """
+        The furthest that any node can give.
+
+        Raises:
+            LinkLostError: No node answers within `PATIENCE_SECONDS`.
+            AuthenticationError: The token is missing or wrong.
+        """
+        best = max(self._positions(), key=lambda each: int(each[1]["commit_index"]))[1]
+        return LogPosition(
+            first_index=int(best["first_index"]),
+            last_index=int(best["commit_index"]),
+            cluster_id=str(best["cluster_id"]),
+            bases=tuple(best["bases"]),
+            last_timestamp=int(best["last_timestamp"]),
+        )
+
+    def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
+        """
+        Give these entries, verified.
+
+        Raises:
+            RecordNotFoundError: The log does not go back so far any more.
+            LinkLostError: No node gives them within `PATIENCE_SECONDS`.
+        """
+        reading = _Reading(self)
+        index = first_index
+        while index <= last_index:
+            found = reading.next(index, last_index)
+            yield found
+            index = found.last_index + 1
+
+    def queue_names(self) -> dict[int, str]:
+        """The names of the queues there are now."""
+        answer = self.ask("GET", "/queues?local")
+        return {int(queue["number"]): str(queue["name"]) for queue in answer["queues"]}
+
+    def reach(self, from_index: int, bytes_max: int) -> int:
+        """The last index such that entries from `from_index` on are about `bytes_max` together."""
+        answer = self.ask("GET", f"/log/position?from={from_index}&bytes={bytes_max}")
+        return int(answer["through_index"])
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """
+        Ask one node after another until one answers; return its JSON.
+
+        Raises:
+            HoldfastError: What a node answered, as its own kind of error.
+            LinkLostError: No node answers within `PATIENCE_SECONDS`.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        started = time.monotonic()
+        while True:
+            last: HoldfastError = LinkLostError("no admin port was named")
+            for address in self.addresses:
+                try:
+                    with _Link(address, self.token) as link:
+                        return link.ask(method, path, data)
+                except _FATAL:
+                    raise
+                except HoldfastError as error:
+                    last = error
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise last
+            time.sleep(PAUSE_SECONDS)
+
+    def ranked(self) -> list[str]:
+        """The nodes that can serve the log: followers first, in an order of chance."""
+        found = self._positions()
+        random.shuffle(found)
+        return [it[0] for it in sorted(found, key=lambda it: _RANK.get(str(it[1]["role"]), 9))]
+
+    def _positions(self) -> list[tuple[str, dict[str, Any]]]:
+        started = time.monotonic()
+        while True:
+            found: list[tuple[str, dict[str, Any]]] = []
+            last: HoldfastError = LinkLostError("no admin port was named")
+            for address in self.addresses:
+                try:
+                    with _Link(address, self.token) as link:
+                        found.append((address, link.ask("GET", "/log/position", None)))
+                except AuthenticationError:
+                    raise
+                except HoldfastError as error:
+                    last = error
+            if found:
+                return found
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise last
+            time.sleep(PAUSE_SECONDS)
+
+
+class _Reading:
+    """One range being read: which node is asked, and which have failed."""
+
+    __slots__ = ("_link", "_log", "_nodes")
+
+    def __init__(self, log: RemoteLog) -> None:
+        self._log = log
+        self._nodes: list[str] = []
+        self._link: _Link | None = None
+
+    def next(self, index: int, last_index: int) -> EntryBlock | DamagedRange:
+        """Give entry `index` and as many after it as one answer holds."""
+        started = time.monotonic()
+        while True:
+            faults: list[HoldfastError] = []
+            for address in self._candidates():
+                try:
+                    return self._fetch(address, index, last_index)
+                except AuthenticationError:
+                    raise
+                except HoldfastError as error:
+                    self.close()
+                    faults.append(error)
+            self._nodes = []
+            is_final = not any(isinstance(fault, LinkLostError) for fault in faults)
+            if is_final or time.monotonic() - started > PATIENCE_SECONDS:
+                return _give_up(index, faults)
+            time.sleep(PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _candidates(self) -> Iterator[str]:
+        """The node in use first, then the others."""
+        if self._link is not None:
+            yield self._link.address
+        if not self._nodes:
+            self._nodes = self._log.ranked()
+        yield from list(self._nodes)
+
+    def _fetch(self, address: str, index: int, last_index: int) -> EntryBlock:
+        if self._link is None or self._link.address != address:
+            self.close()
+            self._link = _Link(address, self._log.token)
+        data = self._link.read_log(index, BLOCK_BYTES, last_index)
+        block = cut_entries(data, index, through_index=last_index)
+        if len(block):
+            return block
+        fault = problem(data, 0, index)
+        if fault is not None:
+            raise CorruptEntryError(
+                f"{address} sent a damaged entry: {fault.reason}", byte=0, index=index
+            )
+        raise LinkLostError(f"{address} does not have entry {index:,} yet")
+
+
+def _give_up(index: int, faults: list[HoldfastError]) -> DamagedRange:
+    """Raise the most telling fault, or make it a damaged range if all copies are damaged."""
+    for fault in faults:
+        if isinstance(fault, RecordNotFoundError):
+            raise fault
+    for fault in faults:
+        if isinstance(fault, CorruptEntryError):
+            return DamagedRange(index, index, fault)
+    raise faults[-1] if faults else LinkLostError(f"no node serves entry {index:,}")
+
+
+class _Link:
+    """One connection to one admin port."""
+
+    __slots__ = ("_connection", "_token", "address")
+
+    def __init__(self, address: str, token: str) -> None:
+        self.address = address
+        self._token = token
+        self._connection = HTTPConnection(address, timeout=TIMEOUT_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._connection.close()
+
+    def ask(self, method: str, path: str, data: bytes | None) -> dict[str, Any]:
+        """Send one request and return the answer's JSON."""
+        try:
+            response = self._send(method, path, data)
+            answer = Answer(response.status, _object(response.read(ANSWER_BYTES_MAX)))
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._lost(error) from error
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise answer.error()
+        return answer.body
+
+    def read_log(self, index: int, bytes_max: int, through: int) -> bytes:
+        """Fetch entries from `index` on, as they are on disk."""
+        path = f"/log?from={index}&bytes={bytes_max}&through={through}"
+        try:
+            response = self._send("GET", path, None)
+            data = response.read()
+            if response.status < HTTPStatus.BAD_REQUEST:
+                return data
+            answer = Answer(response.status, _object(data))
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._lost(error) from error
+        raise answer.error()
+
+    def _send(self, method: str, path: str, data: bytes | None) -> HTTPResponse:
+        headers = {"Content-Type": "application/json"} if data is not None else {}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        self._connection.request(method, path, data, headers)
+        return self._connection.getresponse()
+
+    def _lost(self, error: Exception) -> LinkLostError:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return LinkLostError(f"no answer from the admin port {self.address}: {reason}")
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError(f"an object was expected, not {type(value).__name__}")
+    return value

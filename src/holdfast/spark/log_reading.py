@@ -1,0 +1,95 @@
+"""
+A range of the log to batches of one view: what every task does, in Spark or without it.
+
+Invariants:
+    Memory is that of one block and its columns, however long the range is.
+    Damage is an error with its place; with mode=report it is a row that says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from holdfast.errors import CorruptRecordError
+from holdfast.spark.columns import entry_batch, in_pieces, message_batch, problem_batch
+from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.event_columns import event_batch
+from holdfast.spark.header_columns import HeaderReader
+from holdfast.spark.log_source import DamagedRange, LogSource, search_names
+from holdfast.spark.naming import Naming
+from holdfast.spark.options import ReadOptions
+from holdfast.spark.row_filter import RowFilter
+
+
+class LogReading:
+    """One task's reading: what is wanted, and the names of queues that it knows."""
+
+    __slots__ = ("_headers", "naming", "options", "source", "wanted")
+
+    def __init__(
+        self,
+        source: LogSource,
+        options: ReadOptions,
+        names: dict[int, str],
+        cluster_id: str,
+        wanted: RowFilter | None = None,
+    ) -> None:
+        self.source = source
+        self.options = options
+        self.naming = Naming(names, cluster_id=cluster_id, search=lambda: search_names(self.source))
+        self._headers = HeaderReader()
+        self.wanted = wanted or RowFilter()
+
+    def batches(self, first_index: int, last_index: int) -> Iterator[pa.RecordBatch]:
+        """
+        Give these entries as batches.
+
+        Raises:
+            CorruptEntryError: An entry is damaged (mode=fail); the error names the place.
+            CorruptRecordError: A record makes no sense (mode=fail).
+            RecordNotFoundError: The log does not go back so far any more.
+            LinkError: No node answers.
+        """
+        first = max(first_index, self.wanted.index_min)
+        last = min(last_index, self.wanted.index_max)
+        if first > last:
+            return
+        for block in self.source.blocks(first, last):
+            if isinstance(block, DamagedRange):
+                yield from self._damage(block)
+            else:
+                yield from self._rows(block)
+
+    def _rows(self, block: EntryBlock) -> Iterator[pa.RecordBatch]:
+        try:
+            batch = self._cut(block)
+        except CorruptRecordError as error:
+            if self.options.mode == "fail":
+                raise
+            if len(block) == 1:
+                yield self._problem(block.first_index, str(error))
+                return
+            # Rare: entry by entry, so that only what is wrong is reported.
+            for index in range(block.first_index, block.last_index + 1):
+                yield from self._rows(block.between(index, index))
+            return
+        yield from in_pieces(batch)
+
+    def _cut(self, block: EntryBlock) -> pa.RecordBatch:
+        columns = self.options.columns
+        if self.options.view == "entries":
+            return entry_batch(block, columns)
+        if self.options.view == "events":
+            return event_batch(block, columns, self.naming, self.wanted)
+        return message_batch(block, columns, self.naming, self._headers, self.wanted)
+
+    def _damage(self, damage: DamagedRange) -> Iterator[pa.RecordBatch]:
+        if self.options.mode == "fail":
+            raise damage.error
+        for index in range(damage.first_index, damage.last_index + 1):
+            yield self._problem(index, str(damage.error))
+
+    def _problem(self, index: int, sentence: str) -> pa.RecordBatch:
+        return problem_batch(self.options.view, self.options.columns, index, sentence)

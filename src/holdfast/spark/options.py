@@ -1,0 +1,217 @@
+"""
+The options of the data source: read from Spark's strings, checked as a whole.
+
+All mistakes are reported together, each with its key. An option that is not known is a mistake: a
+misspelled `hold` must not go unnoticed.
+
+Immutable, pickled to the workers. The cluster's secret does not travel, a token made from it does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
+
+from holdfast.admin.remote import admin_token
+from holdfast.errors import ConfigError
+from holdfast.spark.schema import PROBLEM, View, check_view, choose_columns, default_columns
+
+Mode = Literal["fail", "report"]
+
+KiB: Final = 1024
+HOLD_BYTES_DEFAULT: Final = 16 * KiB**3
+
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_HOLD_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What is to be read, and from where."""
+
+    view: View = "messages"
+    columns: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    """Admin ports, `host:port`."""
+
+    path: str = ""
+    token: str = field(default="", repr=False)
+    cluster_id: str = ""
+    start_index: int | None = None
+    end_index: int | None = None
+    start_time: int | None = None
+    """Microseconds since the epoch, as `end_time`."""
+
+    end_time: int | None = None
+    as_of: int | None = None
+    mode: Mode = "fail"
+    entries_per_trigger_max: int | None = None
+    bytes_per_trigger_max: int | None = None
+    hold: str = ""
+    hold_bytes_max: int = HOLD_BYTES_DEFAULT
+    starts_at_latest: bool = False
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """
+    Check Spark's options and make values of them.
+
+    Raises:
+        ConfigError: Every mistake, one sentence each.
+    """
+    problems: list[str] = []
+    given = {key.lower(): value for key, value in options.items()}
+    fields: dict[str, Any] = {}
+    problems += [
+        f"{key}: there is no such option; there are {', '.join(sorted(_NAMES))}"
+        for key in sorted(set(given) - set(_READERS))
+    ]
+    for key, (name, read) in _READERS.items():
+        if key in given:
+            try:
+                fields[name] = read(given[key].strip())
+            except ConfigError as error:
+                problems += error.problems
+            except (ValueError, OSError) as error:
+                problems.append(f"{_NAMES_BY_KEY[key]}: {given[key]!r} cannot be used: {error}")
+    if fields.get("start_index") == "latest":
+        fields["start_index"], fields["starts_at_latest"] = None, True
+    _choose(fields, problems)
+    if problems:
+        raise ConfigError(problems)
+    return ReadOptions(**fields)
+
+
+def _choose(fields: dict[str, Any], problems: list[str]) -> None:
+    """Work out the columns, and check what must fit together."""
+    if bool(fields.get("urls")) == bool(fields.get("path")):
+        problems.append("url, path: name one of them: where the log is read from")
+    if fields.get("hold") and fields.get("path"):
+        problems.append("hold: files cannot be held; it needs url")
+    view = fields.get("view", "messages")
+    if "as_of" in fields and view != "backlog":
+        problems.append("as_of: only the view backlog has a moment; use start_index and end_index")
+    try:
+        wanted = fields.pop("columns", None)
+        columns = choose_columns(view, wanted) if wanted else default_columns(view)
+    except ConfigError as error:
+        problems += error.problems
+        return
+    if fields.get("mode") == "report" and PROBLEM not in columns:
+        columns = (*columns, PROBLEM)
+    fields["columns"] = columns
+
+
+def read_secret(path: str) -> bytes:
+    """
+    Return the secret in a file, without the line end that editors add.
+
+    Raises:
+        ConfigError: The file cannot be read or is empty.
+    """
+    try:
+        secret = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise ConfigError([f"secret_file: {path} cannot be read: {error.strerror}"]) from error
+    if not secret:
+        raise ConfigError([f"secret_file: {path} is empty"])
+    return secret
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    found = []
+    for word in text.split(","):
+        url = word.strip()
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme != "http" or not parts.hostname or not parts.port:
+            raise ValueError(f"expected http://host:port of an admin port, found {url!r}")
+        found.append(parts.netloc)
+    return tuple(found)
+
+
+def size_of(text: str) -> int:
+    """
+    Return the bytes that a text like `64m` or `10 GiB` means.
+
+    Raises:
+        ValueError: It means none.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or int(match[1]) < 1:
+        raise ValueError("expected a size such as 67108864, 64m or 10 GiB")
+    scale: int = KiB ** _POWERS[match[2].lower()]
+    return int(match[1]) * scale
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("expected a whole number from 1")
+    return int(text)
+
+
+def _start(text: str) -> int | str | None:
+    if text in {"latest", "earliest"}:
+        return "latest" if text == "latest" else None
+    return _count(text)
+
+
+def microseconds(text: str) -> int:
+    """
+    Return the microseconds since the epoch of a time in ISO 8601; without a zone it is UTC.
+
+    Raises:
+        ValueError: It is no such time.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1_000_000)
+
+
+def _mode(text: str) -> Mode:
+    if text not in {"fail", "report"}:
+        raise ValueError("expected fail or report")
+    return cast("Mode", text)
+
+
+def _hold(text: str) -> str:
+    if not _HOLD_NAME.fullmatch(text):
+        raise ValueError("expected letters, digits and _.-, 63 at most")
+    return text
+
+
+def _path(text: str) -> str:
+    return text.removeprefix("file://")
+
+
+def _token(text: str) -> str:
+    return admin_token(read_secret(text))
+
+
+_TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
+    ("url", "urls", _urls),
+    ("path", "path", _path),
+    ("view", "view", check_view),
+    ("columns", "columns", str),
+    ("secret_file", "token", _token),
+    ("cluster_id", "cluster_id", str),
+    ("start_index", "start_index", _start),
+    ("end_index", "end_index", _count),
+    ("start_time", "start_time", microseconds),
+    ("end_time", "end_time", microseconds),
+    ("as_of", "as_of", _count),
+    ("mode", "mode", _mode),
+    ("maxEntriesPerTrigger", "entries_per_trigger_max", _count),
+    ("maxBytesPerTrigger", "bytes_per_trigger_max", size_of),
+    ("hold", "hold", _hold),
+    ("holdBytesMax", "hold_bytes_max", size_of),
+)
+_NAMES: Final = [name for name, _, _ in _TABLE]
+_NAMES_BY_KEY: Final = {name.lower(): name for name in _NAMES}
+_READERS: Final = {name.lower(): (target, read) for name, target, read in _TABLE}

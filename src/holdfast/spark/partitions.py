@@ -1,0 +1,31 @@
+"""
+A range of the log cut into parts that tasks read side by side.
+
+The cuts are where segments begin: every entry belongs to exactly one part, and a part of a
+directory is one file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql.datasource import InputPartition
+
+
+@dataclass
+class LogPartition(InputPartition):
+    """Entries `first_index` to `last_index`, and the queue names known when it was planned."""
+
+    first_index: int
+    last_index: int
+    names: dict[int, str] = field(default_factory=dict)
+    cluster_id: str = ""
+
+
+def split(first_index: int, last_index: int, bases: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Cut a range where segments begin; an empty range has no parts."""
+    if first_index > last_index:
+        return []
+    cuts = [first_index, *(base for base in bases if first_index < base <= last_index)]
+    ends = [cut - 1 for cut in cuts[1:]] + [last_index]
+    return list(zip(cuts, ends, strict=True))
