@@ -5,12 +5,14 @@ Members come, go, lose their disks and change their kind while messages flow.
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.admin.remote import RemoteNode
+from holdfast.errors import MembershipError
 from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 
@@ -18,8 +20,15 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
 def change(node: LocalNode, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Ask the admin port of a node for a change, as a program would."""
-    return RemoteNode(node.admin).change("POST", path, body)
+    """Ask for a change as a program would: again, while an earlier one is not yet committed."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            return RemoteNode(node.admin).change("POST", path, body)
+        except MembershipError as error:
+            if "try again" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def member(status: dict[str, Any], name: str) -> dict[str, Any] | None:
