@@ -29,10 +29,10 @@ queues also the header `x-queue-type:quorum`.
 
 {commands}
 
-`one-w1` first measures the disk itself, in the same directory and the same minute. `three-kill`
-starts the killed node again and waits until it has caught up before the next round. `COUNT` is what
-the broker takes in the length of one load, at most 200,000. In the three-node lines clients connect
-to the leader.
+`one-w1` measures the disk itself before and after, in the same directory, and takes the better
+rate. `three-kill` starts the killed node again and waits until it has caught up before the next
+round. `COUNT` is what the broker takes in the length of one load, at most 200,000. In the
+three-node lines clients connect to the leader.
 
 The parts have benches of their own: `benches/pipeline.py` (microseconds per message and stage in
 one process), `benches/journal.py` (appends against the raw disk), `benches/stomp_codec.py` (one

@@ -158,11 +158,20 @@ def _topic(place: Place) -> Sample:
 
 
 def _one_by_one(place: Place) -> Sample:
-    """One unconfirmed message at a time: what one durable message costs."""
-    disk = disk_rate(place.directory, min(_DISK_SECONDS, place.seconds))
+    """
+    One unconfirmed message at a time: what one durable message costs.
+
+    The disk is measured before and after, and its better rate taken, so that a neighbour of the
+    disk cannot flatter us. Nobody is quicker than the disk: a run that seems so was disturbed.
+    """
+    seconds = min(_DISK_SECONDS, place.seconds)
+    before = disk_rate(place.directory, seconds)
     sample = _throughput(1, 0, 1)(place)
+    disk = max(before, disk_rate(place.directory, seconds))
     sample.values["disk"] = disk
     sample.values["share"] = sample.values["rate"] / disk
+    if sample.values["share"] > 1:
+        sample.faults.append(f"disturbed: the disk itself did {disk:.0f}/s before and after")
     return sample
 
 
