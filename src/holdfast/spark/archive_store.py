@@ -1,0 +1,353 @@
+"""
+The files of an archive: writing ranges, finding what counts, reading entries back.
+
+Layout below the archive's path:
+
+    records/day=YYYY-MM-DD/<first>-<last>-<attempt>.parquet    rows, see archive_rows
+    _holdfast/<first>-<last>.json                              manifests, see manifests
+
+A data file is written under a name nobody else uses and is durable before the manifest that names
+it is published. So a job may be killed at any moment and run again: what it left is no part of the
+archive, and `sweep` removes it later.
+
+An `Archive` is a value that is sent to the workers.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.errors import ArchiveError, CorruptArchiveError
+from holdfast.journal.entry import CHAIN_BYTES, Entry
+from holdfast.spark.archive_rows import RECORDS, RangeFacts, block_rows, entries_of
+from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.manifests import (
+    NO_CHAIN,
+    ArchivedFile,
+    Catalogue,
+    Manifest,
+    decode_manifest,
+    encode_manifest,
+    range_of_name,
+    resolve,
+)
+from holdfast.spark.places import DurableFile, Options, Place
+
+MANIFESTS: Final = "_holdfast"
+DATA: Final = "records"
+COMPRESSION: Final = "snappy"
+"""Measured on 1 KiB bodies, half of them random: snappy took a quarter of zstd's time for 5 % more
+bytes, and less than writing them uncompressed."""
+FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+_DAY_MICROSECONDS: Final = 24 * 3600 * 1_000_000
+_EPOCH: Final = date(1970, 1, 1)
+_READ_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """One archive; use `Archive.open`."""
+
+    place: Place
+
+    @classmethod
+    def open(cls, path: str, options: Options = ()) -> Archive:
+        """Give the archive at a path; nothing is read yet, and it need not exist."""
+        return cls(Place(path, options))
+
+    def __str__(self) -> str:
+        return str(self.place)
+
+    # ---- what counts
+
+    def catalogue(self) -> Catalogue:
+        """Read the manifests and find the ranges that count."""
+        manifests, unreadable = [], []
+        for found in self.place.files(MANIFESTS):
+            name = posixpath.basename(found.path)
+            if range_of_name(name) is None:
+                continue
+            try:
+                manifests.append(decode_manifest(self.place.read(found.path), name))
+            except FileNotFoundError:
+                continue  # compacted away meanwhile
+            except ArchiveError as error:
+                unreadable.append(str(error))
+        return resolve(manifests, unreadable)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make a range part of the archive. Its files must be durable."""
+        self.place.publish(f"{MANIFESTS}/{manifest.name}", encode_manifest(manifest))
+
+    def retire(self, manifests: Iterable[Manifest], kept: Catalogue) -> None:
+        """Remove superseded manifests, then the files that only they name."""
+        needed = {file.path for file in kept.files()}
+        names = {manifest.name for manifest in kept.ranges}
+        gone = list(manifests)
+        for manifest in gone:
+            if manifest.name not in names:
+                self.place.remove(f"{MANIFESTS}/{manifest.name}")
+        for manifest in gone:
+            for file in manifest.files:
+                if file.path not in needed:
+                    self.place.remove(file.path)
+
+    def sweep(self, catalogue: Catalogue, *, before: int) -> int:
+        """
+        Remove data files that no manifest names, last changed before `before`; gives how many.
+
+        `before` is in microseconds of wall-clock time, well in the past: what a job is writing now
+        is not named by a manifest either.
+        """
+        named = {file.path for file in catalogue.files()}
+        named |= {file.path for manifest in catalogue.superseded for file in manifest.files}
+        count = 0
+        for found in list(self.place.files(DATA)):
+            if found.path not in named and found.modified_at < before:
+                self.place.remove(found.path)
+                count += 1
+        return count
+
+    # ---- data
+
+    def writer(
+        self, chain_before: str, names: dict[int, str], compression: str = COMPRESSION
+    ) -> RangeWriter:
+        """Give a writer for the entries that follow this chain value."""
+        return RangeWriter(self, chain_before, names, compression)
+
+    def digest(self, path: str) -> tuple[int, str]:
+        """
+        Read a whole file and give its size and digest.
+
+        Raises:
+            FileNotFoundError: It is not there.
+        """
+        digest, size = blake2b(digest_size=16), 0
+        with self.place.open_input(path) as source:
+            while chunk := source.read(_READ_BYTES):
+                digest.update(chunk)
+                size += len(chunk)
+        return size, digest.hexdigest()
+
+    def check(self, file: ArchivedFile) -> None:
+        """
+        Compare a file with its manifest, byte for byte by its digest.
+
+        Raises:
+            CorruptArchiveError: It is missing or differs.
+        """
+        try:
+            size, digest = self.digest(file.path)
+        except FileNotFoundError:
+            raise missing(file) from None
+        except OSError as error:
+            raise CorruptArchiveError(f"cannot be read: {error}", path=file.path) from error
+        if (size, digest) != (file.bytes, file.digest):
+            reason = (
+                f"the file is not what was archived: {size:,} bytes with digest {digest}, the"
+                f" manifest says {file.bytes:,} with {file.digest}"
+            )
+            raise CorruptArchiveError(reason, path=file.path)
+
+    def batches(
+        self, file: ArchivedFile, columns: list[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """
+        Give a file's rows, one row group at a time.
+
+        Raises:
+            CorruptArchiveError: It is missing, or no such file.
+        """
+        try:
+            with self.place.open_input(file.path) as source:
+                table = pq.ParquetFile(source)
+                for group in range(table.num_row_groups):
+                    yield from table.read_row_group(group, columns=columns).to_batches()
+        except FileNotFoundError:
+            raise missing(file) from None
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise CorruptArchiveError(f"cannot be read: {error}", path=file.path) from error
+
+    def entries(
+        self, file: ArchivedFile, first_index: int = 0, last_index: int | None = None
+    ) -> Iterator[Entry]:
+        """
+        Give the entries of a file within a range, rebuilt and proven by the chain.
+
+        Raises:
+            CorruptArchiveError: A row is missing, changed or too many; it names file and entry.
+        """
+        before = None if file.chain_before == NO_CHAIN else bytes.fromhex(file.chain_before)
+        expected, chain = file.first_index, file.chain_before
+        for entry in entries_of(self.batches(file), before, path=file.path):
+            if entry.index != expected:
+                reason = f"entry {entry.index:,} stands where {expected:,} belongs"
+                raise CorruptArchiveError(reason, path=file.path, index=expected)
+            expected, chain = expected + 1, entry.chain.hex()
+            if last_index is not None and entry.index > last_index:
+                return
+            if entry.index >= first_index:
+                yield entry
+        if (expected - 1, chain) != (file.last_index, file.chain_after):
+            reason = f"it ends with entry {expected - 1:,}, the manifest says {file.last_index:,}"
+            raise CorruptArchiveError(reason, path=file.path, index=expected)
+
+
+def missing(file: ArchivedFile) -> CorruptArchiveError:
+    """The error for a data file that is gone."""
+    reason = (
+        f"the file is missing: it held entries {file.first_index:,} to {file.last_index:,}"
+        f" with {file.messages:,} messages"
+    )
+    return CorruptArchiveError(reason, path=file.path)
+
+
+class RangeWriter:
+    """
+    Writes blocks of entries in order as data files, one per day and `FILE_BYTES_MAX`.
+
+    Nothing it writes counts until its files are named by a published manifest.
+    """
+
+    def __init__(
+        self, archive: Archive, chain_before: str, names: dict[int, str], compression: str
+    ) -> None:
+        self._archive = archive
+        self._compression = compression
+        self.facts = RangeFacts(names)
+        self.files: list[ArchivedFile] = []
+        self._chain_before = chain_before
+        self._chain = chain_before
+        self._first = self._last = 0
+        self._day = ""
+        self._before = (0, 0)
+        self._written = 0
+        self._output: _HashedFile | None = None
+        self._table: Any = None
+        self._path = ""
+
+    def add(self, block: EntryBlock) -> None:
+        """Take the next block; it was proven to continue the log."""
+        days = block.field("timestamp") // _DAY_MICROSECONDS
+        starts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist()]
+        ends = [*starts[1:], len(block)]
+        for start, end in zip(starts, ends, strict=True):
+            first, last = block.first_index + start, block.first_index + end - 1
+            day = f"{_EPOCH + timedelta(days=int(days[start])):%Y-%m-%d}"
+            self._add_of_day(block.between(first, last), day)
+
+    def _add_of_day(self, block: EntryBlock, day: str) -> None:
+        if day != self._day or self._written >= FILE_BYTES_MAX or self._table is None:
+            self.finish()
+            self._begin(block.first_index, day)
+        rows = block_rows(block, self.facts)
+        self._table.write_table(pa.Table.from_batches([rows]), row_group_size=rows.num_rows)
+        self._written += int(block.ends[-1] - block.starts[0])
+        self._last = block.last_index
+        self._chain = block.chains[-CHAIN_BYTES:].hex()
+
+    def finish(self) -> list[ArchivedFile]:
+        """Close what is open; gives all files written so far, durable."""
+        if self._table is None:
+            return self.files
+        self._table.close()
+        output = self._output
+        assert output is not None
+        output.close()
+        self.files.append(
+            ArchivedFile(
+                path=self._path,
+                day=self._day,
+                first_index=self._first,
+                last_index=self._last,
+                rows=self.facts.rows - self._before[0],
+                messages=self.facts.messages - self._before[1],
+                bytes=output.size,
+                digest=output.digest.hexdigest(),
+                chain_before=self._chain_before,
+                chain_after=self._chain,
+            )
+        )
+        self._table = self._output = None
+        return self.files
+
+    def abandon(self) -> None:
+        """Remove everything written: the job failed."""
+        if self._output is not None:
+            self._output.close()
+            self._archive.place.remove(self._path)
+        for file in self.files:
+            self._archive.place.remove(file.path)
+
+    def _begin(self, index: int, day: str) -> None:
+        self._day, self._first, self._chain_before = day, index, self._chain
+        self._written = 0
+        self._before = (self.facts.rows, self.facts.messages)
+        # The last index is not known yet, and a name must not be taken by another attempt.
+        self._path = f"{DATA}/day={day}/{index:020d}-{uuid.uuid4().hex[:12]}.parquet"
+        self._output = _HashedFile(self._archive.place.write_durable(self._path))
+        self._table = pq.ParquetWriter(
+            pa.PythonFile(self._output, "w"),
+            RECORDS,
+            compression=self._compression,
+            use_dictionary=[
+                "index",
+                "term",
+                "entry_kind",
+                "entry_time",
+                "chain",
+                "kind",
+                "queue_number",
+                "destination",
+                "producer_id",
+                "header_lines",
+            ],
+            write_statistics=["index", "record_number", "entry_time", "stored_at", "destination"],
+        )
+
+
+class _HashedFile:
+    """What pyarrow writes to: passes bytes on and keeps their digest."""
+
+    def __init__(self, target: DurableFile) -> None:
+        self._target = target
+        self.digest = blake2b(digest_size=16)
+        self.size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._target.write(data)
+        self.digest.update(data)
+        self.size += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._target.__exit__()
+
+    def tell(self) -> int:
+        return self.size
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False

@@ -1,0 +1,482 @@
+"""
+Archive: the log to Parquet, once or continuously, every entry exactly once.
+
+A commit is a run of log ranges, one per task. Tasks prove the chain of what they read and write
+durable files under names of their own; the driver joins their reports, checks that the chains fit
+end to end and to the archive's end, and publishes one manifest. What a killed driver or executor
+left behind is named by no manifest and so never counts. Where to go on is read from the archive
+itself: there is no other state that could disagree with it.
+
+Invariants:
+    A manifest is published only if it begins where the archive ends, with the same chain value.
+    The hold moves only past what is published.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
+
+from holdfast.environment.clock import Clock, SystemClock
+from holdfast.errors import ArchiveError
+from holdfast.spark.archive_store import COMPRESSION, Archive
+from holdfast.spark.log_proof import (
+    ArchivedSource,
+    RangeEnd,
+    chain_at,
+    chain_before_log,
+    next_record_of,
+    proven_blocks,
+)
+from holdfast.spark.log_source import LogPosition, LogSource
+from holdfast.spark.manifests import NO_CHAIN, ArchivedFile, Catalogue, Manifest
+
+logger = logging.getLogger("holdfast.spark")
+
+MiB: Final = 1024 * 1024
+SWEEP_AGE_SECONDS: Final = 3600
+"""Files that no manifest names are removed when they are older: nobody writes one for so long."""
+RANGE_ENTRIES_MAX: Final = 200_000
+"""A task takes a segment, or so many entries of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSettings:
+    """How an archive is written."""
+
+    tasks_per_commit: int = 16
+    """Ranges written in parallel and committed together."""
+
+    compression: str = COMPRESSION
+    """Parquet's codec."""
+
+    compact_bytes: int = 64 * MiB
+    """Neighbouring ranges are merged into files of about so many bytes; 0 leaves them alone."""
+
+    compact_count_min: int = 32
+    """So many small ranges must have gathered before they are merged."""
+
+    accept_gap: bool = False
+    """Go on behind entries that the log dropped before they were archived; they stay missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """A piece of work: entries of one segment, and the chain before them; None: look it up."""
+
+    first_index: int
+    last_index: int
+    chain_before: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRange:
+    """What a task says it wrote."""
+
+    first_index: int
+    last_index: int
+    chain_before: str
+    chain_after: str
+    last_term: int
+    first_record: int
+    next_record: int
+    first_timestamp: int
+    last_timestamp: int
+    messages: int
+    log_bytes: int
+    files: tuple[ArchivedFile, ...]
+    queues: dict[int, str]
+    unknown: frozenset[int]
+    cleaned_through: int
+    complete_from: int
+
+
+@dataclass(slots=True)
+class ArchiveProgress:
+    """What was archived by this run, and how far behind the log it is. For people and programs."""
+
+    commits: int = 0
+    entries: int = 0
+    messages: int = 0
+    log_bytes: int = 0
+    file_bytes: int = 0
+    seconds: float = 0.0
+    last_index: int = 0
+    lag_entries: int = 0
+    lag_records: int = 0
+    lag_seconds: float = 0.0
+    compacted: int = 0
+    swept: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+Told = Callable[[ArchiveProgress], None]
+MoveHold = Callable[[int], None]
+"""Told the first index that is not archived yet, after every commit."""
+
+
+def archive_once(
+    spark: Any,
+    source: LogSource,
+    archive: Archive,
+    settings: ArchiveSettings | None = None,
+    *,
+    told: Told | None = None,
+    move_hold: MoveHold | None = None,
+    clock: Clock | None = None,
+    progress: ArchiveProgress | None = None,
+) -> ArchiveProgress:
+    """
+    Archive everything that is committed now and not archived yet.
+
+    Safe to kill at any moment and to run again. `progress` of an earlier call is carried on.
+
+    Raises:
+        ArchiveError: Archive and log do not fit together; nothing was published.
+        CorruptEntryError: The log is damaged; the error names the place.
+    """
+    settings = settings or ArchiveSettings()
+    clock = clock or SystemClock()
+    progress = progress or ArchiveProgress()
+    began, seconds_before = clock.monotonic(), progress.seconds
+    position = source.position()
+    catalogue = archive.catalogue()
+    _check_continues(catalogue, position, settings, progress)
+    log_start = chain_before_log(source, position)
+    next_record = next_record_of(source, position)
+    while True:
+        ranges = plan(catalogue, position, settings.tasks_per_commit, log_start)
+        if ranges:
+            manifest = _commit(spark, source, archive, catalogue, ranges, settings, position)
+            catalogue = replace(catalogue, ranges=(*catalogue.ranges, manifest))
+            _count(progress, manifest)
+            if move_hold is not None:
+                move_hold(manifest.last_index + 1)
+        _measure_lag(progress, catalogue, position, next_record, clock)
+        progress.seconds = seconds_before + clock.monotonic() - began
+        if told is not None:
+            told(progress)
+        if not ranges or catalogue.last_index >= position.last_index:
+            return progress
+
+
+def plan(
+    catalogue: Catalogue, position: LogPosition, tasks_max: int, log_start: str
+) -> list[LogRange]:
+    """
+    Cut what is to be archived next into ranges, one per task.
+
+    The first commit of an archive has one range only: most queues are declared there, and tasks
+    that run together do not know what the others find. `log_start` is the chain before the log.
+    """
+    end = catalogue.last
+    if end is None:
+        first, chain = position.first_index, log_start
+        tasks_max = 1
+    else:
+        first, chain = end.last_index + 1, end.chain_after
+        if first < position.first_index:
+            first, chain = position.first_index, log_start
+    ends = [base - 1 for base in position.bases if base > first]
+    ranges: list[LogRange] = []
+    known: str | None = chain
+    while first <= position.last_index and len(ranges) < tasks_max:
+        last = min([position.last_index, first + RANGE_ENTRIES_MAX - 1, *ends])
+        ends = [each for each in ends if each > last]
+        ranges.append(LogRange(first, last, known))
+        first, known = last + 1, None
+    return ranges
+
+
+def _check_continues(
+    catalogue: Catalogue,
+    position: LogPosition,
+    settings: ArchiveSettings,
+    progress: ArchiveProgress,
+) -> None:
+    if catalogue.breaks and not settings.accept_gap:
+        raise ArchiveError(
+            f"the archive is not whole, so nothing is added to it: {catalogue.breaks[0]};"
+            f" run 'holdfast audit' to see everything that is wrong"
+        )
+    end = catalogue.last
+    if end is None:
+        if position.first_index > 1:
+            progress.warnings.append(
+                f"the log begins with entry {position.first_index:,}: what it held before was"
+                f" cleaned away and is in no archive"
+            )
+        return
+    if position.cluster_id != end.cluster_id:
+        raise ArchiveError(
+            f"the archive is of cluster {end.cluster_id[:8]}, the log of cluster"
+            f" {position.cluster_id[:8]}: every cluster needs an archive of its own"
+        )
+    if end.last_index + 1 < position.first_index:
+        reason = (
+            f"entries {end.last_index + 1:,} to {position.first_index - 1:,} were cleaned from the"
+            f" log before they were archived"
+        )
+        if not settings.accept_gap:
+            raise ArchiveError(
+                f"{reason}; another node may still have them. To go on without them: --accept-gap."
+                f" A hold (--hold NAME) keeps this from happening"
+            )
+        progress.warnings.append(reason)
+
+
+def _commit(
+    spark: Any,
+    source: LogSource,
+    archive: Archive,
+    catalogue: Catalogue,
+    ranges: list[LogRange],
+    settings: ArchiveSettings,
+    position: LogPosition,
+) -> Manifest:
+    """Write the ranges in parallel, join what was written, and publish it."""
+    names = source.queue_names() | catalogue.queues
+    written = _write(spark, source, archive, ranges, names, settings)
+    found = {number: name for each in written for number, name in each.queues.items()}
+    late = [
+        place
+        for place, each in enumerate(written)
+        if each.unknown & {n for other in written[:place] for n in other.queues}
+    ]
+    if late:
+        # Queues declared by one of these ranges and used by a later one: rare, and only names.
+        again = _write(
+            spark, source, archive, [ranges[place] for place in late], names | found, settings
+        )
+        for place, each in zip(late, again, strict=True):
+            for file in written[place].files:
+                archive.place.remove(file.path)
+            written[place] = each
+    manifest = joined(written, position.cluster_id)
+    _check_seam(archive, catalogue, manifest)
+    archive.publish(manifest)
+    return manifest
+
+
+def _write(
+    spark: Any,
+    source: LogSource,
+    archive: Archive,
+    ranges: list[LogRange],
+    names: dict[int, str],
+    settings: ArchiveSettings,
+) -> list[WrittenRange]:
+    task = partial(
+        write_range, source=source, archive=archive, names=names, compression=settings.compression
+    )
+    found: list[WrittenRange] = (
+        spark.sparkContext.parallelize(ranges, len(ranges)).map(task).collect()
+    )
+    return found
+
+
+def write_range(
+    wanted: LogRange,
+    *,
+    source: LogSource,
+    archive: Archive,
+    names: dict[int, str],
+    compression: str = COMPRESSION,
+) -> WrittenRange:
+    """
+    Write one range of the log as data files; runs in a worker.
+
+    Raises:
+        CorruptEntryError: An entry is damaged, missing, or does not continue the chain.
+    """
+    before = wanted.chain_before
+    if before is None:
+        before = chain_at(source, wanted.first_index - 1)
+    writer = archive.writer(before, dict(names), compression)
+    chain = bytes.fromhex(before) if before != NO_CHAIN else None
+    ends: list[RangeEnd] = []
+    log_bytes = 0
+    try:
+        for block in proven_blocks(source, wanted.first_index, wanted.last_index, chain):
+            ends = [*ends[:1], RangeEnd.of(block, 0), RangeEnd.of(block, len(block) - 1)]
+            log_bytes += int(block.ends[-1] - block.starts[0])
+            writer.add(block)
+        files = writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
+    first, last = ends[0], ends[-1]
+    facts = writer.facts
+    return WrittenRange(
+        first_index=first.index,
+        last_index=last.index,
+        chain_before=before,
+        chain_after=last.chain,
+        last_term=last.term,
+        first_record=first.first_record,
+        next_record=last.next_record,
+        first_timestamp=first.timestamp,
+        last_timestamp=last.timestamp,
+        messages=facts.messages,
+        log_bytes=log_bytes,
+        files=tuple(files),
+        queues=facts.declared,
+        unknown=frozenset(facts.unknown),
+        cleaned_through=facts.cleaned_through,
+        complete_from=facts.complete_from,
+    )
+
+
+def joined(written: list[WrittenRange], cluster_id: str) -> Manifest:
+    """
+    Give the manifest of ranges that follow each other.
+
+    Raises:
+        ArchiveError: They do not fit together.
+    """
+    for before, after in pairwise(written):
+        if (before.last_index + 1, before.chain_after) != (after.first_index, after.chain_before):
+            raise ArchiveError(
+                f"what was read up to entry {before.last_index:,} does not fit what was read from"
+                f" {after.first_index:,} on: the log changed meanwhile, or is of two clusters"
+            )
+    first, last = written[0], written[-1]
+    cleaned = max(written, key=lambda each: each.cleaned_through)
+    return Manifest(
+        cluster_id=cluster_id,
+        first_index=first.first_index,
+        last_index=last.last_index,
+        chain_before=first.chain_before,
+        chain_after=last.chain_after,
+        last_term=last.last_term,
+        first_record=first.first_record,
+        next_record=last.next_record,
+        first_timestamp=first.first_timestamp,
+        last_timestamp=last.last_timestamp,
+        messages=sum(each.messages for each in written),
+        log_bytes=sum(each.log_bytes for each in written),
+        files=tuple(file for each in written for file in each.files),
+        queues={number: name for each in written for number, name in each.queues.items()},
+        cleaned_through=cleaned.cleaned_through,
+        complete_from=cleaned.complete_from,
+        written_by=f"{socket.gethostname()}:{os.getpid()}",
+    )
+
+
+def _check_seam(archive: Archive, catalogue: Catalogue, manifest: Manifest) -> None:
+    """Look once more, just before publishing: nobody else may have gone on meanwhile."""
+    now = archive.catalogue()
+    end, expected = now.last, catalogue.last
+    known = (expected.last_index, expected.chain_after) if expected else (0, "")
+    found = (end.last_index, end.chain_after) if end else (0, "")
+    if found != known:
+        raise ArchiveError(
+            f"another archiver wrote entries up to {found[0]:,} meanwhile; nothing was"
+            f" published by this one. Let only one run"
+        )
+    if expected is None or expected.last_index + 1 != manifest.first_index:
+        return
+    if expected.chain_after != manifest.chain_before:
+        raise ArchiveError(
+            f"the log does not continue the archive: after entry {expected.last_index:,} the"
+            f" archive has chain {expected.chain_after}, the log {manifest.chain_before}. One of"
+            f" them was changed, or the cluster was restored; nothing was published"
+        )
+
+
+def _count(progress: ArchiveProgress, manifest: Manifest) -> None:
+    progress.commits += 1
+    progress.entries += manifest.entries
+    progress.messages += manifest.messages
+    progress.log_bytes += manifest.log_bytes
+    progress.file_bytes += manifest.bytes
+
+
+def _measure_lag(
+    progress: ArchiveProgress,
+    catalogue: Catalogue,
+    position: LogPosition,
+    next_record: int,
+    clock: Clock,
+) -> None:
+    end = catalogue.last
+    progress.last_index = catalogue.last_index
+    progress.lag_entries = max(position.last_index - catalogue.last_index, 0)
+    progress.lag_records = max(next_record - (end.next_record if end else 1), 0)
+    progress.lag_seconds = 0.0
+    if progress.lag_entries:
+        archived = end.last_timestamp if end else position.last_timestamp
+        progress.lag_seconds = max(clock.wall_microseconds() - archived, 0) / 1e6
+
+
+# Keeping it tidy ----------------------------------------------------------------------------------
+
+
+def sweep(archive: Archive, *, now_microseconds: int) -> int:
+    """Remove what killed jobs and finished compactions left behind; gives how many files."""
+    catalogue = archive.catalogue()
+    if catalogue.superseded:
+        archive.retire(catalogue.superseded, catalogue)
+    before = now_microseconds - SWEEP_AGE_SECONDS * 1_000_000
+    return archive.sweep(catalogue, before=before)
+
+
+def compact(spark: Any, archive: Archive, settings: ArchiveSettings) -> int:
+    """
+    Merge runs of small neighbouring ranges; gives how many ranges went.
+
+    The merged range is published before the ones it replaces are removed, and rules from then on.
+
+    Raises:
+        CorruptArchiveError: A file to be merged is not what was archived; it stays as it is.
+    """
+    catalogue = archive.catalogue()
+    if catalogue.breaks:
+        return 0
+    groups = mergeable(catalogue.ranges, settings)
+    if not groups:
+        return 0
+    task = partial(merge_range, archive=archive, compression=settings.compression)
+    context = spark.sparkContext
+    merged: list[WrittenRange] = context.parallelize(groups, len(groups)).map(task).collect()
+    for group, written in zip(groups, merged, strict=True):
+        archive.publish(joined([written], group[-1].cluster_id))
+        archive.retire(group, archive.catalogue())
+    return sum(len(group) - 1 for group in groups)
+
+
+def mergeable(ranges: tuple[Manifest, ...], settings: ArchiveSettings) -> list[list[Manifest]]:
+    """Find runs of at least `compact_count_min` ranges that together make one good file."""
+    groups: list[list[Manifest]] = []
+    group: list[Manifest] = []
+    size = 0
+    for manifest in ranges:
+        if group and size + manifest.bytes > settings.compact_bytes:
+            groups.append(group)
+            group, size = [], 0
+        if manifest.bytes < settings.compact_bytes:
+            group.append(manifest)
+            size += manifest.bytes
+    groups.append(group)
+    return [each for each in groups if len(each) >= settings.compact_count_min]
+
+
+def merge_range(group: list[Manifest], *, archive: Archive, compression: str) -> WrittenRange:
+    """Write the entries of neighbouring ranges as one range; every entry is proven on the way."""
+    first, last = group[0], group[-1]
+    names: dict[int, str] = {}
+    for manifest in group:
+        names |= manifest.queues
+    return write_range(
+        LogRange(first.first_index, last.last_index, first.chain_before),
+        source=ArchivedSource(archive, Catalogue(tuple(group))),
+        archive=archive,
+        names=names,
+        compression=compression,
+    )
