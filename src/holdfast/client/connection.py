@@ -134,9 +134,16 @@ class Connection:
         """
         await send_single(self._session, destination, body, headers, persistent=persistent)
 
-    def producer(self, destination: str, *, window: int = 1000) -> Producer:
+    def producer(
+        self, destination: str, *, window: int = 1000, producer_id: str | None = None
+    ) -> Producer:
         """
         A producer for one destination, which keeps up to `window` messages unconfirmed.
+
+        Args:
+            producer_id: An id of the application's own instead of one that nobody else has. Its
+                messages are numbered from 1, so sending the same ones again under the same id
+                stores nothing twice, while the cluster remembers it (seven days without use).
 
         Raises:
             ConfigError: The window is less than 1.
@@ -144,7 +151,7 @@ class Connection:
         if window < 1:
             raise ConfigError([f"window is {window}; it must be 1 or more"])
         self._session.check_open()
-        producer = Producer(self._session, destination, window)
+        producer = Producer(self._session, destination, window, producer_id)
         self._producers.add(producer)
         return producer
 

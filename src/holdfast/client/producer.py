@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
@@ -41,18 +42,27 @@ class Producer:
 
     Made by `Connection.producer`. As an async context manager it flushes at the end. Several tasks
     may share it; a message's place in the order is decided when `send` has found room for it.
+
+    With a `producer_id` of the application's own it ends at its first failure: under that id no
+    number may ever stand for another message, and only the application knows where to go on.
     """
 
-    def __init__(self, session: ClientSession, destination: str, window: int) -> None:
+    def __init__(
+        self, session: ClientSession, destination: str, window: int, producer_id: str | None = None
+    ) -> None:
         self.destination = destination
         self.window = window
         self.unconfirmed = 0
         self.confirmed_count = 0
         self._session = session
-        self._sequence = ProducerSequence(session.next_producer_id)
+        self._is_fixed = producer_id is not None
+        self._sequence = ProducerSequence(
+            session.next_producer_id if producer_id is None else partial(str, producer_id)
+        )
         self._places = Waiters()
         self._settled = Waiters()
         self._failure: HoldfastError | None = None
+        self._ended_by: HoldfastError | None = None
         self._refused_number = 0
         self._refused_code = ""
         self._is_lasting = is_lasting(destination)
@@ -90,6 +100,8 @@ class Producer:
         prefix = self._prefix(headers, persistent)
         if session.failure is not None:
             raise session.failure
+        if self._ended_by is not None:
+            raise self._ended_by
         receipt = session.next_receipt()
         if persistent and self._is_lasting:
             number = self._sequence.next()
@@ -179,7 +191,7 @@ class Producer:
     def _answered(self) -> None:
         self.unconfirmed -= 1
         if not self.unconfirmed:
-            if self._refused_number:
+            if self._refused_number and not self._is_fixed:
                 self._begin_anew()
             self._settled.wake_all()
             self._places.wake_all()
@@ -198,6 +210,7 @@ class Producer:
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
         if failure is not None:
+            self._ended_by = failure if self._is_fixed else None
             # Whoever waited for a place was woken to hear this, and may have handed nothing on.
             self._places.wake_all()
             raise failure

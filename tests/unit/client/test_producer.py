@@ -276,3 +276,29 @@ async def test_a_single_message_without_a_number_is_given_up_with_the_link() -> 
         broker.hang_up()
         with pytest.raises(LinkLostError):
             await sending
+
+
+async def test_a_producer_id_of_ones_own_stores_a_repeated_run_once() -> None:
+    """The same messages under the same id again: confirmed, and not stored again."""
+    store = Store()
+    async with ScriptedBroker(store) as broker:
+        for _ in range(2):
+            async with connect(broker.uri) as connection:
+                async with connection.producer("/queue/a", producer_id="mine") as producer:
+                    for n in range(3):
+                        await producer.send(str(n))
+        assert store.bodies("/queue/a") == [b"0", b"1", b"2"]
+
+
+async def test_a_producer_id_of_ones_own_ends_at_its_first_failure() -> None:
+    """A refused number is not given to the next message: that would pass for the first one."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.refuse = lambda event: ("store-full", "no room") if event.body == b"2" else None
+        producer = connection.producer("/queue/a", producer_id="mine")
+        await producer.send(b"1")
+        await producer.send(b"2")
+        with pytest.raises(RefusedError, match="no room"):
+            await producer.flush()
+        with pytest.raises(RefusedError, match="no room"):
+            await producer.send(b"3")
+        assert broker.store.bodies("/queue/a") == [b"1"]
