@@ -1,5 +1,8 @@
 """
 The text around the table: the conditions, the commands, how to read it.
+
+A table without its machine, commit, settings and load says nothing, so these are written with it,
+by the run that measured it; nobody edits docs/benchmarks.md by hand.
 """
 
 from __future__ import annotations
