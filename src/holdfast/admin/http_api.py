@@ -2,6 +2,7 @@
 The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
 
     GET  /health /ready /status /queues /connections /segments /metrics
+    GET  /log/position /log /holds    POST, DELETE /holds/{name}    (see log_api)
     POST /cluster/transfer /cluster/add /cluster/remove /cluster/promote
     POST /queues/{name}/purge       DELETE /queues/{name}
 
@@ -31,6 +32,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from holdfast.admin.log_api import LogInterface
 from holdfast.admin.metrics import CONTENT_TYPE, Metrics
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import (
@@ -100,6 +102,7 @@ def build_application(operations: Operations, *, ask: Ask | None = None) -> Star
     """
     name = operations.status().name
     api = _Interface(operations, ask or _ask_over_http(name, operations.secret))
+    log = LogInterface(operations)
     return Starlette(
         routes=[
             Route("/health", api.health),
@@ -109,6 +112,11 @@ def build_application(operations: Operations, *, ask: Ask | None = None) -> Star
             Route("/connections", api.connections),
             Route("/segments", api.segments),
             Route("/metrics", api.metrics),
+            Route("/log/position", log.position),
+            Route("/log", api.secret(log.entries)),
+            Route("/holds", log.holds),
+            Route("/holds/{name}", api.guarded(log.keep), methods=["POST"]),
+            Route("/holds/{name}", api.guarded(log.release), methods=["DELETE"]),
             Route("/cluster/transfer", api.guarded(api.transfer), methods=["POST"]),
             Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
             Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),
@@ -212,6 +220,15 @@ class _Interface:
         count = await self._operations.delete(request.path_params["queue"])
         return JSONResponse({"deleted": request.path_params["queue"], "messages": count})
 
+    def secret(self, question: _Endpoint) -> _Endpoint:
+        """The question, answered only to those who may see what messages say."""
+
+        async def endpoint(request: Request) -> Response:
+            _require_allowed(request, self._operations.secret)
+            return await question(request)
+
+        return endpoint
+
     def guarded(self, change: _Change) -> _Endpoint:
         """The change, made only for those who may, and passed on if this node does not lead."""
 
@@ -281,12 +298,14 @@ def _require_allowed(request: Request, secret: bytes) -> None:
         return
     if not secret:
         raise AuthenticationError(
-            "changes from another machine need a cluster secret; this node has none"
+            "changes and the log are for this machine only, as this node has no cluster secret"
         )
     expected = f"Bearer {admin_token(secret)}".encode()
     given = request.headers.get("authorization", "").encode()
     if not hmac.compare_digest(expected, given):
-        raise AuthenticationError("the token for changes is missing or wrong; give --secret-file")
+        raise AuthenticationError(
+            "the token is missing or wrong; give the file with the cluster's secret"
+        )
 
 
 def _is_local(request: Request) -> bool:

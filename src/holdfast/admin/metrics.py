@@ -9,7 +9,7 @@ Called on the node's loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -22,7 +22,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from holdfast.admin.operations import Operations
-from holdfast.admin.status import DurationStatus, MemberStatus, NodeStatus, QueueStatus
+from holdfast.admin.status import DurationStatus, HoldStatus, MemberStatus, NodeStatus, QueueStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 ROLES = ("leader", "follower", "candidate", "witness", "learner")
@@ -57,6 +57,15 @@ _QUEUE_COUNTERS = (
 )
 
 
+_HOLD_GAUGES: tuple[tuple[str, str, Callable[[HoldStatus], float]], ...] = (
+    ("index", "The entry that a reader of the log takes next", lambda hold: hold.index),
+    ("bytes", "Bytes of log kept for a reader", lambda hold: hold.held_bytes),
+    ("bytes_max", "Bytes of log kept for a reader at most", lambda hold: hold.bytes_max),
+    ("lost_through", "Entries a reader has lost, 0 if none", lambda hold: hold.lost_through),
+    ("alarm", "1 if a reader is about to lose entries", lambda hold: hold.is_near_bound),
+)
+
+
 class Metrics:
     """The numbers of one node, ready to be scraped."""
 
@@ -83,6 +92,7 @@ class _NodeCollector(Collector):
         status = self._operations.status()
         yield from _node_metrics(status)
         yield from _store_metrics(status)
+        yield from _hold_metrics(status.holds)
         yield from _counter_metrics(status)
         yield from _member_metrics(status.members, status.name)
         yield from _queue_metrics(self._operations.queues())
@@ -123,6 +133,14 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
         yield _gauge("store_free_bytes", "Bytes free on the disk of the log", store.free_bytes)
     unrepaired = sum(not damage.repaired for damage in store.damage)
     yield _gauge("store_damage", "Damaged places not repaired yet", unrepaired)
+
+
+def _hold_metrics(holds: Iterable[HoldStatus]) -> Iterator[Metric]:
+    for name, text, value in _HOLD_GAUGES:
+        gauge = GaugeMetricFamily(f"holdfast_hold_{name}", text, labels=["hold"])
+        for hold in holds:
+            gauge.add_metric([hold.name], float(value(hold)))
+        yield gauge
 
 
 def _counter_metrics(status: NodeStatus) -> Iterator[Metric]:

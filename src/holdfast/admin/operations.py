@@ -21,6 +21,9 @@ from typing import Any, Protocol
 from holdfast.admin.health import Readiness, readiness
 from holdfast.admin.status import (
     ConnectionStatus,
+    HoldStatus,
+    LogPosition,
+    LogSlice,
     MemberKind,
     NodeStatus,
     QueueStatus,
@@ -46,6 +49,22 @@ class Node(Protocol):
 
     async def segments(self) -> list[SegmentStatus]:
         """The files of its log, with the digests of the sealed ones; reads them off the loop."""
+        ...
+
+    def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
+        """What it can give of the log; if `from_index` is not 0, how far so many bytes reach."""
+        ...
+
+    def log_slice(self, from_index: int, bytes_max: int, through: int) -> LogSlice:
+        """Where committed entries from an index on are; at least one, if there is one."""
+        ...
+
+    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
+        """Set a hold; returns once that is committed. None leaves the bound as it is."""
+        ...
+
+    async def release_log(self, name: str) -> None:
+        """End a hold; returns once that is committed."""
         ...
 
     async def transfer(self, to: str | None) -> str:
@@ -129,6 +148,50 @@ class Operations:
     async def segments(self) -> list[SegmentStatus]:
         """The files of the node's log, oldest first."""
         return sorted(await self._node.segments(), key=lambda segment: segment.base_index)
+
+    def log_position(self, from_index: int = 0, bytes_max: int = 0) -> LogPosition:
+        """
+        What this node can give of the log.
+
+        Raises:
+            DestinationError: This node keeps no messages.
+            RecordNotFoundError: `from_index` is not in the log any more.
+        """
+        return self._node.log_position(from_index, bytes_max)
+
+    def log_slice(self, from_index: int, bytes_max: int, through: int) -> LogSlice:
+        """
+        Where committed entries from an index on are.
+
+        Raises:
+            DestinationError: This node keeps no messages.
+            RecordNotFoundError: `from_index` is not in the log any more.
+        """
+        return self._node.log_slice(from_index, bytes_max, through)
+
+    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
+        """
+        Keep the log from `index` on for a named reader, up to `bytes_max`.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            RecordNotFoundError: `index` is not in the log any more.
+        """
+        self._require_leader()
+        return await self._node.keep_log(name, index, bytes_max)
+
+    async def release_log(self, name: str) -> None:
+        """
+        End a hold.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            DestinationError: There is no such hold.
+        """
+        status = self._require_leader()
+        if all(hold.name != name for hold in status.holds):
+            raise DestinationError(f"there is no hold {name}")
+        await self._node.release_log(name)
 
     def leader_admin(self) -> str | None:
         """Where the leader's admin port is, or None when that is not known."""

@@ -29,6 +29,7 @@ from holdfast.errors import (
     MembershipError,
     NotLeaderError,
     QuorumLostError,
+    RecordNotFoundError,
     StoreFullError,
 )
 
@@ -49,6 +50,7 @@ ERRORS: dict[str, tuple[type[HoldfastError], HTTPStatus]] = {
     "quorum-lost": (QuorumLostError, HTTPStatus.SERVICE_UNAVAILABLE),
     "destination": (DestinationError, HTTPStatus.NOT_FOUND),
     "store-full": (StoreFullError, HTTPStatus.INSUFFICIENT_STORAGE),
+    "log-gone": (RecordNotFoundError, HTTPStatus.GONE),
     "authentication": (AuthenticationError, HTTPStatus.FORBIDDEN),
 }
 

@@ -15,6 +15,7 @@ Made on the node's loop; safe to hand to any thread.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 Role = Literal["leader", "follower", "candidate", "witness", "learner"]
@@ -123,6 +124,57 @@ class MemoryStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HoldStatus:
+    """A named reader of the log, and from where on the log is kept for it."""
+
+    name: str
+    index: int = 0
+    """The reader has taken everything before this entry."""
+
+    bytes_max: int = 0
+    held_bytes: int = 0
+    """Bytes of the segments that cannot go while the hold stands here."""
+
+    lost_through: int = 0
+    """Not 0: entries up to here were dropped before they were taken: the bound was reached."""
+
+    is_near_bound: bool = False
+    """The reader should be looked after, before its entries are dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPosition:
+    """What a node can give of the log to readers: entries that are committed and on its disk."""
+
+    name: str
+    role: Role = "candidate"
+    cluster_id: str = ""
+    first_index: int = 0
+    commit_index: int = 0
+    """The last entry that can be read here; none can if it is below `first_index`."""
+
+    last_timestamp: int = 0
+    """When the newest entry of the log was sealed, in microseconds."""
+
+    through_index: int = 0
+    """How far so many bytes reach from a given entry, if that was asked."""
+
+    bases: tuple[int, ...] = ()
+    """The first index of each segment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSlice:
+    """Entries as they stand in one file of the log; a reader verifies them."""
+
+    path: Path
+    start: int
+    size: int
+    next_index: int
+    """The first entry behind them; none are there if it is the one that was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """One node: who it is, what it does, how far its log goes."""
 
@@ -154,6 +206,7 @@ class NodeStatus:
     messages: MessageCounters = field(default_factory=MessageCounters)
     batches: BatchCounters = field(default_factory=BatchCounters)
     memory: MemoryStatus = field(default_factory=MemoryStatus)
+    holds: tuple[HoldStatus, ...] = ()
 
     def member(self, name: str | None) -> MemberStatus | None:
         """The member of that name, if there is one."""
@@ -205,7 +258,7 @@ class SegmentStatus:
     """BLAKE2b of the sealed file, hexadecimal; empty while it is still written."""
 
 
-Status = NodeStatus | QueueStatus | ConnectionStatus | SegmentStatus
+Status = NodeStatus | QueueStatus | ConnectionStatus | SegmentStatus | HoldStatus | LogPosition
 
 
 def as_json(status: Status) -> dict[str, Any]:

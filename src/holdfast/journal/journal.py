@@ -327,6 +327,17 @@ class Journal:
         segment, start, size = self._place(index)
         return EntryPlace(segment.path, start, size)
 
+    def span(self, index: int, bytes_max: int, through: int) -> tuple[EntryPlace, int]:
+        """
+        Return where entries from `index` on are, in one file, and the last of them.
+
+        Raises:
+            RecordNotFoundError: The log does not hold this index.
+        """
+        segment = self._segment_of(index)
+        start, size, last = segment.span(index, bytes_max, through)
+        return EntryPlace(segment.path, start, size), last
+
     @property
     def sealed_through(self) -> int:
         """

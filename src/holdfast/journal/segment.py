@@ -141,6 +141,22 @@ class Segment:
         end = self.offsets[following] if following < len(self.offsets) else self.end
         return start, end - start
 
+    def span(self, index: int, bytes_max: int, through: int) -> tuple[int, int, int]:
+        """
+        Return (first byte, size, last index) of entries from `index` on, to be read in one go.
+
+        At most `bytes_max` together and none after `through`, but at least one.
+        """
+        position = index - self.header.base_index
+        start = self.offsets[position]
+        # Entry i fits if the one after it begins no later than start + bytes_max.
+        stop = bisect_right(self.offsets, start + bytes_max, position + 1) - 1
+        if self.end <= start + bytes_max:
+            stop = len(self.offsets)
+        stop = max(min(stop, through - self.header.base_index + 1), position + 1)
+        end = self.offsets[stop] if stop < len(self.offsets) else self.end
+        return start, end - start, self.header.base_index + stop - 1
+
     def index_of_record(self, number: int) -> int:
         """Return the index of the entry that holds the record; it must be in this segment."""
         return self.header.base_index + bisect_right(self.first_records, number) - 1

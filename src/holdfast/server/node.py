@@ -26,6 +26,9 @@ from holdfast.admin.http_server import AdminServer
 from holdfast.admin.operations import Operations
 from holdfast.admin.status import (
     ConnectionStatus,
+    HoldStatus,
+    LogPosition,
+    LogSlice,
     MemberKind,
     NodeStatus,
     QueueStatus,
@@ -53,6 +56,7 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
+from holdfast.model.records import HoldRecord
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Member, Membership
@@ -60,6 +64,7 @@ from holdfast.replication.peer_link import PeerLinks
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
+from holdfast.server.log_access import hold_record, hold_status, log_position, log_slice
 from holdfast.server.loop import Conductor
 from holdfast.server.requests import OperatorReply
 from holdfast.server.settings import ServerSettings
@@ -394,6 +399,31 @@ class Node:
                 )
             )
         return found
+
+    def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
+        """What it can give of the log to readers."""
+        return log_position(self, from_index, bytes_max)
+
+    def log_slice(self, from_index: int, bytes_max: int, through: int) -> LogSlice:
+        """Where committed entries from an index on are."""
+        return log_slice(self, from_index, bytes_max, through)
+
+    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
+        """Set a hold; returns once that is committed."""
+        self._require_serving()
+        reply = OperatorReply()
+        self.broker.keep_log(hold_record(self, name, index, bytes_max), reply, b"")
+        self.conductor.schedule()
+        await asyncio.wait_for(reply.done, _COMMIT_WAIT_SECONDS)
+        return hold_status(self, self.broker.state.holds[name])
+
+    async def release_log(self, name: str) -> None:
+        """End a hold; returns once that is committed."""
+        self._require_serving()
+        reply = OperatorReply()
+        self.broker.keep_log(HoldRecord(name, 0, 0), reply, b"")
+        self.conductor.schedule()
+        await asyncio.wait_for(reply.done, _COMMIT_WAIT_SECONDS)
 
     async def transfer(self, to: str | None) -> str:
         """Hand leadership over; gives the new leader's name."""

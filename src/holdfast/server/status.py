@@ -23,6 +23,7 @@ from holdfast.admin.status import (
 )
 from holdfast.broker.queue import Queue
 from holdfast.replication.status import MemberView
+from holdfast.server.log_access import hold_status
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -65,6 +66,7 @@ def node_status(node: Node) -> NodeStatus:
         memory=MemoryStatus(
             used_bytes=node.broker.state.memory_bytes, limit_bytes=node.config.memory_bytes
         ),
+        holds=tuple(hold_status(node, hold) for _, hold in sorted(node.broker.state.holds.items())),
     )
 
 

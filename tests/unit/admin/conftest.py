@@ -5,6 +5,7 @@ A node that exists only on paper: three members, two queues, and a list of the c
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,9 @@ from holdfast.admin.status import (
     ConnectionStatus,
     DamageStatus,
     DurationStatus,
+    HoldStatus,
+    LogPosition,
+    LogSlice,
     MemberKind,
     MemberStatus,
     MessageCounters,
@@ -77,6 +81,8 @@ class PaperNode:
         self.now = LEADER
         self.changes: list[tuple[object, ...]] = []
         self.failure: Exception | None = None
+        self.log = Path("/nowhere")
+        self.slice_bytes = 0
 
     def be(self, **fields: object) -> None:
         self.now = replace(self.now, **fields)
@@ -98,6 +104,29 @@ class PaperNode:
             SegmentStatus(base_index=50, last_index=101, bytes=10),
             SegmentStatus(base_index=1, last_index=49, bytes=20, sealed=True, digest="ab"),
         ]
+
+    def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
+        through = from_index + bytes_max if from_index else 0
+        return LogPosition(
+            name=self.now.name,
+            role=self.now.role,
+            cluster_id="c" * 32,
+            first_index=1,
+            commit_index=101,
+            through_index=through,
+            bases=(1, 50),
+        )
+
+    def log_slice(self, from_index: int, bytes_max: int, through: int) -> LogSlice:
+        self._note("slice", from_index, bytes_max, through)
+        return LogSlice(path=self.log, start=4, size=self.slice_bytes, next_index=from_index + 2)
+
+    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
+        self._note("keep", name, index, bytes_max)
+        return HoldStatus(name=name, index=index, bytes_max=bytes_max or 7)
+
+    async def release_log(self, name: str) -> None:
+        self._note("release", name)
 
     async def transfer(self, to: str | None) -> str:
         self._note("transfer", to)

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from holdfast.broker.checkpoint import decode_state, encode_state
+from holdfast.broker.checkpoint import decode_queue_names, decode_state, encode_state
 from holdfast.broker.sequence_index import CHUNK_SIZE
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
@@ -98,3 +98,13 @@ def test_bytes_too_many_are_refused() -> None:
     payload = b"".join(encode_state(full_state()))
     with pytest.raises(StoreError, match="bytes"):
         decode_state(payload + b"x", BrokerSettings())
+
+
+def test_names_of_queues_are_read_without_the_rest() -> None:
+    """
+    A reader of the log wants the names, not the positions of ten million messages.
+    """
+    names = decode_queue_names(b"".join(encode_state(full_state())))
+    assert {1: "a:b\u00e9", 2: "empty"} == names
+    with pytest.raises(StoreError, match="makes no sense"):
+        decode_queue_names(b"abc")

@@ -210,3 +210,17 @@ def test_old_ones_that_cannot_be_removed_are_no_failure(
     disk.fail_next["unlink"] = errno.EIO
     save(store, log, 6)
     assert len(disk.list_directory(DIRECTORY)) == 3
+
+
+def test_the_good_ones_are_given_newest_first(
+    store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """
+    For tools that want what a checkpoint tells without opening the journal.
+    """
+    assert [] == list(store.readable())
+    save(store, log, 1, b"one")
+    newest = save(store, log, 2, b"two")
+    assert [2, 1] == [each.index for each in store.readable()]
+    disk.flip_bit(newest, 500)
+    assert [b"one"] == [each.body for each in store.readable()]

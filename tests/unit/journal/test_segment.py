@@ -78,3 +78,19 @@ def test_cutting_forgets_only_what_is_after() -> None:
     assert (segment.last_index, segment.end) == (101, 4096 + 160)
     segment.cut_after(105)
     assert segment.last_index == 101
+
+
+def test_a_span_is_whole_entries_of_one_segment() -> None:
+    """
+    At least one, even if it is larger than asked; never one after the last wanted.
+    """
+    segment = Segment(Path("/log"), SegmentHeader(10, 1, 0, bytes(16), 4096 + 800))
+    for size in (80, 160, 240):
+        segment.add(1, size)
+
+    assert (4096, 80, 10) == segment.span(10, 1, 99)
+    assert (4096, 80, 10) == segment.span(10, 239, 99)
+    assert (4096, 240, 11) == segment.span(10, 240, 99)
+    assert (4176, 400, 12) == segment.span(11, 10_000, 99)
+    assert (4096, 240, 11) == segment.span(10, 10_000, 11)
+    assert (4336, 240, 12) == segment.span(12, 240, 12)

@@ -1,0 +1,130 @@
+"""
+The log over HTTP: committed entries as they are on disk, and the holds of named readers.
+
+    GET /log/position[?from=I&bytes=N]      where the log begins and ends; how far N bytes reach
+    GET /log?from=I&bytes=N[&through=J]     whole entries, at least one, from one segment
+    GET /holds    POST /holds/{name} {"index", "bytes_max"}    DELETE /holds/{name}
+
+Entries are sent in small pieces read in a thread, so that a reader costs the broker's loop little
+whatever it asks for. They are not verified here: every entry carries its checksums, and the reader
+checks them anyway. Entries that were dropped are 410 Gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from holdfast.admin.operations import Operations
+from holdfast.admin.status import LogSlice, as_json
+from holdfast.errors import RecordNotFoundError
+
+SLICE_BYTES_DEFAULT: Final = 8 * 1024 * 1024
+SLICE_BYTES_MAX: Final = 64 * 1024 * 1024
+PIECE_BYTES: Final = 256 * 1024
+"""What is read and sent at once; a piece takes the loop about a tenth of a millisecond."""
+
+_INDEX_MAX: Final = 2**63 - 1
+
+
+class _Keep(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    index: int = Field(ge=1, le=_INDEX_MAX)
+    bytes_max: int | None = Field(default=None, ge=1, le=_INDEX_MAX)
+
+
+class LogInterface:
+    """The endpoints about the log of one node."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    async def position(self, request: Request) -> Response:
+        """Where the log begins and ends on this node."""
+        from_index = _number(request, "from", 0)
+        bytes_max = _number(request, "bytes", SLICE_BYTES_DEFAULT)
+        return JSONResponse(as_json(self._operations.log_position(from_index, bytes_max)))
+
+    async def entries(self, request: Request) -> Response:
+        """Entries as they are on disk."""
+        from_index = _number(request, "from", None)
+        bytes_max = min(_number(request, "bytes", SLICE_BYTES_DEFAULT), SLICE_BYTES_MAX)
+        through = _number(request, "through", _INDEX_MAX)
+        position = self._operations.log_position()
+        found = self._operations.log_slice(from_index, bytes_max, through)
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Content-Length": str(found.size),
+            "Holdfast-Next-Index": str(found.next_index),
+            "Holdfast-Commit-Index": str(position.commit_index),
+            "Holdfast-First-Index": str(position.first_index),
+            "Holdfast-Cluster": position.cluster_id,
+        }
+        if not found.size:
+            return Response(headers=headers)
+        file = await asyncio.to_thread(_open, found)
+        return StreamingResponse(_pieces(file, found), headers=headers)
+
+    async def holds(self, request: Request) -> Response:
+        """The named readers of the log."""
+        return JSONResponse({"holds": [as_json(it) for it in self._operations.status().holds]})
+
+    async def keep(self, request: Request, body: bytes) -> Response:
+        """Set a hold."""
+        try:
+            wanted = _Keep.model_validate_json(body)
+        except ValidationError as error:
+            faults = [
+                f"{'.'.join(map(str, it['loc']))}: {it['msg'].lower()}" for it in error.errors()
+            ]
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "; ".join(faults)) from error
+        name = request.path_params["name"]
+        hold = await self._operations.keep_log(name, wanted.index, wanted.bytes_max)
+        return JSONResponse(as_json(hold))
+
+    async def release(self, request: Request, body: bytes) -> Response:
+        """End a hold."""
+        name = request.path_params["name"]
+        await self._operations.release_log(name)
+        return JSONResponse({"released": name})
+
+
+def _number(request: Request, name: str, default: int | None) -> int:
+    text = request.query_params.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdecimal() or len(text) > 18:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name}: a whole number is expected")
+    return int(text)
+
+
+def _open(found: LogSlice) -> int:
+    try:
+        return os.open(found.path, os.O_RDONLY)
+    except FileNotFoundError as error:
+        raise RecordNotFoundError(
+            "the segment was dropped just now; ask for the position"
+        ) from error
+
+
+async def _pieces(file: int, found: LogSlice) -> AsyncIterator[bytes]:
+    offset, end = found.start, found.start + found.size
+    try:
+        while offset < end:
+            wanted = min(PIECE_BYTES, end - offset)
+            piece = await asyncio.to_thread(os.pread, file, wanted, offset)
+            if not piece:
+                return  # cut short: the length that was promised tells the reader
+            offset += len(piece)
+            yield piece
+    finally:
+        os.close(file)

@@ -1,0 +1,136 @@
+"""
+The log over HTTP, asked in memory: no port is opened; slices come from a real file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from holdfast.admin.http_api import build_application
+from holdfast.admin.log_api import PIECE_BYTES, SLICE_BYTES_DEFAULT
+from holdfast.admin.operations import Operations
+from holdfast.admin.remote import admin_token
+from holdfast.admin.status import HoldStatus
+from holdfast.errors import RecordNotFoundError
+
+SECRET = b"0123456789abcdef"
+
+
+def request(
+    node, method: str, path: str, *, client: str = "127.0.0.1", **options: Any
+) -> httpx.Response:
+    application = build_application(Operations(node, secret=SECRET))
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(application, client=(client, 5000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://node") as session:
+            return await session.request(method, path, **options)
+
+    return asyncio.run(send())
+
+
+def test_the_position_tells_where_the_log_ends_and_how_far_bytes_reach(node) -> None:
+    """
+    A reader plans its tasks by the segments and its next batch by the reach.
+    """
+    body = request(node, "GET", "/log/position?from=3&bytes=10").json()
+    assert (1, 101, 13, [1, 50]) == (
+        body["first_index"],
+        body["commit_index"],
+        body["through_index"],
+        body["bases"],
+    )
+
+
+def test_entries_come_as_they_are_in_the_file(node, tmp_path: Path) -> None:
+    """
+    More than one piece, and the headers say how to go on.
+    """
+    content = bytes(range(256)) * (PIECE_BYTES // 128)
+    node.log = tmp_path / "log"
+    node.log.write_bytes(b"head" + content + b"more")
+    node.slice_bytes = len(content)
+
+    answer = request(node, "GET", "/log?from=7&bytes=1000000&through=20")
+
+    assert content == answer.content
+    assert ("9", "101", "1", "c" * 32) == tuple(
+        answer.headers[f"holdfast-{name}"]
+        for name in ("next-index", "commit-index", "first-index", "cluster")
+    )
+    assert [("slice", 7, 1_000_000, 20)] == node.changes
+
+
+def test_nothing_new_is_an_empty_answer(node) -> None:
+    """
+    A reader that has all asks again later; that is no error.
+    """
+    answer = request(node, "GET", "/log?from=102")
+    assert (200, b"") == (answer.status_code, answer.content)
+    assert node.changes[0][2] == SLICE_BYTES_DEFAULT
+
+
+def test_a_segment_that_just_went_is_gone(node) -> None:
+    """
+    The cleaner may drop a file between the question and its opening.
+    """
+    node.slice_bytes = 10
+    answer = request(node, "GET", "/log?from=7")
+    assert (410, "log-gone") == (answer.status_code, answer.json()["error"]["code"])
+
+
+def test_entries_that_were_dropped_are_gone(node) -> None:
+    """
+    The sentence of the node reaches the reader.
+    """
+    node.failure = RecordNotFoundError("begins with entry 50")
+    answer = request(node, "GET", "/log?from=7")
+    assert (410, "begins with entry 50") == (answer.status_code, answer.json()["error"]["message"])
+
+
+def test_a_number_that_is_none_is_refused(node) -> None:
+    """
+    A misspelled question must not read from the beginning.
+    """
+    for query in ("", "?from=x", "?from=-1", "?from=1&bytes=1.5"):
+        assert request(node, "GET", f"/log{query}").status_code == 400
+
+
+def test_the_log_is_for_those_who_know_the_secret(node) -> None:
+    """
+    It tells what messages say; positions do not.
+    """
+    far = "10.1.1.1"
+    token = {"authorization": f"Bearer {admin_token(SECRET)}"}
+    assert request(node, "GET", "/log?from=1", client=far).status_code == 403
+    assert request(node, "GET", "/log?from=1", client=far, headers=token).status_code == 200
+    assert request(node, "GET", "/log/position", client=far).status_code == 200
+    web = {"origin": "http://elsewhere"}
+    assert request(node, "GET", "/log?from=1", headers=web).status_code == 403
+
+
+def test_a_hold_is_set_listed_and_ended(node) -> None:
+    """
+    The bound may be left as it is.
+    """
+    held = {"name": "archive", "index": 5, "bytes_max": 7, "held_bytes": 0, "lost_through": 0}
+    answer = request(node, "POST", "/holds/archive", json={"index": 5})
+    assert held | {"is_near_bound": False} == answer.json()
+    node.be(holds=(HoldStatus(name="archive", index=5, bytes_max=7),))
+    assert request(node, "GET", "/holds").json()["holds"][0] == answer.json()
+    assert request(node, "DELETE", "/holds/archive").json() == {"released": "archive"}
+    assert node.changes == [("keep", "archive", 5, None), ("release", "archive")]
+
+
+def test_a_hold_that_makes_no_sense_is_refused(node) -> None:
+    """
+    Index 0 would end the hold by accident.
+    """
+    for body in ({"index": 0}, {}, {"index": 1, "bytes": 5}, {"index": 1, "bytes_max": 0}):
+        assert request(node, "POST", "/holds/archive", json=body).status_code == 400
+    assert request(node, "DELETE", "/holds/nobody").status_code == 404
+    assert node.changes == []

@@ -1,0 +1,124 @@
+"""
+What a node gives of its log, on a real journal over a simulated disk.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.admin.status import LogSlice
+from holdfast.errors import DestinationError, RecordNotFoundError
+from holdfast.model.records import HoldRecord
+from holdfast.server.log_access import (
+    HOLD_BYTES_DEFAULT,
+    hold_record,
+    hold_status,
+    log_position,
+    log_slice,
+)
+from holdfast.spark.entry_block import cut_entries
+from holdfast.testing.local_journal import LocalJournal
+
+
+class PaperNode:
+    """A node of which only the log is real; commit and applied index are set by the test."""
+
+    def __init__(self) -> None:
+        self.log = LocalJournal()
+        for number in range(12):
+            self.log.append(bytes(3000 + number))
+        self.journal = self.log.journal
+        self.config = SimpleNamespace(name="a")
+        status = SimpleNamespace(name="a", role="follower", cluster_id="c1")
+        self.driver = SimpleNamespace(commit_index=11, is_witness=False, status=lambda: status)
+        self.store = SimpleNamespace(applied_index=10, bytes_from=lambda index: 900)
+        self.broker = SimpleNamespace(state=SimpleNamespace(holds={}))
+
+    def read(self, found: LogSlice) -> bytes:
+        return self.log.disk.content(found.path)[found.start : found.start + found.size]
+
+
+@pytest.fixture
+def node() -> PaperNode:
+    return PaperNode()
+
+
+def test_the_position_ends_with_what_is_committed_applied_and_stored(node: PaperNode) -> None:
+    """
+    A later leader may replace what is not committed; what is not stored is not in the file.
+    """
+    position = log_position(node, 0, 0)
+    assert (1, 10, 0) == (position.first_index, position.commit_index, position.through_index)
+    assert [segment.base_index for segment in node.journal.segments()] == list(position.bases)
+    assert len(position.bases) > 2
+
+
+def test_slices_read_one_after_another_are_the_log(node: PaperNode) -> None:
+    """
+    Whole entries, never over the end of a file, each at most as large as asked.
+    """
+    index = 1
+    while index <= 10:
+        found = log_slice(node, index, 7_000, 10)
+        assert found.size <= 7_000
+        block = cut_entries(node.read(found), index)
+        assert index + len(block) == found.next_index
+        index = found.next_index
+    assert (index, 0) == (11, log_slice(node, 11, 7_000, 99).size)
+
+
+def test_bytes_reach_over_segments(node: PaperNode) -> None:
+    """
+    Admission control counts in bytes wherever the files end; at least one entry is let through.
+    """
+    assert log_position(node, 1, 1).through_index == 1
+    assert log_position(node, 1, 7 * 3_100).through_index == 7
+    assert log_position(node, 3, 10**9).through_index == 10
+    assert log_position(node, 11, 5).through_index == 10
+
+
+def test_what_was_dropped_is_told_with_where_the_log_begins(node: PaperNode) -> None:
+    """
+    The reader learns what it lacks.
+    """
+    node.journal.drop_before(node.journal.segments()[2].base_index)
+    first = node.journal.first_index
+    sentence = rf"begins with entry {first}"
+    for ask in (
+        lambda: log_slice(node, 1, 10, 99),
+        lambda: log_position(node, 1, 10),
+        lambda: hold_record(node, "h", 1, None),
+    ):
+        with pytest.raises(RecordNotFoundError, match=sentence):
+            ask()
+
+
+def test_a_witness_has_nothing_to_read(node: PaperNode) -> None:
+    """
+    It keeps the log only until both data nodes have it.
+    """
+    node.driver.is_witness = True
+    with pytest.raises(DestinationError, match="witness"):
+        log_slice(node, 1, 10, 99)
+
+
+def test_a_hold_keeps_its_bound_and_what_it_lost(node: PaperNode) -> None:
+    """
+    A reader that goes on must not make the alarm about lost entries disappear.
+    """
+    fresh = hold_record(node, "h", 3, None)
+    assert (HOLD_BYTES_DEFAULT, 0) == (fresh.bytes_max, fresh.lost_through)
+    node.broker.state.holds["h"] = HoldRecord("h", 3, 1_000, 2)
+    moved = hold_record(node, "h", 4, None)
+    assert (4, 1_000, 2) == (moved.index, moved.bytes_max, moved.lost_through)
+    assert hold_record(node, "h", 4, 50).bytes_max == 50
+
+
+def test_a_hold_over_four_fifths_of_its_bound_is_an_alarm(node: PaperNode) -> None:
+    """
+    Before it is too late.
+    """
+    assert hold_status(node, HoldRecord("h", 3, 1_000)).is_near_bound
+    assert not hold_status(node, HoldRecord("h", 3, 1_200)).is_near_bound
