@@ -68,7 +68,7 @@ class Cleaner:
             self._advance()
         except CorruptEntryError as error:
             self.stuck_at = self.store.first_index
-            self.next_index = 0
+            self.next_index = self.through_index = 0
             self.store.report_damage(error)
 
     def _start(self, *, is_low: bool) -> bool:

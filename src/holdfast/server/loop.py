@@ -371,6 +371,10 @@ class Conductor:
         should_serve = self.store.is_serving and not self.store.has_committed()
         if should_serve == self.is_serving:
             return
+        if should_serve and not self.store.is_applied_whole:
+            # A hand-over that was given up: what this term has proposed may yet be committed, and
+            # its numbers are taken.
+            return
         if should_serve:
             self.context.term = self.store.term
             self.broker.lead()
@@ -387,6 +391,7 @@ class Conductor:
         self.connections.clear()
         self.paused.clear()
         self.ready.clear()
+        self.damaged.clear()
         for connection in connections:
             connection.session.out.clear()
             connection.transport.abort()

@@ -436,6 +436,8 @@ class StompSession:
         self.leave()
         if frame.receipt is None:
             self.is_closing = True
+            if not self.out:
+                self.context.dirty.append(self)  # Nothing to send, but to be closed.
             return
         self.leaving_receipt = frame.receipt
         self.broker.reply_after_pending(self, frame.receipt)

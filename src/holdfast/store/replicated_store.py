@@ -102,6 +102,11 @@ class ReplicatedStore:
         """The last entry given to the broker."""
         return self.driver.taken_index
 
+    @property
+    def is_applied_whole(self) -> bool:
+        """Whether the broker was given all there is in the log, committed or not."""
+        return self.driver.taken_index >= self.journal.last_index
+
     def is_begun_anew(self) -> bool:
         """
         Whether the log was thrown away and begun anew, so that all state must be as well.

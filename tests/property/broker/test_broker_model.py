@@ -1,19 +1,20 @@
 """
 The broker against a small model: whatever clients, operators, cleaner and failures do.
 
-The machine sends, consumes, acknowledges, rejects, commits, purges, deletes and cleans; it seals and
-commits batches one by one, so that any number is under way; and it changes the leader, which keeps a
-prefix of what was under way and knows the log only: from its first kept entry, from a checkpoint, or
-as the old leader elected again. What a batch will change in the model travels with the batch.
+The machine sends, consumes, acknowledges, rejects, commits, purges, deletes and cleans. It seals
+and commits batches one by one, so that any number is under way. It changes the leader, which keeps
+a prefix of what was under way and knows the log only: from its first kept entry, from a checkpoint,
+or as the old leader elected again. What a batch will change in the model travels with the batch.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from random import Random
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -532,6 +533,19 @@ class BrokerMachine(RuleBasedStateMachine):
         """A node that has only what is kept of the log knows the same."""
         assert self.replayed().digest() == self.broker.state.digest()
 
+    @rule()
+    def turn(self) -> None:
+        """What a quick disk does: everything at once."""
+        self.seal()
+        while self.under_way:
+            self.commit()
+        self.dispatch()
+
+    def check(self) -> None:
+        self.nothing_is_lost_and_nothing_comes_back()
+        self.memory_is_accounted_for()
+        self.equal_logs_give_equal_states()
+
     def teardown(self) -> None:
         """Everything that lives is delivered to somebody who comes at last, and then it is over."""
         for consumer in list(self.consumers):
@@ -553,6 +567,114 @@ class BrokerMachine(RuleBasedStateMachine):
         assert self.broker.state.memory_bytes == 0
         assert self.broker.uncommitted_bytes == 0
         assert not self.checks
+
+
+STEPS = {
+    **dict.fromkeys(("send", "send_transient", "send_numbered", "subscribe"), 1.0),
+    **dict.fromkeys(("acknowledge", "turn", "seal", "commit", "dispatch"), 1.0),
+    **dict.fromkeys(("consumer_dies", "reject", "begin", "send_in_transaction"), 0.4),
+    **dict.fromkeys(("acknowledge_in_transaction", "commit_transaction"), 0.4),
+    **dict.fromkeys(("abort_transaction", "clean"), 0.4),
+    **dict.fromkeys(("purge_or_delete", "keep_log", "change_leader"), 0.15),
+}
+"""How often each step is taken, unless its story says otherwise."""
+
+STORIES = {
+    "cleaning": {"clean": 4, "send": 3, "acknowledge": 4, "turn": 4, "seal": 3, "commit": 2},
+    "failures": {"change_leader": 1, "send": 4, "turn": 5, "acknowledge": 3, "seal": 2},
+    "transactions": {
+        "begin": 2,
+        "send_in_transaction": 4,
+        "acknowledge_in_transaction": 6,
+        "turn": 5,
+        "commit_transaction": 3,
+        "abort_transaction": 3,
+        "acknowledge": 4,
+        "send": 4,
+    },
+    "operators": {"purge_or_delete": 3, "clean": 3, "keep_log": 2, "seal": 3, "send": 5, "turn": 2},
+}
+"""What happens often; everything else happens now and then."""
+
+
+def arguments(name: str, random: Random) -> dict[str, object]:
+    """Choose what a step of the machine wants."""
+    number = random.randrange(100)
+    names = random.choice(NAMES)
+    return {
+        "send": {"name": names, "count": random.randint(1, 4)},
+        "send_transient": {"name": names},
+        "send_numbered": {
+            "name": names,
+            "producer": random.choice("pq"),
+            "step": random.choice((1, 1, 1, 0, -1, 2)),
+        },
+        "subscribe": {
+            "name": random.choice((*QUEUES, "a")),
+            "mode": random.choice(list(AcknowledgeMode)),
+            "prefetch": random.randint(1, 6),
+        },
+        "consumer_dies": {"number": number},
+        "acknowledge": {
+            "number": number,
+            "place": random.randrange(100),
+            "is_late": not number % 5,
+        },
+        "reject": {"number": number},
+        "begin": {},
+        "send_in_transaction": {"number": number, "name": names},
+        "acknowledge_in_transaction": {"number": number, "place": random.randrange(100)},
+        "commit_transaction": {"number": number},
+        "abort_transaction": {"number": number},
+        "purge_or_delete": {"name": random.choice(QUEUES), "is_whole": bool(number % 2)},
+        "keep_log": {"index": number % 6},
+        "seal": {},
+        "commit": {},
+        "dispatch": {},
+        "turn": {},
+        "clean": {"count": random.randint(1, 4)},
+        "change_leader": {
+            "survivors": random.choice((0, 0, 1, 2, 5)),
+            "way": random.choice(("log", "checkpoint", "same")),
+        },
+    }[name]
+
+
+def is_possible(machine: BrokerMachine, name: str) -> bool:
+    """Whether there is anything for a step to work on."""
+    needs = {
+        "consumer_dies": bool(machine.consumers),
+        "acknowledge": any(each.held for each in machine.consumers),
+        "reject": any(each.held for each in machine.consumers),
+        "send_in_transaction": bool(machine.transactions),
+        "acknowledge_in_transaction": bool(machine.transactions)
+        and any(each.held for each in machine.consumers),
+        "commit_transaction": bool(machine.transactions),
+        "abort_transaction": bool(machine.transactions),
+        "commit": bool(machine.under_way),
+        "clean": bool(machine.log) and min(machine.log) <= machine.applied_index,
+        "subscribe": len(machine.consumers) < 4,
+    }
+    return needs.get(name, True)
+
+
+@pytest.mark.parametrize("story", STORIES)
+@given(seed=st.integers(0, 1 << 32))
+def test_long_stories_keep_to_the_model(story: str, seed: int) -> None:
+    """
+    The same machine, walked far and by weights: deep states that a uniform choice hardly reaches.
+    """
+    random = Random(seed)
+    machine = BrokerMachine()
+    weights = [STORIES[story].get(name, often) for name, often in STEPS.items()]
+    for step in range(150):
+        (name,) = random.choices(list(STEPS), weights)
+        if is_possible(machine, name):
+            getattr(machine, name)(**arguments(name, random))
+        if step % 8 == 0:
+            machine.check()
+    machine.check()
+    machine.teardown()
 
 
 BrokerMachine.TestCase.settings = settings(stateful_step_count=60)

@@ -657,6 +657,7 @@ def test_disconnect_without_receipt_closes_at_once(desk) -> None:
     client.send(b"x")
     client.say("DISCONNECT")
     assert client.session.is_closing
+    assert client.session in desk.context.dirty
     desk.turn()
     assert desk.broker.state.live_count() == 1
 
