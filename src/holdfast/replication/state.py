@@ -82,6 +82,12 @@ class State:
         self.peers: list[str] = []
         self.voter_names: list[str] = []
         self.connected: dict[str, Hello] = {}
+        self.own: Member | None = None
+        """This node among the members, if its present identity is one."""
+        self.is_voter = False
+        """Whether this node counts in quorums."""
+        self.is_witness = False
+        """Whether this node keeps the log but never serves."""
 
         # Every role.
         self.role = Role.FOLLOWER
@@ -141,6 +147,12 @@ class State:
         self.cluster_id = membership.cluster_id or self.cluster_id
         self.generation = max(self.generation, membership.generation)
         self.members = {member.name: member for member in membership.members}
+        own = self.members.get(self.name)
+        if own is not None and own.node_id != self.node_id:
+            own = None
+        self.own = own
+        self.is_voter = own is not None and own.is_voter
+        self.is_witness = own is not None and "witness" in {own.kind, own.promote_to}
         self.peers = [
             member.name
             for member in membership.members
@@ -164,24 +176,6 @@ class State:
             self.adopt(self.membership.before(), before)
         self.log.cut_after(index, self.commit_index)
         self.matched_index = min(self.matched_index, index)
-
-    @property
-    def own(self) -> Member | None:
-        """This node among the members, if its present identity is one."""
-        member = self.members.get(self.name)
-        return member if member is not None and member.node_id == self.node_id else None
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether this node counts in quorums."""
-        own = self.own
-        return own is not None and own.is_voter
-
-    @property
-    def is_witness(self) -> bool:
-        """Whether this node keeps the log but never serves."""
-        own = self.own
-        return own is not None and (own.kind == "witness" or own.promote_to == "witness")
 
     def is_counted(self, peer: str) -> bool:
         """Whether the node at the other end of the link is the member of that name."""

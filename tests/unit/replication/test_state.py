@@ -81,6 +81,8 @@ def test_a_node_of_another_identity_is_no_member(member) -> None:
     """With a lost ballot the name alone gives no vote."""
     state = member().state
     state.node_id = "ee" * 16
+    assert state.membership is not None
+    state.adopt(state.membership, state.config_index)
 
     assert state.own is None
     assert not state.is_voter
