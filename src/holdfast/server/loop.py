@@ -48,6 +48,10 @@ from holdfast.store.replicated_store import ReplicatedStore
 log = structlog.get_logger("holdfast.server")
 
 HEART_BEAT = b"\n"
+QUORUM_LOST = (
+    "too few members of the cluster answer: nothing is confirmed until they return"
+    " or an operator promotes this node"
+)
 _DAMAGED_PAUSE_SECONDS = 0.5
 
 
@@ -90,6 +94,9 @@ class Conductor:
         self.has_failed = False
         self.commit_count = 0
         self.gathering_since = 0.0
+        self.turned_at = 0.0
+        self.silent_until = 0.0
+        """This node was paused and may be deposed: until then it explains nothing to clients."""
         self.heart_beats_at = 0.0
         self.apply_again_at = 0.0
         """Applying waits until then: the next entry is damaged here and asked of a peer."""
@@ -140,6 +147,9 @@ class Conductor:
         self.schedule()
 
     def _turn(self, now: float) -> None:
+        if now - self.turned_at > self.settings.pause_seconds:
+            self.silent_until = now + self.settings.pause_seconds
+        self.turned_at = now
         self._refresh(now)
         self._read()
         self._seal(now)
@@ -380,11 +390,23 @@ class Conductor:
             self.broker.lead()
             self.is_serving = True
         elif not self.store.is_serving:
-            self.stop_serving()
+            self.stop_serving(QUORUM_LOST if self._has_lost_quorum() else "")
         self.on_role_change()
 
-    def stop_serving(self) -> None:
-        """Close every client and drop what only a leader knows."""
+    def _has_lost_quorum(self) -> bool:
+        """
+        Whether the lead ended because too few members answer, and not because another leads.
+
+        After a pause this node cannot know: then it says nothing.
+        """
+        if self.is_draining or self.store.is_leader or self.store.term != self.context.term:
+            return False  # stopped, handing over, deposed
+        return self.clock.monotonic() >= self.silent_until
+
+    def stop_serving(self, farewell: str = "") -> None:
+        """Close every client, with a last ERROR if there is a reason to tell; forget the lead."""
+        if farewell:
+            log.warning(farewell)
         self.is_serving = False
         self.pending.clear()
         connections = list(self.connections)
@@ -394,7 +416,11 @@ class Conductor:
         self.damaged.clear()
         for connection in connections:
             connection.session.out.clear()
-            connection.transport.abort()
+            if farewell and not connection.transport.get_write_buffer_size():
+                connection.session.farewell(farewell, "quorum-lost")
+                connection.flush()
+            else:
+                connection.transport.abort()
         self.context.dirty.clear()
         self.broker.follow()
         self.cleaner.stop()

@@ -17,6 +17,9 @@ class ServerSettings:
     """The loop turns at least so often; also how long acknowledgements alone may wait for
     company."""
 
+    pause_seconds: float = 0.5
+    """A turn this late means that the process was paused and may know nothing any more."""
+
     batch_bytes_max: int = 4 * MiB
     """A batch over this is sealed at once, even while an earlier one is being written."""
 

@@ -515,6 +515,11 @@ class StompSession:
 
     # ---- the end
 
+    def farewell(self, text: str, code: str) -> None:
+        """Tell the client why this connection ends."""
+        self._error(text, code, None)
+        self.is_closing = True
+
     def leave(self) -> None:
         """Give back everything this connection holds; idempotent."""
         for subscription in list(self.subscriptions.values()):

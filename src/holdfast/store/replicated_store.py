@@ -152,6 +152,11 @@ class ReplicatedStore:
         return self.driver.is_serving
 
     @property
+    def is_leader(self) -> bool:
+        """Whether this node leads, also while it does not serve yet or hands over."""
+        return self.driver.is_leader
+
+    @property
     def term(self) -> int:
         """The current term."""
         return self.driver.term
