@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from holdfast.spark.log_reading import LogReading
+from holdfast.errors import RecordNotFoundError
+from holdfast.spark.backlog import backlog_as_of, index_of
+from holdfast.spark.log_reading import LiveRows, LogReading
 from holdfast.spark.log_source import LogPosition, LogSource, first_index_at
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
-from holdfast.spark.partitions import LogPartition, split
+from holdfast.spark.partitions import BacklogPartition, LogPartition, split
 from holdfast.spark.pushdown import narrow
 from holdfast.spark.row_filter import RowFilter
 
@@ -37,6 +40,8 @@ class BatchReader(DataSourceReader):
         """Plan the tasks: one per segment of the log."""
         source = open_source(self.options)
         position = source.position()
+        if self.options.view == "backlog":
+            return plan_backlog(self.options, source, position)
         first, last = chosen_range(self.options, source, position, self.wanted)
         ranges = split(first, last, position.bases)
         names = source.queue_names() if ranges else {}
@@ -53,8 +58,42 @@ def read_partition(
     """Give the batches of one partition; Spark's placeholder for no partitions has none."""
     if isinstance(partition, LogPartition):
         source = open_source(options)
-        reading = LogReading(source, options, partition.names, partition.cluster_id, wanted)
+        live = None
+        if isinstance(partition, BacklogPartition):
+            live = LiveRows(np.frombuffer(partition.places, dtype=np.int64), partition.marks)
+        reading = LogReading(source, options, partition.names, partition.cluster_id, wanted, live)
         yield from reading.batches(partition.first_index, partition.last_index)
+
+
+def plan_backlog(
+    options: ReadOptions, source: LogSource, position: LogPosition
+) -> list[InputPartition]:
+    """
+    Find what is live, and plan one task per segment that holds some of it.
+
+    Raises:
+        RecordNotFoundError: `as_of` is not in the log, or cannot be told any more.
+        CorruptEntryError: An entry is damaged (mode=fail).
+    """
+    as_of = position.last_index if options.as_of is None else options.as_of
+    if not position.first_index - 1 <= as_of <= position.last_index:
+        raise RecordNotFoundError(
+            f"as_of {as_of:,} is not in the log, which holds entries {position.first_index:,} to"
+            f" {position.last_index:,}"
+        )
+    backlog = backlog_as_of(source, position, as_of, is_strict=options.mode == "fail")
+    names = source.queue_names() | backlog.names
+    places, marks = backlog.places(), backlog.marks()
+    indexes = index_of(places)
+    planned: list[InputPartition] = []
+    for low, high in split(position.first_index, as_of, position.bases):
+        start, stop = np.searchsorted(indexes, [low, high + 1])
+        if stop > start:
+            # Not from the segment's beginning to its end: only where something lives.
+            first, last = int(indexes[start]), int(indexes[stop - 1])
+            chosen = places[start:stop].tobytes()
+            planned.append(BacklogPartition(first, last, names, position.cluster_id, chosen, marks))
+    return planned
 
 
 def chosen_range(

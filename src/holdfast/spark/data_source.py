@@ -13,9 +13,12 @@ from dataclasses import replace
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from holdfast.errors import ConfigError
 from holdfast.spark.batch_reader import BatchReader
 from holdfast.spark.options import ReadOptions, read_options
 from holdfast.spark.schema import check_columns, spark_schema
+from holdfast.spark.stream_reader import StreamReader
+from holdfast.spark.writer import BatchWriter, StreamWriter, write_options
 
 
 class HoldfastDataSource(DataSource):
@@ -39,6 +42,42 @@ class HoldfastDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """The reader of one query."""
         return BatchReader(self._options(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+        """
+        The reader of one streaming query.
+
+        Raises:
+            ConfigError: The options are wrong, or the view cannot be streamed.
+        """
+        options = self._options(schema)
+        if options.view == "backlog":
+            raise ConfigError(["view: a backlog is a moment, not a stream; stream messages"])
+        return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """
+        The writer of one DataFrame.
+
+        Raises:
+            ConfigError: The options or columns are wrong, or the mode is `overwrite`.
+        """
+        if overwrite:
+            raise ConfigError(["mode: a queue cannot be overwritten; use append"])
+        return BatchWriter(write_options(self.options, schema))
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self, schema: StructType, overwrite: bool
+    ) -> StreamWriter:
+        """
+        The writer of one streaming query.
+
+        Raises:
+            ConfigError: The options or columns are wrong, or the output mode is `complete`.
+        """
+        if overwrite:
+            raise ConfigError(["outputMode: a queue cannot be overwritten; use append"])
+        return StreamWriter(write_options(self.options, schema))
 
     def _options(self, schema: StructType) -> ReadOptions:
         """The options, with the columns that a schema given by the user asks for."""

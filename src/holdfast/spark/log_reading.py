@@ -10,23 +10,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import CorruptRecordError
-from holdfast.spark.columns import entry_batch, in_pieces, message_batch, problem_batch
-from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.backlog import place_of
+from holdfast.spark.columns import (
+    cut_messages,
+    entry_batch,
+    in_pieces,
+    message_batch,
+    problem_batch,
+)
+from holdfast.spark.entry_block import EntryBlock, Integers
 from holdfast.spark.event_columns import event_batch
 from holdfast.spark.header_columns import HeaderReader
 from holdfast.spark.log_source import DamagedRange, LogSource, search_names
 from holdfast.spark.naming import Naming
 from holdfast.spark.options import ReadOptions
+from holdfast.spark.record_table import MessageRows, RecordTable
 from holdfast.spark.row_filter import RowFilter
+
+
+class LiveRows:
+    """The rows of the view `backlog`: places of live messages, sorted, and their queues' marks."""
+
+    __slots__ = ("marks", "places")
+
+    def __init__(self, places: Integers, marks: dict[int, int]) -> None:
+        self.places = places
+        self.marks = marks
+
+    def keep(self, rows: MessageRows) -> None:
+        """Forget the rows that are not live."""
+        places = place_of(rows.entries + rows.table.block.first_index, rows.ordinals)
+        found = np.searchsorted(self.places, places)
+        found[found == len(self.places)] = 0
+        rows.keep(self.places[found] == places)
+
+    def seen(self, rows: MessageRows) -> pa.Array:
+        """Tell which messages a consumer may have seen."""
+        numbers = rows.field("queue_number")
+        marks = np.zeros(len(rows), dtype=np.int64)
+        for number in np.unique(numbers).tolist():
+            marks[numbers == number] = self.marks.get(number, 0)
+        return pa.array(rows.field("sequence") <= marks)
 
 
 class LogReading:
     """One task's reading: what is wanted, and the names of queues that it knows."""
 
-    __slots__ = ("_headers", "naming", "options", "source", "wanted")
+    __slots__ = ("_headers", "live", "naming", "options", "source", "wanted")
 
     def __init__(
         self,
@@ -35,12 +69,14 @@ class LogReading:
         names: dict[int, str],
         cluster_id: str,
         wanted: RowFilter | None = None,
+        live: LiveRows | None = None,
     ) -> None:
         self.source = source
         self.options = options
         self.naming = Naming(names, cluster_id=cluster_id, search=lambda: search_names(self.source))
         self._headers = HeaderReader()
         self.wanted = wanted or RowFilter()
+        self.live = live
 
     def batches(self, first_index: int, last_index: int) -> Iterator[pa.RecordBatch]:
         """
@@ -83,7 +119,22 @@ class LogReading:
             return entry_batch(block, columns)
         if self.options.view == "events":
             return event_batch(block, columns, self.naming, self.wanted)
+        if self.live is not None:
+            return self._cut_live(block, self.live)
         return message_batch(block, columns, self.naming, self._headers, self.wanted)
+
+    def _cut_live(self, block: EntryBlock, live: LiveRows) -> pa.RecordBatch:
+        rows = MessageRows(RecordTable(block))
+        live.keep(rows)
+        self.wanted.keep_messages(rows, self.naming)
+        return cut_messages(
+            rows,
+            self.options.columns,
+            self.naming,
+            self._headers,
+            view="backlog",
+            extra={"may_have_been_seen": live.seen(rows)},
+        )
 
     def _damage(self, damage: DamagedRange) -> Iterator[pa.RecordBatch]:
         if self.options.mode == "fail":

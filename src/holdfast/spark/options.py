@@ -124,7 +124,13 @@ def read_secret(path: str) -> bytes:
     return secret
 
 
-def _urls(text: str) -> tuple[str, ...]:
+def urls_of(text: str) -> tuple[str, ...]:
+    """
+    Return the places `host:port` in a list of `http://host:port`.
+
+    Raises:
+        ValueError: One of them is none.
+    """
     found = []
     for word in text.split(","):
         url = word.strip()
@@ -195,7 +201,7 @@ def _token(text: str) -> str:
 
 
 _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
-    ("url", "urls", _urls),
+    ("url", "urls", urls_of),
     ("path", "path", _path),
     ("view", "view", check_view),
     ("columns", "columns", str),

@@ -22,6 +22,14 @@ class LogPartition(InputPartition):
     cluster_id: str = ""
 
 
+@dataclass
+class BacklogPartition(LogPartition):
+    """Of these entries the messages at `places`; see `backlog.place_of`."""
+
+    places: bytes = b""
+    marks: dict[int, int] = field(default_factory=dict)
+
+
 def split(first_index: int, last_index: int, bases: tuple[int, ...]) -> list[tuple[int, int]]:
     """Cut a range where segments begin; an empty range has no parts."""
     if first_index > last_index:

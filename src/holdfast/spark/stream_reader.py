@@ -1,0 +1,143 @@
+"""
+`spark.readStream.format("holdfast")`: the log as it grows.
+
+An offset is the index of the last entry taken. With a hold the cluster keeps the log from the first
+entry that Spark has not reported done, across restarts of either; without one a reader that is away
+for long may find that entries were cleaned away, and is told so by an error.
+
+Invariants:
+    An offset is never beyond what the cluster has committed.
+    The hold moves only to what Spark has said is done; never back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from holdfast.errors import RecordNotFoundError
+from holdfast.spark.batch_reader import read_partition
+from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log_source import first_index_at
+from holdfast.spark.offsets import index_of, offset_at
+from holdfast.spark.open_source import open_source
+from holdfast.spark.options import ReadOptions
+from holdfast.spark.partitions import LogPartition, split
+from holdfast.spark.row_filter import RowFilter
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one view as the log grows. Lives on the driver; tasks use `read` alone."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+        self.source = open_source(options)
+        self.target_index: int | None = None
+        """With Trigger.AvailableNow: where to stop."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """
+        Where a query without a checkpoint begins; sets the hold there.
+
+        Raises:
+            RecordNotFoundError: The log does not go back to `start_index` any more.
+            LinkError: No node answers.
+        """
+        position = self.source.position()
+        options = self.options
+        first = position.first_index
+        if options.starts_at_latest:
+            first = position.last_index + 1
+        elif options.start_time is not None:
+            first = first_index_at(self.source, position, options.start_time)
+        elif options.start_index is not None:
+            first = options.start_index
+        if first < position.first_index:
+            raise RecordNotFoundError(
+                f"start_index {first:,} is not in the log any more: it begins with entry"
+                f" {position.first_index:,}"
+            )
+        self._hold(first)
+        return offset_at(first - 1)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What `maxBytesPerTrigger` and `maxEntriesPerTrigger` say."""
+        if self.options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(self.options.bytes_per_trigger_max)
+        if self.options.entries_per_trigger_max is not None:
+            return ReadMaxRows(self.options.entries_per_trigger_max)
+        return ReadAllAvailable()
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self, start: dict[str, Any], limit: ReadLimit
+    ) -> dict[str, Any]:
+        """
+        Where the next batch ends.
+
+        Raises:
+            LinkError: No node answers.
+        """
+        begin = index_of(start)
+        last = self._last_index()
+        if last <= begin:
+            return start
+        options = self.options
+        if not isinstance(limit, ReadAllAvailable):
+            if options.entries_per_trigger_max is not None:
+                last = min(last, begin + options.entries_per_trigger_max)
+            if options.bytes_per_trigger_max is not None:
+                last = min(last, self.source.reach(begin + 1, options.bytes_per_trigger_max))
+        return offset_at(last)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """How far the log goes, for Spark's progress reports."""
+        return offset_at(self.source.position().last_index)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Note where the log ends now: the query stops there."""
+        self.target_index = self.source.position().last_index
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Plan the tasks of one batch."""
+        first, last = index_of(start) + 1, index_of(end)
+        if first > last:
+            return []
+        position = self.source.position()
+        names = self.source.queue_names()
+        return [
+            LogPartition(low, high, names, position.cluster_id)
+            for low, high in split(first, last, position.bases)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one part of a batch, on an executor."""
+        return read_partition(self.options, partition, RowFilter())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """
+        Move the hold behind what Spark is done with.
+
+        Raises:
+            LinkError: No node answers: the query stops rather than let the log grow unheld.
+        """
+        self._hold(index_of(end) + 1)
+
+    def _last_index(self) -> int:
+        last = self.source.position().last_index
+        ends = (self.target_index, self.options.end_index)
+        return min([last, *(end for end in ends if end is not None)])
+
+    def _hold(self, index: int) -> None:
+        if self.options.hold and isinstance(self.source, RemoteLog):
+            body = {"index": index, "bytes_max": self.options.hold_bytes_max}
+            self.source.ask("POST", f"/holds/{self.options.hold}", body)
