@@ -97,12 +97,41 @@ def test_rot_on_the_leader_is_repaired_and_then_served(start_cluster):
     assert (filled.confirmed, 0, 0) == (account.delivered, account.lost, account.corrupt)
 
 
+def test_rot_in_another_place_on_every_node_is_mended(start_cluster):
+    """
+    All nodes are stopped and each has rot in another segment: no node is whole, yet together they
+    hold everything; all is mended and served.
+    """
+    cluster = start_cluster("three")
+    with Load(cluster.stomp_addresses.split(","), LoadSettings(consumers=0)) as load:
+        load.wait_confirmed(2000)
+        filled = load.finish()
+    cluster.wait_level()
+    for node in cluster.nodes.values():
+        node.stop()
+    paths = [flip_bit(node, number)[0].name for number, node in enumerate(cluster.nodes.values())]
+    for node in cluster.nodes.values():
+        node.start()
+    cluster.leader()
+    first, *others = list(cluster.nodes.values())
+    for node in others:
+        for name in paths:
+            assert_repaired(cluster, node, first.data / "journal" / name)
+    drain = Load(cluster.stomp_addresses.split(","), LoadSettings(producers=0))
+    drain.ledger = load.ledger
+    with drain:
+        account = drain.finish()
+
+    assert len(set(paths)) == 3
+    assert (filled.confirmed, 0, 0) == (account.delivered, account.lost, account.corrupt)
+
+
 def assert_repaired(cluster: LocalCluster, node: LocalNode, path: Path) -> None:
     """The segment is, in time, the same bytes as on another node."""
     other = next(each for each in cluster.nodes.values() if each is not node)
-    twin = other.data / "journal" / path.name
+    own, twin = (each.data / "journal" / path.name for each in (node, other))
     node.wait_until(
-        lambda _: path.read_bytes() == twin.read_bytes(), "repaired from a peer", seconds=20
+        lambda _: own.read_bytes() == twin.read_bytes(), "repaired from a peer", seconds=20
     )
 
 

@@ -90,8 +90,8 @@ def test_a_pair_stops_when_one_is_gone_until_the_operator_decides(start_cluster)
 
 def test_the_leader_of_a_pair_stops_serving_without_its_follower(start_cluster):
     """
-    The leader that cannot make a second copy confirms nothing: its clients are told why and cut off,
-    its client port is closed, and it serves again by itself when the follower returns.
+    The leader that cannot make a second copy confirms nothing: its clients are told why and cut
+    off, its client port is closed, and it serves again by itself when the follower returns.
     """
     cluster = start_cluster("pair")
     leader = cluster.leader()
