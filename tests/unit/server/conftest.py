@@ -1,0 +1,285 @@
+"""
+The conducting loop with a store, sockets and a clock that do what a test tells them.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundError
+from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
+from holdfast.model.records import MessageRecord, Record
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.server.connection import ClientConnection
+from holdfast.server.loop import Conductor
+from holdfast.server.settings import ServerSettings
+from holdfast.sessions.context import SessionContext
+from holdfast.store.record_codec import decode_records, encode_records
+
+
+class FakeStore:
+    """A log in a list, with segments of two entries; it commits up to where it is told."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.first_index = 1
+        self.commit_index = 0
+        self.applied_index = 0
+        self.is_serving = False
+        self.is_writing = False
+        self.is_leader = True
+        """Also while it hands over and does not serve."""
+        self.has_lease = True
+        self.is_low = False
+        self.term = 1
+        self.begun_anew = False
+        self.damaged: set[int] = set()
+        self.reported: list[CorruptEntryError] = []
+        self.kept_membership: list[int] = []
+        self.segment_bytes = 100
+        self.membership_error: Exception | None = None
+
+    # What the loop asks.
+
+    def append(self, records: list[Record], now: float, wall_microseconds: int) -> int:
+        if not self.is_leader:
+            raise NotLeaderError("other")
+        last = self.entries[-1] if self.entries else None
+        entry = seal_entry(
+            index=len(self.entries) + 1,
+            term=self.term,
+            kind=KIND_RECORDS,
+            timestamp=wall_microseconds + len(self.entries),
+            first_record=last.next_record if last else 1,
+            record_count=len(records),
+            parts=encode_records(records),
+            previous_chain=last.chain if last else FIRST_CHAIN,
+        )
+        self.entries.append(entry)
+        return entry.index
+
+    def turn(self, now: float) -> None:
+        pass
+
+    def stored(self, result: object) -> None:
+        pass
+
+    def refusal(self, now: float) -> str | None:
+        return "full" if self.is_low else None
+
+    def is_space_low(self, now: float) -> bool:
+        return self.is_low
+
+    def has_committed(self) -> bool:
+        return self.commit_index > self.applied_index
+
+    @property
+    def is_applied_whole(self) -> bool:
+        return self.applied_index == len(self.entries)
+
+    def is_begun_anew(self) -> bool:
+        was, self.begun_anew = self.begun_anew, False
+        return was
+
+    def take_committed(self, bytes_max: int) -> list[Entry]:
+        start, self.applied_index = self.applied_index, self.commit_index
+        for index in range(start + 1, self.commit_index + 1):
+            if index in self.damaged:
+                self.applied_index = start
+                raise CorruptEntryError("bad", index=index)
+        return self.entries[start : self.commit_index]
+
+    def applied(self, entry: Entry, cleaned_through: int) -> None:
+        self.first_index = max(self.first_index, cleaned_through + 1)
+
+    @staticmethod
+    def decode(entry: Entry, *, with_content: bool = False):
+        return decode_records(entry.body, with_content=with_content)
+
+    def may_dispatch(self, now: float) -> bool:
+        return self.has_lease
+
+    def read(self, record_number: int) -> MessageRecord:
+        for entry in self.entries:
+            if entry.first_record <= record_number < entry.next_record:
+                record = list(self.decode(self.entry(entry.index), with_content=True))[
+                    record_number - entry.first_record
+                ]
+                assert isinstance(record, MessageRecord)
+                return record
+        raise RecordNotFoundError(str(record_number))
+
+    # What the cleaner asks.
+
+    def entry(self, index: int) -> Entry:
+        if index in self.damaged:
+            raise CorruptEntryError("bad", index=index)
+        return self.entries[index - 1]
+
+    def sealed_segments(self) -> list[SimpleNamespace]:
+        last = len(self.entries) // 2 * 2 - 1
+        bases = range((self.first_index - 1) // 2 * 2 + 1, last + 1, 2)
+        return [SimpleNamespace(base_index=base, last_index=base + 1) for base in bases]
+
+    def is_damaged(self, base_index: int) -> bool:
+        return bool(self.damaged & {base_index, base_index + 1})
+
+    def report_damage(self, error: CorruptEntryError) -> None:
+        self.reported.append(error)
+
+    def keep_membership(self, through_index: int) -> None:
+        if self.membership_error is not None:
+            raise self.membership_error
+        self.kept_membership.append(through_index)
+
+    @property
+    def log_bytes(self) -> int:
+        return sum(len(entry.raw) for entry in self.entries[self.first_index - 1 :])
+
+    def bytes_from(self, index: int) -> int:
+        return sum(len(entry.raw) for entry in self.entries[index - 1 :])
+
+    def commit_all(self) -> None:
+        self.commit_index = len(self.entries)
+
+
+class FakeTransport:
+    """A socket that takes everything, unless it is told not to."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.unsent = 0
+        self.is_reading = True
+        self.is_closed = False
+        self.is_aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def set_write_buffer_limits(self, *, high: int) -> None:
+        self.high = high
+
+    def pause_reading(self) -> None:
+        assert self.is_reading
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading
+        self.is_reading = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def take(self) -> bytes:
+        written, self.written = self.written, b""
+        return written
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_microseconds(self) -> int:
+        return 1_700_000_000_000_000 + int(self.now * 1_000_000)
+
+
+CONNECT = b"STOMP\naccept-version:1.2\nhost:h\n\n\0"
+SUBSCRIBE = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client-individual\n\n\0"
+
+
+def persistent(body: bytes, receipt: bytes = b"r") -> bytes:
+    return b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:%b\n\n%b\0" % (receipt, body)
+
+
+class Node:
+    """A conductor with everything around it."""
+
+    def __init__(
+        self, broker: BrokerSettings | None = None, settings: ServerSettings | None = None
+    ) -> None:
+        self.clock = FakeClock()
+        self.store = FakeStore()
+        self.broker = Broker(broker or BrokerSettings())
+        self.role_changes = 0
+        self.damage: list[CorruptEntryError] = []
+        self.failures: list[Exception] = []
+        self.conductor = Conductor(
+            broker=self.broker,
+            store=self.store,  # type: ignore[arg-type]
+            context=SessionContext(node="n", version="1", cluster="c"),
+            clock=self.clock,
+            settings=settings or ServerSettings(),
+            stomp_settings=StompSettings(),
+            on_role_change=self.role_changed,
+            on_damage=self.damage.append,
+            on_failure=self.failures.append,
+        )
+        self.conductor.turn()
+
+    def role_changed(self) -> None:
+        self.role_changes += 1
+
+    def serve(self) -> None:
+        self.store.is_serving = True
+        self.turn()
+        assert self.conductor.is_serving
+
+    def connect(self, *data: bytes) -> ClientConnection:
+        connection = ClientConnection(self.conductor)
+        connection.connection_made(FakeTransport())  # type: ignore[arg-type]
+        for each in (CONNECT, *data):
+            connection.data_received(each)
+        self.turn()
+        if data == ():
+            connection.transport.take()  # type: ignore[attr-defined]
+        return connection
+
+    def turn(self) -> None:
+        self.conductor.turn()
+        assert not self.failures, self.failures
+
+    def settle(self) -> None:
+        """Commit and turn until nothing is left to do."""
+        for _ in range(20):
+            self.clock.now += 0.02
+            self.turn()
+            self.store.commit_all()
+            self.turn()
+            if not self.broker.has_batch() and self.store.is_applied_whole:
+                return
+        raise AssertionError("the node does not come to rest")
+
+
+@pytest.fixture
+def node() -> Node:
+    made = Node()
+    made.serve()
+    return made
+
+
+@pytest.fixture
+def new_node() -> type[Node]:
+    return Node
+
+
+@pytest.fixture
+def send():
+    return persistent
+
+
+@pytest.fixture
+def subscribe() -> bytes:
+    return SUBSCRIBE

@@ -1,0 +1,201 @@
+"""
+The cleaner: when it starts, how fast it goes, what stops it, and that nothing is lost by it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.state import BrokerState
+from holdfast.errors import MembershipError
+from holdfast.model.records import CleanedRecord, HoldRecord
+from holdfast.server.settings import ServerSettings
+
+
+@pytest.fixture
+def busy(new_node, send, subscribe):
+    """A node with twelve entries of which two messages live, and a cleaner without limits."""
+    node = new_node(settings=ServerSettings(clean_segment_count_min=0))
+    node.serve()
+    producer = node.connect()
+    for number in range(10):
+        producer.data_received(send(b"%d" % number * 100))
+        node.settle()
+    consumer = node.connect(subscribe)
+    for key in range(1, 11):
+        if key not in {1, 4}:
+            consumer.data_received(b"ACK\nid:1-%d\n\n\0" % key)
+    node.settle()
+    node.producer = producer
+    node.consumer = consumer
+    return node
+
+
+def clean(node, steps: int = 1) -> None:
+    for _ in range(steps):
+        node.clock.now += 1
+        node.conductor.cleaner.step(node.clock.now)
+        node.settle()
+
+
+def kept_state(node) -> BrokerState:
+    """Give the state of a node that has only what is kept of the log."""
+    state = BrokerState(node.broker.settings)
+    for entry in node.store.entries[node.store.first_index - 1 :]:
+        state.apply(entry.first_record, node.store.decode(entry), entry.timestamp)
+    return state
+
+
+def test_the_log_shrinks_to_what_lives(busy) -> None:
+    """
+    Segment by segment, and a node that starts from what is kept knows the same.
+    """
+    digests = set()
+    for _ in range(12):
+        clean(busy)
+        assert kept_state(busy).digest() == busy.broker.state.digest()
+        digests.add(busy.store.first_index)
+    assert len(digests) >= 5
+    assert busy.broker.state.live_count() == 2
+    assert busy.store.first_index > 10
+    assert busy.conductor.cleaner.rewritten_bytes >= 200
+    assert busy.store.kept_membership
+
+
+def test_a_live_log_is_left_alone(busy) -> None:
+    """
+    While little is dead there is nothing to gain, and some segments are always kept.
+    """
+    cleaner = busy.conductor.cleaner
+    cleaner.settings = ServerSettings(clean_segment_count_min=50)
+    clean(busy, 3)
+    assert busy.store.first_index == 1
+    cleaner.settings = ServerSettings(clean_segment_count_min=0, clean_dead_ratio=0.95)
+    clean(busy, 3)
+    assert busy.store.first_index == 1
+
+
+def test_low_space_cleans_harder(busy) -> None:
+    """
+    Then no segment is kept for comfort and little is enough.
+    """
+    busy.conductor.cleaner.settings = ServerSettings(clean_segment_count_min=50)
+    busy.store.is_low = True
+    clean(busy, 3)
+    assert busy.store.first_index > 1
+
+
+def test_a_segment_that_is_not_applied_waits(busy) -> None:
+    """
+    The index does not know yet what lives in it.
+    """
+    busy.store.applied_index = 1
+    busy.conductor.cleaner.step(busy.clock.now + 1)
+    assert busy.conductor.cleaner.next_index == 0
+
+
+def test_the_pace_is_bounded(busy) -> None:
+    """
+    Content written again per second; it goes on where it stopped.
+    """
+    cleaner = busy.conductor.cleaner
+    cleaner.settings = ServerSettings(clean_segment_count_min=0, clean_bytes_per_second=40)
+    cleaner.refilled_at = busy.clock.now
+    clean(busy)
+    assert busy.store.first_index == 1
+    assert cleaner.budget_bytes < 0
+    clean(busy, 12)
+    assert busy.store.first_index > 1
+
+
+def test_traffic_goes_first(busy) -> None:
+    """
+    While much is uncommitted the cleaner waits.
+    """
+    busy.broker.uncommitted_bytes = busy.conductor.settings.uncommitted_bytes_max
+    busy.conductor.cleaner.step(busy.clock.now + 1)
+    assert not busy.broker.has_batch()
+    busy.broker.uncommitted_bytes = 0
+
+
+def test_acknowledged_while_it_is_written_again(busy) -> None:
+    """
+    The acknowledgement stands behind the copy, so it ends that too.
+    """
+    busy.clock.now += 1
+    busy.conductor.cleaner.step(busy.clock.now)
+    busy.consumer.data_received(b"ACK\nid:1-1\n\n\0")
+    busy.settle()
+    clean(busy, 8)
+    assert busy.broker.state.live_count() == 1
+    assert kept_state(busy).digest() == busy.broker.state.digest()
+
+
+def test_damage_stops_the_cleaner_until_it_is_repaired(busy) -> None:
+    """
+    What cannot be read cannot be written again; the segment stays, and a repair lets it go on.
+    """
+    busy.store.damaged = {2}
+    clean(busy, 3)
+    assert busy.store.first_index == 1
+    assert [error.index for error in busy.store.reported] == [2]
+    busy.store.damaged.clear()
+    clean(busy, 8)
+    assert busy.store.first_index > 2
+    assert kept_state(busy).digest() == busy.broker.state.digest()
+
+
+def test_a_change_of_members_makes_it_wait(busy) -> None:
+    """
+    The entry with the members must not go before it is written again.
+    """
+    busy.store.membership_error = MembershipError("a change is under way")
+    clean(busy, 2)
+    assert busy.store.first_index == 1
+    busy.store.membership_error = None
+    clean(busy)
+    assert busy.store.first_index > 1
+
+
+def test_a_new_leadership_starts_again(busy) -> None:
+    """
+    What was half done may not have been committed.
+    """
+    cleaner = busy.conductor.cleaner
+    busy.clock.now += 1
+    cleaner.step(busy.clock.now)
+    busy.store.is_serving = False
+    busy.turn()
+    assert (cleaner.next_index, cleaner.through_index) == (0, 0)
+    busy.store.is_serving = True
+    busy.settle()
+    clean(busy, 3)
+    assert busy.store.first_index > 1
+    assert busy.broker.state.live_count() == 2
+
+
+def test_a_reader_of_the_log_keeps_it_up_to_its_bound(busy) -> None:
+    """
+    Within its bound nothing it has not taken goes; beyond it is left behind, and told so.
+    """
+    replier = busy.producer.session
+    busy.broker.keep_log(HoldRecord("archive", 1, 1 << 30), replier, b"h")
+    busy.settle()
+    clean(busy, 3)
+    assert busy.store.first_index == 1
+    busy.broker.keep_log(HoldRecord("archive", 1, 10), replier, b"h")
+    busy.settle()
+    clean(busy, 3)
+    assert busy.store.first_index > 2
+    hold = busy.broker.state.holds["archive"]
+    assert hold.lost_through >= 2
+    assert hold.index == hold.lost_through + 1
+
+
+def test_what_is_cleaned_is_said_in_the_log(busy) -> None:
+    """
+    Every node drops the segment when it has that record.
+    """
+    clean(busy)
+    records = [r for e in busy.store.entries for r in busy.store.decode(e)]
+    assert [r.through_index for r in records if isinstance(r, CleanedRecord)] == [2]

@@ -1,0 +1,103 @@
+"""
+One client's socket: reading, pausing, writing, closing.
+"""
+
+from __future__ import annotations
+
+from holdfast.server.settings import ServerSettings
+
+
+def test_bytes_wait_for_the_next_turn_and_answers_leave_in_one_write(node, send) -> None:
+    """
+    What arrives between turns is handled together.
+    """
+    connection = node.connect()
+    for number in range(3):
+        connection.data_received(send(b"x", b"%d" % number))
+    assert node.conductor.ready == [connection]
+    assert connection.transport.written == b""
+    node.settle()
+    receipts = connection.transport.take()
+    assert [receipts.count(b"receipt-id:%d" % number) for number in range(3)] == [1, 1, 1]
+
+
+def test_a_client_ahead_of_the_disk_is_not_read(new_node, send) -> None:
+    """
+    Beyond its bytes a connection waits until a commit; its receipts come meanwhile.
+    """
+    node = new_node(settings=ServerSettings(connection_uncommitted_bytes_max=200))
+    node.serve()
+    connection = node.connect()
+    connection.data_received(send(b"x" * 150))
+    connection.data_received(send(b"x" * 150))
+    assert not connection.transport.is_reading
+    node.turn()
+    assert not connection.transport.is_reading
+    node.settle()
+    assert connection.transport.is_reading
+    assert connection.transport.take().count(b"RECEIPT") == 2
+    assert connection.uncommitted_bytes == 0
+
+
+def test_a_socket_that_is_behind_gets_no_deliveries(node, send, subscribe) -> None:
+    """
+    Others do; it goes on when its socket has taken most.
+    """
+    slow = node.connect(subscribe)
+    slow.transport.take()
+    slow.pause_writing()
+    producer = node.connect(send(b"1"))
+    node.settle()
+    assert b"MESSAGE" not in slow.transport.take()
+    assert b"RECEIPT" in producer.transport.take()
+    slow.resume_writing()
+    node.turn()
+    assert b"MESSAGE" in slow.transport.take()
+
+
+def test_room_is_what_the_socket_has_taken(node, send, subscribe) -> None:
+    """
+    Unsent bytes count against what may be handed to a connection.
+    """
+    consumer = node.connect(subscribe)
+    consumer.transport.unsent = 1000
+    node.connect(send(b"1"))
+    node.settle()
+    expected = node.conductor.settings.output_bytes_max - 1000
+    assert consumer.session.room_bytes == expected
+
+
+def test_a_lost_client_gives_back_what_it_held(node, send, subscribe) -> None:
+    """
+    And nothing more is written to it.
+    """
+    consumer = node.connect(subscribe)
+    node.connect(send(b"1"))
+    node.settle()
+    consumer.transport.take()
+    consumer.connection_lost(None)
+    other = node.connect(subscribe)
+    node.settle()
+    assert b"redelivered:true" in other.transport.take()
+    assert consumer.transport.written == b""
+    assert consumer not in node.conductor.connections
+
+
+def test_a_connection_that_said_goodbye_is_closed(node) -> None:
+    """
+    With or without a receipt.
+    """
+    plain = node.connect(b"DISCONNECT\n\n\0")
+    asked = node.connect(b"DISCONNECT\nreceipt:d\n\n\0")
+    assert plain.transport.is_closed
+    assert asked.transport.is_closed
+    assert b"receipt-id:d" in asked.transport.take()
+
+
+def test_a_protocol_error_closes_after_its_error(node) -> None:
+    """
+    The client is told first.
+    """
+    connection = node.connect(b"NONSENSE\n\n\0")
+    assert b"unknown-command" in connection.transport.take()
+    assert connection.transport.is_closed

@@ -1,0 +1,431 @@
+"""
+One turn of the loop: what is sealed when, what is told when, and how roles change.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.server.settings import ServerSettings
+
+
+def test_a_reply_leaves_only_after_commit(node, send) -> None:
+    """
+    The order rule.
+    """
+    connection = node.connect(send(b"x"))
+    connection.transport.take()
+    assert len(node.store.entries) == 1
+    node.turn()
+    assert connection.transport.take() == b""
+    node.store.commit_all()
+    node.turn()
+    assert b"RECEIPT" in connection.transport.take()
+
+
+def test_while_one_batch_is_written_the_next_gathers(node, send) -> None:
+    """
+    Group commit without a timer.
+    """
+    connection = node.connect(send(b"1"))
+    node.store.is_writing = True
+    for _ in range(3):
+        connection.data_received(send(b"x"))
+        node.turn()
+    assert len(node.store.entries) == 1
+    node.store.is_writing = False
+    node.turn()
+    assert len(node.store.entries) == 2
+    assert node.store.entries[1].record_count == 3
+
+
+def test_a_large_batch_does_not_wait(new_node, send) -> None:
+    """
+    Over its size it is sealed although the disk is busy.
+    """
+    node = new_node(settings=ServerSettings(batch_bytes_max=100))
+    node.serve()
+    connection = node.connect(send(b"1"))
+    node.store.is_writing = True
+    connection.data_received(send(b"x" * 200))
+    node.turn()
+    assert len(node.store.entries) == 2
+
+
+def test_batches_under_way_are_bounded(new_node, send) -> None:
+    """
+    Without a quorum nothing commits, and the log does not run away.
+    """
+    node = new_node(settings=ServerSettings(batches_in_flight_max=2))
+    node.serve()
+    connection = node.connect()
+    for _ in range(5):
+        connection.data_received(send(b"x"))
+        node.turn()
+    assert len(node.store.entries) == 2
+    node.settle()
+    assert connection.transport.take().count(b"RECEIPT") == 5
+
+
+def test_too_much_uncommitted_stops_reading(new_node, send) -> None:
+    """
+    Over all connections; it goes on when enough is committed.
+    """
+    node = new_node(settings=ServerSettings(uncommitted_bytes_max=100))
+    node.serve()
+    connection = node.connect(send(b"x" * 200))
+    assert not connection.transport.is_reading
+    node.turn()
+    assert not connection.transport.is_reading
+    node.settle()
+    assert connection.transport.is_reading
+
+
+def test_acknowledgements_alone_wait_a_tick(node, send, subscribe) -> None:
+    """
+    Nobody waits for them: they ride along or go after a moment.
+    """
+    connection = node.connect(subscribe, send(b"x"))
+    node.settle()
+    entries = len(node.store.entries)
+    connection.data_received(b"ACK\nid:1-1\n\n\0")
+    node.turn()
+    node.turn()
+    assert len(node.store.entries) == entries
+    node.clock.now += 0.02
+    node.turn()
+    assert len(node.store.entries) == entries + 1
+    node.settle()
+    assert node.broker.state.live_count() == 0
+
+
+def test_replies_without_records_wait_for_what_is_before_them(node, send, subscribe) -> None:
+    """
+    And go at once if nothing is.
+    """
+    connection = node.connect(subscribe, send(b"x"))
+    node.settle()
+    connection.transport.take()
+    connection.data_received(b"ACK\nid:1-1\nreceipt:a\n\n\0")
+    node.turn()
+    connection.data_received(b"ACK\nid:ID\\cc-1-1\nreceipt:b\n\n\0")
+    node.turn()
+    assert connection.transport.take() == b""
+    node.settle()
+    written = connection.transport.take()
+    assert written.index(b"receipt-id:a") < written.index(b"receipt-id:b")
+
+
+def test_a_transaction_without_records_is_published(node) -> None:
+    """
+    Non-persistent messages of a transaction write nothing and go out all the same.
+    """
+    consumer = node.connect(b"SUBSCRIBE\nid:s\ndestination:/topic/t\n\n\0")
+    consumer.transport.take()
+    node.connect(
+        b"BEGIN\ntransaction:t\n\n\0SEND\ndestination:/topic/t\ntransaction:t\n\nx\0"
+        b"COMMIT\ntransaction:t\n\n\0"
+    )
+    node.turn()
+    assert b"MESSAGE" in consumer.transport.take()
+    assert not node.store.entries
+
+
+def test_without_the_lease_nothing_is_delivered(node, send, subscribe) -> None:
+    """
+    Another leader may have given it to somebody; confirming is the quorum's business.
+    """
+    node.store.has_lease = False
+    connection = node.connect(subscribe, send(b"x"))
+    node.settle()
+    written = connection.transport.take()
+    assert b"RECEIPT" in written
+    assert b"MESSAGE" not in written
+    node.store.has_lease = True
+    node.turn()
+    assert b"MESSAGE" in connection.transport.take()
+
+
+# Roles --------------------------------------------------------------------------------------------
+
+
+def test_only_a_serving_node_takes_clients(new_node) -> None:
+    """
+    A follower's clients are turned away; there is also a most of them.
+    """
+    node = new_node(settings=ServerSettings(connection_count_max=1))
+    early = node.connect()
+    assert early.transport.is_aborted
+    node.serve()
+    assert node.role_changes == 1
+    first, second = node.connect(), node.connect()
+    assert not first.transport.is_aborted
+    assert second.transport.is_aborted
+
+
+def test_a_node_serves_when_everything_is_applied(new_node, send) -> None:
+    """
+    Also what its own term proposed before a hand-over that was given up: those numbers are taken.
+    """
+    node = new_node()
+    node.serve()
+    connection = node.connect(send(b"under way"))
+    node.store.is_serving = False
+    node.turn()
+    assert connection.transport.is_aborted or connection.transport.is_closed
+    assert b"RECEIPT" not in connection.transport.take()
+    node.store.is_serving = True
+    node.turn()
+    assert not node.conductor.is_serving
+    node.store.commit_all()
+    node.turn()
+    node.turn()
+    assert node.conductor.is_serving
+    node.connect(send(b"next"))
+    node.settle()
+    assert node.broker.state.live_count() == 2
+
+
+def test_a_refused_proposal_ends_the_leadership(node, send) -> None:
+    """
+    What it assigned is lost, so nothing may be built on it.
+    """
+    node.store.is_leader = False
+    connection = node.connect(send(b"x"))
+    assert connection.transport.is_aborted
+    assert node.broker.uncommitted_bytes == 0
+    node.store.is_leader = True
+    node.turn()
+    node.connect(send(b"y"))
+    node.settle()
+    assert node.broker.state.live_count() == 1
+
+
+def test_a_log_begun_anew_starts_from_nothing(node, send) -> None:
+    """
+    The state goes with the log it came from.
+    """
+    connection = node.connect(send(b"x"))
+    node.settle()
+    node.store.is_serving = False
+    node.store.begun_anew = True
+    node.turn()
+    assert node.broker.state.live_count() == 0
+    assert connection.transport.is_aborted or connection.transport.is_closed
+
+
+def test_what_others_proposed_is_applied(new_node, send) -> None:
+    """
+    A follower keeps the index, so that taking over costs no replay.
+    """
+    leader, follower = new_node(), new_node()
+    leader.serve()
+    leader.connect(send(b"x"))
+    leader.settle()
+    follower.store.entries = leader.store.entries
+    follower.store.commit_all()
+    follower.turn()
+    assert follower.broker.state.digest() == leader.broker.state.digest()
+    assert follower.broker.state.memory_bytes == 0
+
+
+# Damage -------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_message_is_withheld_and_offered_again(node, send, subscribe) -> None:
+    """
+    Not served, not lost; the next one passes, and a repair brings it back.
+    """
+    node.connect(send(b"first"))
+    node.settle()
+    node.connect(send(b"second"))
+    node.settle()
+    for sequence in (1, 2):
+        node.broker.state.forget_content(node.broker.queue("q"), sequence)
+    node.store.damaged = {1}
+    consumer = node.connect(subscribe)
+    node.settle()
+    assert b"first" not in (written := consumer.transport.take())
+    assert b"second" in written
+    assert [error.index for error in node.damage] == [1]
+    node.store.damaged.clear()
+    node.clock.now += 6
+    node.conductor.tick()
+    assert b"first" in consumer.transport.take()
+
+
+def test_damage_of_a_former_leadership_is_forgotten(node, send, subscribe) -> None:
+    """
+    A new leadership finds the message by its own cursor; offering it twice would deliver it twice.
+    """
+    node.connect(send(b"first"))
+    node.settle()
+    node.broker.state.forget_content(node.broker.queue("q"), 1)
+    node.store.damaged = {1}
+    node.connect(subscribe)
+    node.settle()
+    assert node.conductor.damaged
+    node.store.is_serving = False
+    node.turn()
+    node.store.damaged.clear()
+    node.store.is_serving = True
+    node.turn()
+    consumer = node.connect(subscribe)
+    node.clock.now += 6
+    node.conductor.tick()
+    node.settle()
+    assert consumer.transport.take().count(b"MESSAGE") == 1
+
+
+def test_a_damaged_entry_stops_applying_until_it_is_repaired(new_node, send) -> None:
+    """
+    It is asked of a peer, and tried again after a pause.
+    """
+    leader, follower = new_node(), new_node()
+    leader.serve()
+    leader.connect(send(b"x"))
+    leader.settle()
+    follower.store.entries = leader.store.entries
+    follower.store.damaged = {1}
+    follower.store.commit_all()
+    follower.turn()
+    follower.turn()
+    assert len(follower.store.reported) == len(follower.damage) == 1
+    follower.store.damaged.clear()
+    follower.clock.now += 1
+    follower.turn()
+    assert follower.broker.state.live_count() == 1
+
+
+# Limits and time ----------------------------------------------------------------------------------
+
+
+def test_a_full_memory_holds_back_producers_but_not_consumers(new_node, subscribe) -> None:
+    """
+    Those who can make room by acknowledging are read from.
+    """
+    limits = BrokerSettings(memory_bytes=1000, message_memory_overhead_bytes=100)
+    node = new_node(broker=limits)
+    node.serve()
+    transient = b"SEND\ndestination:/queue/q\n\n" + b"x" * 400 + b"\0"
+    producer = node.connect(transient * 3)
+    assert not producer.transport.is_reading
+    consumer = node.connect(subscribe)
+    node.settle()
+    assert consumer.transport.is_reading
+    for serial in (1, 2, 3):
+        consumer.data_received(b"ACK\nid:1--%d\n\n\0" % serial)
+    node.settle()
+    assert producer.transport.is_reading
+    assert node.broker.state.memory_bytes == 0
+
+
+def test_a_producer_waits_for_a_blocked_topic(new_node) -> None:
+    """
+    Until the slow subscriber has caught up.
+    """
+    node = new_node(broker=BrokerSettings(topic_pending_bytes_max=100))
+    node.serve()
+    slow = node.connect(b"SUBSCRIBE\nid:s\ndestination:/topic/t\n\n\0")
+    slow.pause_writing()
+    producer = node.connect(b"SEND\ndestination:/topic/t\n\n" + b"x" * 200 + b"\0")
+    node.turn()
+    assert not producer.transport.is_reading
+    slow.resume_writing()
+    node.turn()
+    node.turn()
+    assert producer.transport.is_reading
+
+
+def test_heart_beats_are_sent_and_silence_is_noticed(node) -> None:
+    """
+    A paused client's silence is ours, and not held against it.
+    """
+    beating = b"STOMP\naccept-version:1.2\nheart-beat:1000,1000\n\n\0"
+    node.connect()
+    connection = node.connect()
+    other = node.conductor
+    silent = type(connection)(other)
+    silent.connection_made(type(connection.transport)())
+    silent.data_received(beating)
+    node.turn()
+    silent.transport.take()
+    node.clock.now += 0.6
+    other.tick()
+    assert silent.transport.take() == b"\n"
+    other.pause(silent)
+    for _ in range(30):
+        node.clock.now += 0.2
+        other._beat(node.clock.now)
+    assert not silent.transport.is_aborted
+    silent.is_paused = False
+    for _ in range(30):
+        node.clock.now += 0.2
+        other._beat(node.clock.now)
+    assert silent.transport.is_aborted
+
+
+def test_a_full_disk_refuses_and_says_when_it_is_over(node, send) -> None:
+    """
+    Looked at in every turn.
+    """
+    node.store.is_low = True
+    connection = node.connect(send(b"x"))
+    assert b"store-full" in connection.transport.take()
+    node.store.is_low = False
+    connection.data_received(send(b"x"))
+    node.settle()
+    assert b"RECEIPT" in connection.transport.take()
+
+
+def test_a_session_that_breaks_costs_only_its_connection(node, send, monkeypatch) -> None:
+    """
+    A mistake of ours met by one client's frame must not take the broker from the others.
+    """
+    broken, other = node.connect(), node.connect()
+
+    def fail(data: bytes) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(broken.session, "receive", fail)
+    broken.data_received(b"x")
+    other.data_received(send(b"x"))
+    node.settle()
+    assert broken.transport.is_aborted
+    assert b"RECEIPT" in other.transport.take()
+
+
+def test_nothing_goes_on_after_a_failure(node, send, monkeypatch) -> None:
+    """
+    A turn left half done is not built upon.
+    """
+    error = OSError("disk")
+
+    def fail(now: float) -> None:
+        raise error
+
+    monkeypatch.setattr(node.store, "turn", fail)
+    node.conductor.turn()
+    assert node.failures == [error]
+    monkeypatch.undo()
+    node.conductor.turn()
+    node.conductor.tick()
+    assert node.failures == [error]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_turn_is_scheduled_once(node, count) -> None:
+    """
+    However much arrives before it.
+    """
+    calls: list[object] = []
+    node.conductor.loop = SimpleNamespace(call_soon=calls.append)  # type: ignore[assignment]
+    for _ in range(count):
+        node.conductor.schedule()
+    assert calls == [node.conductor.turn]
+    node.conductor.turn()
+    node.conductor.stored(SimpleNamespace(failure=None, seconds=0.1))  # type: ignore[arg-type]
+    assert len(calls) == 2
