@@ -37,6 +37,18 @@ def settling(broker: Broker) -> dict[int, set[int]]:
     return found
 
 
+def is_kept(
+    broker: Broker, record: MessageRecord, record_number: int, leaving: dict[int, set[int]]
+) -> bool:
+    """Whether this record is what keeps its message alive, and goes on doing so."""
+    queue = broker.state.queues.get(record.queue_number)
+    if queue is None or queue.is_deleted or record.sequence <= queue.purging_through:
+        return False
+    if queue.index.record_number(record.sequence) != record_number:
+        return False
+    return record.sequence not in leaving.get(record.queue_number, ())
+
+
 def live_copy(
     broker: Broker,
     record: MessageRecord,
@@ -45,12 +57,7 @@ def live_copy(
     leaving: dict[int, set[int]],
 ) -> MessageRecord | None:
     """Give the record that keeps this message alive when its segment goes; None if it is dead."""
-    queue = broker.state.queues.get(record.queue_number)
-    if queue is None or queue.is_deleted or record.sequence <= queue.purging_through:
-        return None
-    if queue.index.record_number(record.sequence) != record_number:
-        return None
-    if record.sequence in leaving.get(record.queue_number, ()):
+    if not is_kept(broker, record, record_number, leaving):
         return None
     copy = MessageRecord(
         record.queue_number,

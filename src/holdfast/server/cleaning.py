@@ -11,7 +11,7 @@ from __future__ import annotations
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.cleaning import homeless, live_copy, settling
+from holdfast.broker.cleaning import homeless, is_kept, live_copy, settling
 from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import Entry
 from holdfast.model.limits import MiB
@@ -131,6 +131,12 @@ class Cleaner:
         self._finish()
 
     def _write_again(self, entry: Entry, leaving: dict[int, set[int]]) -> None:
+        """Put what lives of an entry into the batch; mostly nothing, so look before reading it."""
+        if not any(
+            type(record) is MessageRecord and is_kept(self.broker, record, number, leaving)
+            for number, record in enumerate(self.store.decode(entry), entry.first_record)
+        ):
+            return
         records: list[Record] = []
         for number, record in enumerate(
             self.store.decode(entry, with_content=True), entry.first_record
@@ -142,8 +148,7 @@ class Cleaner:
                 records.append(copy)
                 self.budget_bytes -= copy.size
                 self.rewritten_bytes += copy.size
-        if records:
-            self.broker.add_records(records)
+        self.broker.add_records(records)
 
     def _finish(self) -> None:
         try:
