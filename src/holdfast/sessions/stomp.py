@@ -237,7 +237,10 @@ class StompSession:
             key = int(digits)
         except ValueError:
             raise _unknown_name(name) from None
-        self._settle(frame, subscription, key)
+        if frame.block is None and not frame.negative:
+            self.broker.acknowledge(subscription, key, self, frame.receipt)
+        else:
+            self._settle(frame, subscription, key)
 
     def _settle(
         self, frame: AcknowledgeFrame, subscription: Subscription, key: int, *, exact: bool = False
