@@ -11,11 +11,15 @@ existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/
 DEMO := examples/demo.py
 BENCH := benches/run.py
 TOPOLOGY ?= three
+SEED ?=
+COUNT ?= 100
+START ?= 1
+JOBS ?= 1
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-whole demo bench serve clean
+        format test test-quick test-whole simulate ablations demo bench serve clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -52,6 +56,12 @@ test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 
 test-whole: setup ## conformance, transcripts, integration with real processes
 	$(if $(call existing,$(WHOLE)),$(PYTEST) $(call existing,$(WHOLE)) $(ARGS),@true)
+
+simulate: setup ## whole clusters in virtual time (SEED=n tells one; COUNT=n START=n JOBS=n run many)
+	$(BIN)/python -m holdfast.testing.simulate $(if $(SEED),--seed $(SEED),--count $(COUNT) --start $(START) --jobs $(JOBS)) $(ARGS)
+
+ablations: setup ## switch one safeguard off at a time; the simulator must notice each
+	$(BIN)/python -m holdfast.testing.ablations $(ARGS)
 
 demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three or witness)
 	$(BIN)/python $(DEMO) --topology $(TOPOLOGY) $(ARGS)

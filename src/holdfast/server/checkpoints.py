@@ -11,6 +11,7 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -36,28 +37,39 @@ class Checkpoints:
 
     def step(self) -> None:
         """Start writing one if a segment was sealed since the last."""
+        if self.is_due() and (self.task is None or self.task.done()):
+            self.task = asyncio.get_running_loop().create_task(self.save())
+
+    def is_due(self) -> bool:
+        """Whether a segment was sealed, and its end applied, since the last one."""
         base = self.store.last_segment_base
-        if base == self.segment_base or (self.task is not None and not self.task.done()):
-            return
-        if self.store.applied_index < base - 1:
-            return
-        self.segment_base = base
-        self.task = asyncio.get_running_loop().create_task(self.save())
+        return base != self.segment_base and self.store.applied_index >= base - 1
+
+    def prepare(self) -> Callable[[], None] | None:
+        """Turn the state into bytes and give what writes them, for any thread; None if in vain."""
+        index = self.store.applied_index
+        self.segment_base = self.store.last_segment_base
+        if index <= self.saved_index:
+            return None
+        place = self.store.place_of(index)
+        parts = encode_state(self.broker.state)
+
+        def write() -> None:
+            try:
+                self.files.save(index, *place, parts)
+            except StoreError as error:
+                log.warning("checkpoint was not written", index=index, reason=str(error))
+                return
+            self.saved_index = index
+            log.debug("checkpoint written", index=index, bytes=sum(map(len, parts)))
+
+        return write
 
     async def save(self) -> None:
         """Write one now; a failure is logged, because it costs only time at the next start."""
-        index = self.store.applied_index
-        if index <= self.saved_index:
-            return
-        place = self.store.place_of(index)
-        parts = encode_state(self.broker.state)
-        try:
-            await asyncio.to_thread(self.files.save, index, *place, parts)
-        except StoreError as error:
-            log.warning("checkpoint was not written", index=index, reason=str(error))
-            return
-        self.saved_index = index
-        log.debug("checkpoint written", index=index, bytes=sum(map(len, parts)))
+        write = self.prepare()
+        if write is not None:
+            await asyncio.to_thread(write)
 
     async def finish(self) -> None:
         """Write the last one of a clean stop."""

@@ -493,7 +493,7 @@ class Conductor:
         again = False
         for session in dirty:
             connection = session.owner
-            if type(connection) is not ClientConnection:
+            if not isinstance(connection, ClientConnection):
                 continue
             was_full = connection.session.room_bytes <= 0
             connection.flush()

@@ -29,12 +29,44 @@ class PowerCut(BaseException):
 class _Inode:
     """One file's bytes: as seen, as durable, and which sectors differ."""
 
-    __slots__ = ("dirty", "durable", "is_size_dirty", "seen")
+    __slots__ = ("dirty", "durable", "forgotten", "is_size_dirty", "seen")
 
     def __init__(self) -> None:
         self.seen = bytearray()
         self.durable = bytearray()
         self.dirty: set[int] = set()
+        self.forgotten: set[int] = set()
+        """Sectors that a failed sync took for written: no later sync writes them."""
+        self.is_size_dirty = False
+
+    def copy(self) -> _Inode:
+        """Return this file as it is now."""
+        other = _Inode()
+        other.seen[:] = self.seen
+        other.durable[:] = self.durable
+        other.dirty.update(self.dirty)
+        other.forgotten.update(self.forgotten)
+        other.is_size_dirty = self.is_size_dirty
+        return other
+
+    def forget_dirty(self) -> None:
+        """A sync failed: what was to be written counts as written, and is not."""
+        self.forgotten |= self.dirty
+        self.dirty.clear()
+
+    def make_durable(self) -> None:
+        """A sync succeeded: everything is durable but what an earlier one lost."""
+        if not self.forgotten:
+            self.durable[:] = self.seen
+        else:
+            size = len(self.seen)
+            kept = self.durable[:size].ljust(size, b"\0")
+            durable = bytearray(self.seen)
+            for sector in sorted(self.forgotten):
+                start = sector * SECTOR_BYTES
+                durable[start : start + SECTOR_BYTES] = kept[start : start + SECTOR_BYTES]
+            self.durable = durable
+        self.dirty.clear()
         self.is_size_dirty = False
 
 
@@ -57,6 +89,7 @@ class SimulatedFile:
         """Write all of `data`; at a power cut some of its sectors."""
         assert self._life == self._disk.life, "the file was opened before the power cut"
         is_cut = self._disk.step("write", self._growth(offset + len(data)))
+        offset = self._disk.place_written(offset, self._inode)
         seen = self._inode.seen
         if len(seen) < offset + len(data):
             seen.extend(bytes(offset + len(data) - len(seen)))
@@ -65,6 +98,8 @@ class SimulatedFile:
         if data:
             first, last = offset // SECTOR_BYTES, (offset + len(data) - 1) // SECTOR_BYTES
             self._inode.dirty.update(range(first, last + 1))
+            if self._inode.forgotten:
+                self._inode.forgotten.difference_update(range(first, last + 1))
         if is_cut:
             raise PowerCut
 
@@ -75,12 +110,14 @@ class SimulatedFile:
 
     def sync(self) -> None:
         """Make the file durable; at a power cut before it is done."""
-        if self._disk.step("sync"):
+        try:
+            is_cut = self._disk.step("sync")
+        except OSError:
+            self._inode.forget_dirty()
+            raise
+        if is_cut:
             raise PowerCut
-        inode = self._inode
-        inode.durable[:] = inode.seen
-        inode.dirty.clear()
-        inode.is_size_dirty = False
+        self._inode.make_durable()
 
     def truncate(self, size: int) -> None:
         """Cut or extend the file."""
@@ -140,6 +177,10 @@ class SimulatedDisk:
         """The number of the operation at which the power fails; 0 for never."""
         self.fail_next: dict[str, int] = {}
         """Operation ("write", "sync") to the errno that it fails with, once."""
+        self.misdirect_next = 0
+        """By how many bytes the next write to a segment misses its place, once; 0 for never."""
+        self.failures = 0
+        """How many operations failed because a test wanted it."""
 
     # The contract.
 
@@ -223,7 +264,7 @@ class SimulatedDisk:
                 if source is not None:
                     del names[source]
                 names[target] = inode
-        for inode in set(names.values()):
+        for inode in dict.fromkeys(names.values()):  # a set has no order to repeat
             self._lose_unsynced(inode)
         self._names = names
         self._durable_names = dict(names)
@@ -252,13 +293,51 @@ class SimulatedDisk:
         inode.seen[:] = data
         inode.durable[:] = data
 
+    def durable_content(self, path: Path) -> bytearray | None:
+        """Return what a power cut would surely leave of a file, not to be changed; None if gone."""
+        inode = self._durable_names.get(path)
+        return None if inode is None else inode.durable
+
+    def durable_paths(self) -> list[Path]:
+        """Return the names that a power cut would surely leave, sorted."""
+        return sorted(self._durable_names)
+
+    def snapshot(self) -> dict[Path, bytes]:
+        """Return all durable files, as a copy of the machine's disk would hold them."""
+        return {path: bytes(inode.durable) for path, inode in self._durable_names.items()}
+
+    def restore(self, snapshot: dict[Path, bytes]) -> None:
+        """Put an older copy of the whole disk in its place."""
+        self._names = {}
+        for path, content in snapshot.items():
+            inode = self._names[path] = _Inode()
+            inode.seen[:] = content
+            inode.durable[:] = content
+        self._durable_names = dict(self._names)
+        self._changes.clear()
+        self._unreadable.clear()
+        self.locks.clear()
+        self.life += 1
+
+    def limit(self, free_bytes: int | None) -> None:
+        """Leave so much room and no more; None for plenty."""
+        self._capacity = 1 << 40 if free_bytes is None else self._used() + free_bytes
+
     # For its files.
+
+    def place_written(self, offset: int, inode: _Inode) -> int:
+        """Return where a write really goes: a misdirected one misses its place."""
+        if not self.misdirect_next or len(inode.seen) < 2 * self.misdirect_next:
+            return offset
+        miss, self.misdirect_next = self.misdirect_next, 0
+        return offset - miss if offset >= miss else offset + miss
 
     def step(self, kind: str, growth: int = 0) -> bool:
         """Count an operation; return whether the power fails in it, raise if it is to fail."""
         self.operations += 1
         number = self.fail_next.pop(kind, None)
         if number is not None:
+            self.failures += 1
             raise OSError(number, f"simulated failure of {kind}")
         if growth and self._used() + growth > self._capacity:
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
@@ -289,4 +368,5 @@ class SimulatedDisk:
         inode.seen = kept
         inode.durable = bytearray(kept)
         inode.dirty.clear()
+        inode.forgotten.clear()
         inode.is_size_dirty = False

@@ -1,0 +1,415 @@
+"""
+The checkers of a simulated world: every invariant that applies has its name here.
+
+They watch from outside: the platters of the disks, the messages on the wire, the entries that
+are handed to the broker. What a node says of its own durability is what is checked, never what is
+believed. A violation is raised where it happens, with the invariant's name (facts: S1 to S20).
+
+Invariants checked here:
+    S1 one leader per term. S2, S17 nothing committed is ever different. S3 a new leader has all
+    that is committed. S4, S19 equal logs give equal states; sealed segments are equal byte by byte.
+    S5 what is committed is on the platters of a quorum. S12 only one node dispatches.
+    S15 one vote per term and identity, terms never fall, a new disk is a new identity.
+    S16 what a reply claims is on the platter. S18 nothing that lives is dropped.
+    S20 memberships that follow each other share a majority.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from holdfast.errors import (
+    BallotLostError,
+    CorruptEntryError,
+    FencedError,
+    HoldfastError,
+    JournalFailedError,
+    LogDivergedError,
+)
+from holdfast.journal.entry import HEADER_BYTES, Entry, parse_entry
+from holdfast.journal.segment import SEGMENT_HEADER_BYTES
+from holdfast.replication.membership import Membership, decode_membership
+from holdfast.replication.messages import (
+    NO_CHAIN,
+    AppendResponse,
+    Message,
+    VoteRequest,
+    VoteResponse,
+)
+from holdfast.replication.quorum import majority
+from holdfast.testing.committed_log import CommittedLog
+from holdfast.testing.history import History, ViolationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.testing.simulated_node import SimulatedNode
+    from holdfast.testing.simulator import Simulation
+
+DIGEST_EVERY = 16
+"""The state is compared after every so many entries."""
+
+
+class Checkers:
+    """All checkers of one world."""
+
+    def __init__(self, world: Simulation, history: History) -> None:
+        self.world = world
+        self.history = history
+        self.log = CommittedLog(history)
+        self.leaders: dict[int, str] = {}
+        self.top_term = 0
+        self.commit_chains: dict[int, bytes] = {}
+        """Chain values by index, as far as any node called them committed."""
+        self.commit_index = 0
+        self.digests: dict[int, bytes] = {}
+        self.votes: dict[tuple[str, int], str] = {}
+        self.claims: dict[str, int] = {}
+        """By identity: the highest entry that it said it had stored, rightly."""
+        self.owners: dict[str, tuple[str, int]] = {}
+        self.terms: dict[tuple[str, int], int] = {}
+        self.elections = 0
+        self.forced = False
+        self.ended: Counter[str] = Counter()
+        self.distrusted: set[str] = set()
+        """Nodes whose disk changed behind their back: their platters prove nothing."""
+        self._commits: dict[str, tuple[int, int]] = {}
+        self._firsts: dict[str, tuple[int, int]] = {}
+        self._memberships: dict[tuple[int, bytes], Membership] = {}
+        history.confirm_checks.append(self._check_confirm)
+        history.settle_checks.append(self._check_settled)
+
+    # ---- after each turn of a node
+
+    def after_turn(self, node: SimulatedNode) -> None:
+        """Look at a node that has just done a turn."""
+        driver = node.driver
+        if driver.is_leader:
+            self._check_leader(node)
+        life, commit = self._commits.get(node.name, (-1, 0))
+        if life != node.life:
+            commit = 0
+        index = driver.commit_index
+        if index != commit:
+            self._commits[node.name] = (node.life, index)
+            self._check_commit(node, commit, index)
+        first = node.journal.first_index
+        known = self._firsts.get(node.name)
+        if known is None or known != (node.life, first):
+            self._firsts[node.name] = (node.life, first)
+            if known is not None and known[0] == node.life:
+                self._check_dropped(node, first)
+
+    def _check_leader(self, node: SimulatedNode) -> None:
+        term = node.driver.term
+        leader = self.leaders.get(term)
+        if leader is None:
+            self.leaders[term] = node.name
+            self.elections += 1
+            self.top_term = max(self.top_term, term)
+            self.world.note(node.name, f"leads term {term}")
+            self._check_complete(node, term)
+        elif leader != node.name:
+            raise ViolationError("S1", f"term {term} is led by {leader} and {node.name}")
+
+    def _check_complete(self, node: SimulatedNode, term: int) -> None:
+        """S3: a leader of a new term has everything that is committed."""
+        index = self.commit_index
+        journal = node.journal
+        if term < self.top_term or not index or node.driver.status().generation:
+            return
+        if journal.last_index < index:
+            raise ViolationError(
+                "S3",
+                f"{node.name} leads term {term} with entries to {journal.last_index};"
+                f" {index} is committed",
+            )
+        self._compare(node, index, "S3")
+
+    def _compare(self, node: SimulatedNode, index: int, name: str) -> None:
+        journal = node.journal
+        if index < journal.first_index:
+            return
+        try:
+            chain = journal.chain_at(index)
+        except CorruptEntryError:
+            return  # Damaged there: the node knows, and must not serve it.
+        if chain != self.commit_chains[index]:
+            raise ViolationError(name, f"entry {index} on {node.name} is not what was committed")
+
+    def _check_commit(self, node: SimulatedNode, before: int, index: int) -> None:
+        journal = node.journal
+        if index < before and node.driver.log_epoch == 0:
+            raise ViolationError("S17", f"{node.name} took back its commit index {before}")
+        if index > journal.last_index:
+            raise ViolationError("S17", f"{node.name} lost entries up to {index} it knew committed")
+        if index > self.commit_index:
+            for each in range(max(self.commit_index + 1, journal.first_index), index + 1):
+                try:
+                    self.commit_chains[each] = journal.chain_at(each)
+                except CorruptEntryError:
+                    return
+                if node.driver.is_leader:
+                    self._check_copies(node, each)
+            self.commit_index = index
+        elif index in self.commit_chains:
+            self._compare(node, index, "S2")
+
+    def _check_copies(self, leader: SimulatedNode, index: int) -> None:
+        """S5: the entry is on the platters of a commit quorum of the present members."""
+        membership = self._membership(leader)
+        if membership is None:
+            return
+        settings = self.world.replication_settings
+        place = leader.journal.place_of(index)
+        try:
+            entry = leader.journal.entry(index)
+        except CorruptEntryError:
+            return
+        nodes = self.world.network.nodes
+        sites: set[str] = set()
+        count = 0
+        voters = membership.voters
+        for member in voters:
+            node = nodes.get(member.name)
+            if node is None:
+                continue
+            if self.owners.get(member.node_id) != (node.name, node.disk_number):
+                # The disk is lost since; what it said before that was true.
+                has_it = self.claims.get(member.node_id, 0) >= index
+            else:
+                has_it = node.name in self.distrusted or holds(node, entry, place.path, place.byte)
+            if has_it:
+                count += 1
+                sites.add(member.site)
+        needed = max(majority(len(voters)), min(settings.copies, len(voters)))
+        all_sites = {member.site for member in voters}
+        if count < needed or len(sites) < min(settings.sites, len(all_sites)):
+            raise ViolationError(
+                "S5",
+                f"{leader.name} committed entry {index}, which {count} of {len(voters)} voters"
+                f" at {len(sites)} sites have on their platters; {needed} are needed",
+            )
+
+    def _membership(self, node: SimulatedNode) -> Membership | None:
+        """The members as the node's own log tells them."""
+        index = node.driver.config_index
+        if not index or index < node.journal.first_index:
+            return None
+        key = (index, node.journal.chain_at(index))
+        found = self._memberships.get(key)
+        if found is None:
+            entry = node.journal.entry(index)
+            found = self._memberships[key] = decode_membership(bytes(entry.body))
+            self._check_change(found)
+        return found
+
+    @staticmethod
+    def _check_change(membership: Membership) -> None:
+        """S20: two majorities, one of each membership, share a voter."""
+        if not membership.previous_members or membership.generation:
+            return
+        now = {member.node_id for member in membership.voters}
+        before = {member.node_id for member in membership.previous_members if member.is_voter}
+        if now and before and len(now ^ before) > 1:
+            raise ViolationError("S20", f"{len(now ^ before)} voters changed at once")
+
+    def _check_dropped(self, node: SimulatedNode, first: int) -> None:
+        """S18: nothing that lives stands before the first entry kept."""
+        if node.driver.is_witness:
+            return
+        for (queue, sequence), index in self.log.live.items():
+            if index < first and index <= self.log.last_index:
+                token = self.log.tokens[queue, sequence]
+                raise ViolationError("S18", f"{node.name} dropped {token} with entry {index}")
+
+    # ---- entries given to brokers
+
+    def on_applied(self, node: SimulatedNode, entry: Entry) -> None:
+        """Look at an entry that a broker has applied."""
+        log = self.log
+        index = entry.index
+        if index == log.last_index + 1:
+            log.feed(entry)
+        elif index <= log.last_index and log.chains[index] != entry.chain:
+            raise ViolationError("S17", f"{node.name} applied another entry {index}")
+        if index % DIGEST_EVERY == 0 and index >= log.complete_from(node.journal.first_index):
+            digest = node.broker.state.digest()
+            if self.digests.setdefault(index, digest) != digest:
+                raise ViolationError("S4", f"{node.name} has another state after entry {index}")
+
+    # ---- messages on the wire
+
+    def on_message(self, node: SimulatedNode, target: str, message: Message) -> None:
+        """Look at a message that leaves a node."""
+        if type(message) is AppendResponse:
+            self._check_claim(node, message)
+        elif type(message) is VoteRequest:
+            self._vote(node, message.term, node.name)
+        elif type(message) is VoteResponse and message.granted:
+            self._vote(node, message.term, target)
+
+    def _check_claim(self, node: SimulatedNode, message: AppendResponse) -> None:
+        """S16: what a reply says is stored, is on the platter."""
+        index = message.match_index
+        if message.rejected or message.match_chain == NO_CHAIN or node.name in self.distrusted:
+            return
+        journal = node.journal
+        if index < journal.first_index:
+            return
+        place = journal.place_of(index)
+        try:
+            entry = journal.entry(index)
+        except CorruptEntryError:
+            return
+        if entry.chain != message.match_chain or not holds(node, entry, place.path, place.byte):
+            raise ViolationError(
+                "S16", f"{node.name} says it has entry {index}, which is not on its platter"
+            )
+        identity = node.driver.hello.node_id
+        if index > self.claims.get(identity, 0):
+            self.claims[identity] = index
+
+    def _vote(self, node: SimulatedNode, term: int, candidate: str) -> None:
+        """S15: one vote per term and identity."""
+        identity = node.driver.hello.node_id
+        known = self.votes.setdefault((identity, term), candidate)
+        if known != candidate:
+            raise ViolationError(
+                "S15", f"{node.name} voted for {known} and for {candidate} in term {term}"
+            )
+
+    # ---- processes
+
+    def on_start(self, node: SimulatedNode) -> None:
+        """Look at a process that has just recovered."""
+        identity = node.driver.hello.node_id
+        owner = (node.name, node.disk_number)
+        if self.owners.setdefault(identity, owner) != owner:
+            raise ViolationError("S15", f"{node.name} came back under the identity of a lost disk")
+        term = self.terms.get(owner, 0)
+        if node.driver.term < term and node.name not in self.distrusted:
+            raise ViolationError("S15", f"{node.name} forgot term {term}: {node.driver.term}")
+
+    def on_stop(self, node: SimulatedNode) -> None:
+        """Note what a dead node must remember: the newest term it spoke in."""
+        owner = (node.name, node.disk_number)
+        current = node.journal.ballot_file.current if hasattr(node, "journal") else None
+        if current is not None:
+            self.terms[owner] = max(self.terms.get(owner, 0), current.term)
+
+    def on_end(self, node: SimulatedNode, error: Exception) -> None:
+        """Judge a process that ended by itself."""
+        self.ended[type(error).__name__] += 1
+        if isinstance(error, JournalFailedError):
+            if not node.disk.failures and not self.world.is_space_short:
+                raise ViolationError("S16", f"{node.name} ended without a fault: {error}")
+        elif isinstance(error, LogDivergedError):
+            if node.name not in self.distrusted:
+                raise ViolationError("S2", f"{node.name} halted: {error}")
+        elif isinstance(error, FencedError):
+            if not (node.is_removed or self.forced or node.name in self.distrusted):
+                raise ViolationError("S15", f"{node.name} was shut out: {error}")
+        elif isinstance(error, BallotLostError) or not isinstance(error, HoldfastError):
+            if node.name not in self.distrusted:
+                raise ViolationError("S15", f"{node.name} broke: {error!r}")
+        elif node.name not in self.distrusted:
+            raise ViolationError("S17", f"{node.name} could not go on: {error}")
+
+    def on_write_failure(self, node: SimulatedNode, failure: JournalFailedError) -> None:
+        """Judge why a writer gave up: the disk may fail, the code must not."""
+        if not isinstance(failure.__cause__, OSError):
+            raise ViolationError("S16", f"the writer of {node.name} broke: {failure.__cause__!r}")
+
+    # ---- what clients see
+
+    def on_written(self, node: SimulatedNode, data: bytes) -> None:
+        """S12: who dispatches is not the follower of a newer leader."""
+        if data.startswith(b"MESSAGE\n") or b"\0MESSAGE\n" in data:
+            term = node.driver.term
+            if term < self.top_term:
+                raise ViolationError(
+                    "S12", f"{node.name} dispatches in term {term}; {self.top_term} has a leader"
+                )
+
+    def _check_confirm(self, token: str) -> None:
+        if not self.log.is_committed(token):
+            raise ViolationError("S5", f"{token} was confirmed and is not committed")
+
+    def _check_settled(self, queue: str, sequence: int) -> None:
+        for number, name in self.log.names.items():
+            if name == queue and (number, sequence) in self.log.live:
+                raise ViolationError("S5", f"{sequence} of {queue} was settled and still lives")
+
+    # ---- at the end
+
+    def check_end(self) -> None:
+        """Look at everything once more, after healing and draining."""
+        lost = [
+            token
+            for token in self.history.confirmed
+            if not self.log.is_committed(token) or not self._has_arrived(token)
+        ]
+        if lost:
+            raise ViolationError("S6", f"{len(lost)} confirmed messages are lost: {lost[:5]}")
+        for node in self.world.network.nodes.values():
+            if node.name not in self.distrusted and not node.is_ending:
+                self._check_platters(node)
+        self._check_segments()
+
+    def _has_arrived(self, token: str) -> bool:
+        note = self.history.sent[token]
+        return token in self.history.received or note.queue in self.history.settled_queues
+
+    def _check_platters(self, node: SimulatedNode) -> None:
+        """S2, S17: every committed entry that stands on a platter is the one committed."""
+        for path in node.disk.durable_paths():
+            if path.suffix != ".segment":
+                continue
+            content = node.disk.durable_content(path)
+            assert content is not None
+            data = bytes(content)
+            offset = SEGMENT_HEADER_BYTES
+            while offset + HEADER_BYTES <= len(data):
+                try:
+                    entry = parse_entry(data, offset)
+                except CorruptEntryError:
+                    break
+                known = self.commit_chains.get(entry.index)
+                is_committed = entry.index <= node.driver.commit_index
+                if is_committed and known is not None and known != entry.chain:
+                    raise ViolationError(
+                        "S17", f"{path.name} of {node.name}: {entry.index} differs"
+                    )
+                offset += len(entry.raw)
+
+    def _check_segments(self) -> None:
+        """S19: a sealed segment is the same on every platter."""
+        seen: dict[str, tuple[str, bytes]] = {}
+        for node in self.world.network.nodes.values():
+            if not node.is_running or node.name in self.distrusted or node.journal.damage:
+                continue
+            through = min(node.journal.sealed_through, node.driver.commit_index)
+            for segment in node.journal.segments():
+                if segment.last_index > through:
+                    continue
+                content = bytes(node.disk.durable_content(segment.path) or b"")
+                other, expected = seen.setdefault(segment.path.name, (node.name, content))
+                if content != expected:
+                    raise ViolationError(
+                        "S19", f"{segment.path.name} differs between {other} and {node.name}"
+                    )
+
+
+def holds(node: SimulatedNode, entry: Entry, path: Path, byte: int) -> bool:
+    """Whether an entry is on a platter: where it should be, or else anywhere."""
+    disk = node.disk
+    content = disk.durable_content(path)
+    if content is not None and content.startswith(entry.raw, byte):
+        return True
+    return any(
+        entry.raw in (disk.durable_content(other) or b"")
+        for other in disk.durable_paths()
+        if other.suffix == ".segment"
+    )

@@ -1,0 +1,557 @@
+"""
+What goes wrong in a simulated world, and when: all of it follows from the seed.
+
+A `Plan` says which topology, settings and kinds of trouble a seed has. The `Nemesis` carries it
+out: it hurts, supervises dead processes as an init system would, and acts as operator.
+
+The budget: only one machine, the victim, ever loses or spoils what its disk had made durable; every
+other disk may lose power, fail, fill up and be slow, but keeps what it synced. So at any time at
+least one intact copy of everything committed remains, as the promise demands (f of 2f+1).
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError
+from holdfast.replication.membership import Member, Membership
+from holdfast.testing.simulated_network import Trouble
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulated_node import SimulatedNode
+    from holdfast.testing.simulator import Simulation
+
+KiB = 1024
+
+
+def _members(names: str, **kinds: str) -> tuple[Member, ...]:
+    return tuple(
+        Member(name, f"{name}:1", kinds.get(name, "voter"))  # type: ignore[arg-type]
+        for name in names
+    )
+
+
+TOPOLOGIES: dict[str, tuple[Member, ...]] = {
+    "three": _members("abc"),
+    "one": (),
+    "witness": _members("abw", w="witness"),
+    "two": _members("ab"),
+    "learner": _members("abcl", l="learner"),
+    "five": (
+        Member("a", "a:1", site="east"),
+        Member("b", "b:1", site="east"),
+        Member("c", "c:1", site="west"),
+        Member("d", "d:1", site="west"),
+        Member("w", "w:1", "witness", site="north"),
+    ),
+}
+_TOPOLOGY_WEIGHTS = {"three": 60, "one": 6, "witness": 12, "two": 5, "learner": 8, "five": 9}
+
+SAFE = {
+    "crash": 6,
+    "power cut": 5,
+    "power cut in a write": 5,
+    "power cut everywhere": 1,
+    "pause": 4,
+    "partition": 5,
+    "one-way cut": 4,
+    "partial partition": 2,
+    "bad links": 4,
+    "heal network": 8,
+    "client cut off": 2,
+    "fsync EIO": 2,
+    "write EIO": 1,
+    "disk full": 2,
+    "slow disk": 2,
+    "clock skew": 2,
+    "clock jump": 2,
+    "transfer": 3,
+}
+"""Kinds that cost nobody what is durable, and how often they come."""
+DESTRUCTIVE = {
+    "bit flip": 2,
+    "bit flip in the ballot": 1,
+    "bit flip in a checkpoint": 1,
+    "misdirected write": 1,
+    "unreadable sector": 1,
+    "wiped disk": 2,
+}
+OPERATORS = {"add member": 3, "remove member": 3, "promote learner": 3, "forced promotion": 2}
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """Everything that a seed decides before the run."""
+
+    topology: str = "three"
+    kinds: dict[str, int] = field(default_factory=dict)
+    victim: str = ""
+    """The machine whose disk may be spoilt; empty for none."""
+    chaos_seconds: float = 3.0
+    pause_seconds: tuple[float, float] = (0.03, 0.35)
+    """Between two misfortunes."""
+    segment_bytes: int = 16 * KiB
+    tail_cache_bytes: int = 1 << 20
+    memory_bytes: int = 1 << 20
+    mark_step: int = 64
+    apply_bytes_max: int = 1 << 20
+    window_bytes: int = 1 << 20
+    append_bytes_max: int = 1 << 18
+    copies: int = 2
+    sites: int = 1
+    late_seconds: float = 1.5
+    scrub_bytes_per_second: int = 1
+    operations: int = 1000
+    is_one_left_dead: bool = False
+    """After the chaos only a majority is healed."""
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Who is named on the command lines."""
+        return TOPOLOGIES[self.topology]
+
+    def __str__(self) -> str:
+        names = ", ".join(self.kinds)
+        return (
+            f"{self.topology}, copies {self.copies}, sites {self.sites}, victim"
+            f" {self.victim or 'none'}, {self.chaos_seconds:.1f} s of: {names or 'nothing'};"
+            f" segments {self.segment_bytes}, tail cache {self.tail_cache_bytes},"
+            f" memory {self.memory_bytes}, mark step {self.mark_step},"
+            f" apply {self.apply_bytes_max}, late {self.late_seconds}"
+        )
+
+
+def plan(seed: int, *, topology: str = "") -> Plan:
+    """Work out what a seed means."""
+    chance = random.Random(f"{seed}:plan")  # noqa: S311 - to be repeated from a seed
+    names = list(_TOPOLOGY_WEIGHTS)
+    drawn = chance.choices(names, list(_TOPOLOGY_WEIGHTS.values()))[0]
+    made = Plan(topology=topology or drawn)
+    table = dict(SAFE)
+    if made.topology != "one":
+        if chance.random() < 0.4:
+            table |= DESTRUCTIVE
+            if chance.random() < 0.5:
+                table["wiped disk"] += 6
+            data = [member.name for member in made.members if member.kind == "voter"]
+            made.victim = chance.choice(data) if made.topology != "two" else ""
+        if chance.random() < 0.4 or made.topology in {"learner", "two"}:
+            table |= OPERATORS
+    count = chance.randrange(2, 9)
+    picked = set(chance.choices(list(table), list(table.values()), k=count))
+    if picked & {"partition", "one-way cut", "partial partition", "bad links", "client cut off"}:
+        picked.add("heal network")
+    made.kinds = {kind: weight for kind, weight in table.items() if kind in picked}
+    if not made.victim or not picked & set(DESTRUCTIVE):
+        made.victim = ""
+        made.kinds = {kind: it for kind, it in made.kinds.items() if kind not in DESTRUCTIVE}
+    made.chaos_seconds = chance.uniform(1.5, 4.0)
+    made.segment_bytes = chance.choice((8, 16, 16, 32, 64)) * KiB
+    made.tail_cache_bytes = chance.choice((0, 8 * KiB, 1 << 20, 1 << 20))
+    made.memory_bytes = chance.choice((4 * KiB, 64 * KiB, 1 << 20))
+    made.mark_step = chance.choice((4, 16, 64, 512))
+    made.apply_bytes_max = chance.choice((1, 2 * KiB, 1 << 20))
+    if chance.random() < 0.2:
+        made.window_bytes = made.append_bytes_max = chance.choice((1, KiB))
+    if chance.random() < 0.04:
+        made.late_seconds = 30.0
+    if made.topology == "five":
+        made.sites = chance.choice((1, 2))
+    if made.victim:
+        made.scrub_bytes_per_second = 64 * KiB
+    made.is_one_left_dead = chance.random() < 0.2 and made.topology in {"three", "five"}
+    return made
+
+
+class Nemesis:
+    """Carries out a plan."""
+
+    def __init__(self, world: Simulation) -> None:
+        self.world = world
+        self.plan = world.plan
+        self.chance = random.Random(f"{world.seed}:nemesis")  # noqa: S311 - to be repeated
+        self.is_active = False
+        self._restarts: set[str] = set()
+        self._kinds = list(self.plan.kinds)
+        self._weights = list(self.plan.kinds.values())
+        self._added = 0
+
+    def start(self) -> None:
+        """Begin the chaos."""
+        self.is_active = True
+        self._supervise()
+        if self._kinds:
+            self._plan_next()
+
+    def stop(self) -> None:
+        """End it; what is hurt stays so until it is healed."""
+        self.is_active = False
+
+    def _plan_next(self) -> None:
+        self.world.timeline.after(self.chance.uniform(*self.plan.pause_seconds), self._strike)
+
+    def _strike(self) -> None:
+        if not self.is_active:
+            return
+        kind = self.chance.choices(self._kinds, self._weights)[0]
+        if self._ACTIONS[kind](self):
+            self.world.count(kind)
+        self._plan_next()
+
+    # ---- the init system
+
+    def _supervise(self) -> None:
+        """Start dead processes again after a while."""
+        if not self.is_active:
+            return
+        for node in self.world.nodes:
+            if not node.is_alive and node.name not in self._restarts:
+                self._restarts.add(node.name)
+                self.world.timeline.after(self.chance.uniform(0.05, 1.0), self._restart, node)
+        self.world.timeline.after(0.1, self._supervise)
+
+    def _restart(self, node: SimulatedNode) -> None:
+        self._restarts.discard(node.name)
+        if self.is_active and not node.is_alive:
+            self.revive(node)
+
+    def revive(self, node: SimulatedNode) -> None:
+        """Start a node again; one that was shut out gets an empty disk first."""
+        if node.is_removed and node.is_ending:
+            return
+        if node.is_ending or node.ended_by in {"StoreError", "LogDivergedError"}:
+            node.replace_disk()
+            self.world.count("operator empties a disk")
+        node.disk.limit(None)
+        node.disk.fail_next.clear()
+        node.start()
+
+    # ---- processes
+
+    def _any(self, *, alive: bool = True) -> SimulatedNode | None:
+        found = [node for node in self.world.nodes if node.is_alive is alive]
+        return self.chance.choice(found) if found else None
+
+    def _crash(self) -> bool:
+        node = self._leader_or_any()
+        if node is None:
+            return False
+        node.stop(power=False)
+        return True
+
+    def _leader_or_any(self) -> SimulatedNode | None:
+        leader = self.world.leader()
+        if leader is not None and self.chance.random() < 0.5:
+            return leader
+        return self._any()
+
+    def _cut_power(self) -> bool:
+        node = self._leader_or_any()
+        if node is None:
+            return False
+        node.stop(power=True)
+        return True
+
+    def _cut_power_in_a_write(self) -> bool:
+        node = self._leader_or_any()
+        if node is None:
+            return False
+        node.disk.cut_at = node.disk.operations + self.chance.randrange(1, 8)
+        return True
+
+    def _cut_power_everywhere(self) -> bool:
+        for node in self.world.nodes:
+            node.stop(power=True)
+        return True
+
+    def _pause(self) -> bool:
+        node = self._leader_or_any()
+        if node is None or node.is_paused:
+            return False
+        node.pause()
+        self.world.note(node.name, "is paused")
+        self.world.timeline.after(self.chance.uniform(0.05, 1.5), self._resume, node, node.life)
+        return True
+
+    def _resume(self, node: SimulatedNode, life: int) -> None:
+        if node.life == life:
+            self.world.note(node.name, "goes on")
+            node.resume()
+
+    # ---- the network
+
+    def _partition(self) -> bool:
+        names = [node.name for node in self.world.nodes]
+        if len(names) < 2:
+            return False
+        self.chance.shuffle(names)
+        size = self.chance.randrange(1, len(names))
+        one, other = names[:size], names[size:]
+        self.world.note("network", f"parts {one} from {other}")
+        self.world.network.cut_between(one, other)
+        self.world.network.cut_between(other, one)
+        return True
+
+    def _cut_one_way(self) -> bool:
+        names = [node.name for node in self.world.nodes]
+        if len(names) < 2:
+            return False
+        one, other = self.chance.sample(names, 2)
+        self.world.note("network", f"carries nothing from {one} to {other}")
+        self.world.network.cut_between([one], [other])
+        return True
+
+    def _cut_partly(self) -> bool:
+        names = [node.name for node in self.world.nodes]
+        if len(names) < 3:
+            return False
+        one, other = self.chance.sample(names, 2)
+        self.world.note("network", f"parts {one} from {other} only")
+        self.world.network.cut_between([one], [other])
+        self.world.network.cut_between([other], [one])
+        return True
+
+    def _spoil_links(self) -> bool:
+        chance = self.chance
+        network = self.world.network
+        for source in self.world.nodes:
+            for target in self.world.nodes:
+                if source is not target and chance.random() < 0.7:
+                    network.trouble[source.name, target.name] = Trouble(
+                        delay_min=0.0002,
+                        delay_max=chance.choice((0.002, 0.02, 0.1)),
+                        loss=chance.choice((0.0, 0.05, 0.2)),
+                        doubled=chance.choice((0.0, 0.05, 0.2)),
+                        reordered=chance.choice((0.0, 0.1)),
+                        late=chance.choice((0.0, 0.03, 0.1)),
+                        late_seconds=self.plan.late_seconds,
+                    )
+        return True
+
+    def _heal_network(self) -> bool:
+        self.world.note("network", "is whole again")
+        self.world.network.heal()
+        self.world.client_cut.clear()
+        return True
+
+    def _cut_client(self) -> bool:
+        clients = [client.name for client in self.world.clients]
+        node = self._leader_or_any()
+        if node is None:
+            return False
+        self.world.client_cut.add((self.chance.choice(clients), node.name))
+        return True
+
+    # ---- disks that fail and keep what they have
+
+    def _fail_sync(self) -> bool:
+        node = self._leader_or_any()
+        if node is None:
+            return False
+        node.disk.fail_next["sync"] = errno.EIO
+        self.world.note(node.name, "fails its next sync")
+        return True
+
+    def _fail_write(self) -> bool:
+        node = self._leader_or_any()
+        if node is None:
+            return False
+        node.disk.fail_next["write"] = errno.EIO
+        return True
+
+    def _fill_disk(self) -> bool:
+        node = self._leader_or_any()
+        if node is None:
+            return False
+        self.world.is_space_short = True
+        node.disk.limit(self.chance.choice((0, 8, 40, 100)) * KiB)
+        self.world.note(node.name, "has hardly any room on its disk")
+        self.world.timeline.after(self.chance.uniform(0.2, 1.5), node.disk.limit, None)
+        return True
+
+    def _slow_disk(self) -> bool:
+        node = self._any()
+        if node is None:
+            return False
+        node.slowness = self.chance.choice((1.0, 5.0, 30.0, 100.0))
+        return True
+
+    # ---- the victim's disk
+
+    def _victim(self) -> SimulatedNode | None:
+        node = self.world.network.nodes.get(self.plan.victim)
+        if node is None or not node.disk.durable_paths():
+            return None
+        return node
+
+    def _flip(self, suffix: str) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        paths = [path for path in node.disk.durable_paths() if path.name.endswith(suffix)]
+        paths = [path for path in paths if node.disk.exists(path)]
+        if not paths:
+            return False
+        path = self.chance.choice(paths)
+        content = node.disk.content(path)
+        used = len(content.rstrip(b"\0"))
+        if not used:
+            return False
+        self._distrust(node)
+        node.disk.flip_bit(path, self.chance.randrange(used * 8))
+        self.world.note(node.name, f"has a bit flipped in {path.name}")
+        return True
+
+    def _distrust(self, node: SimulatedNode) -> None:
+        self.world.checkers.distrusted.add(node.name)
+        self.world.history.is_order_known = False
+
+    def _misdirect(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        self._distrust(node)
+        node.disk.misdirect_next = self.chance.choice((512, 4096))
+        return True
+
+    def _spoil_sector(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        paths = [path for path in node.disk.durable_paths() if path.suffix == ".segment"]
+        paths = [path for path in paths if node.disk.exists(path)]
+        if not paths:
+            return False
+        self._distrust(node)
+        path = self.chance.choice(paths)
+        node.disk.make_unreadable(path, self.chance.randrange(len(node.disk.content(path)) // 512))
+        return True
+
+    def _wipe(self) -> bool:
+        node = self._victim()
+        if node is None:
+            return False
+        node.stop(power=True)
+        node.replace_disk()
+        self.world.note(node.name, "has an empty disk")
+        return True
+
+    # ---- clocks
+
+    def _skew(self) -> bool:
+        node = self.chance.choice(self.world.nodes)
+        node.clock.run_at(self.chance.choice((0.95, 0.98, 1.0, 1.02, 1.05)))
+        return True
+
+    def _jump(self) -> bool:
+        node = self.chance.choice(self.world.nodes)
+        node.clock.wall_offset_seconds = self.chance.choice((-3600.0, -1.0, 0.0, 1.0, 3600.0))
+        return True
+
+    # ---- operators
+
+    def _transfer(self) -> bool:
+        leader = self.world.leader()
+        return leader is not None and self._ask(leader, lambda: leader.driver.transfer(None))
+
+    def _ask(self, leader: SimulatedNode, request: Callable[[], object]) -> bool:
+        try:
+            request()
+        except HoldfastError as error:
+            self.world.note("operator", f"is refused: {error}")
+            return False
+        leader.conductor.schedule()
+        return True
+
+    def _add(self) -> bool:
+        leader = self.world.leader()
+        if leader is None or len(self.world.nodes) > 6 or self.plan.topology == "one":
+            return False
+        self._added += 1
+        name = f"n{self._added}"
+        kind = self.chance.choice(("voter", "voter", "learner"))
+        site = self.chance.choice([node.site for node in self.world.nodes])
+        member = Member(name, f"{name}:1", kind, site)  # type: ignore[arg-type]
+        if not self._ask(leader, lambda: leader.driver.add_member(member)):
+            return False
+        self.world.note("operator", f"adds {name}")
+        self.world.add_node(name, Membership((*self.plan.members, member)), site).start()
+        return True
+
+    def _remove(self) -> bool:
+        leader = self.world.leader()
+        if leader is None:
+            return False
+        views = leader.driver.status().members
+        voters = [view.name for view in views if view.kind == "voter"]
+        others = [view.name for view in views if view.name != leader.name]
+        # The victim's copy may be gone: who leaves must leave two whole ones behind.
+        others = [name for name in others if name not in voters or len(voters) > 3]
+        if self.plan.victim:
+            others = [name for name in others if name == self.plan.victim]
+        if not others:
+            return False
+        name = self.chance.choice(others)
+        if not self._ask(leader, lambda: leader.driver.remove_member(name)):
+            return False
+        self.world.note("operator", f"removes {name}")
+        self.world.network.nodes[name].is_removed = True
+        return True
+
+    def _promote(self) -> bool:
+        leader = self.world.leader()
+        if leader is None:
+            return False
+        views = leader.driver.status().members
+        learners = [view.name for view in views if view.kind == "learner"]
+        if not learners:
+            return False
+        name = self.chance.choice(learners)
+        return self._ask(leader, lambda: leader.driver.promote(name))
+
+    def _force(self) -> bool:
+        """The survivor of a pair goes on alone; the other one is shut out."""
+        alive = [node for node in self.world.nodes if node.is_running]
+        dead = [node for node in self.world.nodes if not node.is_alive]
+        if self.plan.topology != "two" or len(alive) != 1 or len(dead) != 1:
+            return False
+        if not self._ask(alive[0], alive[0].driver.promote_force):
+            return False
+        self.world.note("operator", f"forces {alive[0].name} to go on alone")
+        self.world.checkers.forced = True
+        return True
+
+    _ACTIONS: dict[str, Callable[[Nemesis], bool]] = {  # noqa: RUF012 - a table
+        "crash": _crash,
+        "power cut": _cut_power,
+        "power cut in a write": _cut_power_in_a_write,
+        "power cut everywhere": _cut_power_everywhere,
+        "pause": _pause,
+        "partition": _partition,
+        "one-way cut": _cut_one_way,
+        "partial partition": _cut_partly,
+        "bad links": _spoil_links,
+        "heal network": _heal_network,
+        "client cut off": _cut_client,
+        "fsync EIO": _fail_sync,
+        "write EIO": _fail_write,
+        "disk full": _fill_disk,
+        "slow disk": _slow_disk,
+        "bit flip": lambda self: self._flip(".segment"),
+        "bit flip in the ballot": lambda self: self._flip("ballot"),
+        "bit flip in a checkpoint": lambda self: self._flip(".checkpoint"),
+        "misdirected write": _misdirect,
+        "unreadable sector": _spoil_sector,
+        "wiped disk": _wipe,
+        "clock skew": _skew,
+        "clock jump": _jump,
+        "transfer": _transfer,
+        "add member": _add,
+        "remove member": _remove,
+        "promote learner": _promote,
+        "forced promotion": _force,
+    }

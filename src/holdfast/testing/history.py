@@ -1,0 +1,139 @@
+"""
+What the clients of a simulated world did and were told, and what must be true of it.
+
+Clients write down what they send, what was confirmed, what was delivered and what they settled;
+each line is checked against all earlier ones at once, so that a violation stops the run where it
+happens. Nothing here looks into a broker.
+
+Invariants (each violation is raised with its name):
+    S7: nothing is delivered after its acknowledgement was confirmed.
+    S8: what is delivered was sent, with this very content.
+    S10: first deliveries of a queue come to a consumer in the queue's order.
+    S11: a delivery that is not the first says so.
+    S13: who saw a term is told nothing by an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class ViolationError(AssertionError):
+    """A promise was broken; `name` is the invariant's."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        super().__init__(f"{name}: {sentence}")
+        self.name = name
+
+
+class Sent:
+    """One message as its producer sent it, once or more often."""
+
+    __slots__ = ("body", "is_aborted", "queue", "unit")
+
+    def __init__(self, queue: str, body: bytes, unit: str = "") -> None:
+        self.queue = queue
+        self.body = body
+        self.unit = unit
+        """The transaction it belongs to; empty for none."""
+        self.is_aborted = False
+
+
+class History:
+    """The books of all clients together."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.sent: dict[str, Sent] = {}
+        self.transactions: dict[str, int] = {}
+        """How many messages each transaction sends."""
+        self.confirmed: dict[str, float] = {}
+        self.confirmed_units: set[str] = set()
+        self.delivered: dict[bytes, tuple[float, bool, str]] = {}
+        """By message id: when the earliest delivery was sent, whether flagged, the token."""
+        self.received: set[str] = set()
+        self.settling: set[tuple[str, int]] = set()
+        """Queue name and sequence of everything a client tried to settle."""
+        self.settled_at: dict[bytes, float] = {}
+        self.settled_queues: set[str] = set()
+        """Queues that somebody consumes without acknowledging."""
+        self.is_order_known = True
+        """False where damage makes messages come later than their turn."""
+        self.delivery_count = self.duplicate_count = self.confirm_count = 0
+        self.operation_count = 0
+        self.confirm_checks: list[Callable[[str], None]] = []
+        self.settle_checks: list[Callable[[str, int], None]] = []
+
+    # ---- producers
+
+    def send(self, token: str, queue: str, body: bytes, unit: str = "") -> None:
+        """Note that a message is about to be sent for the first time."""
+        self.sent[token] = Sent(queue, body, unit)
+        if unit:
+            self.transactions[unit] = self.transactions.get(unit, 0) + 1
+
+    def confirm(self, tokens: list[str]) -> None:
+        """Note that the broker said: stored."""
+        for token in tokens:
+            self.confirm_count += 1
+            self.confirmed.setdefault(token, self._now())
+            for check in self.confirm_checks:
+                check(token)
+
+    @staticmethod
+    def check_term(client: str, seen: int, term: int) -> None:
+        """Hold a success in `term` against the newest term this client saw."""
+        if term < seen:
+            raise ViolationError("S13", f"{client} saw term {seen} and was told yes in {term}")
+
+    # ---- consumers
+
+    def deliver(
+        self, message_id: bytes, body: bytes, *, flagged: bool, sent_at: float, consumer: str
+    ) -> str:
+        """Note a delivery and return the message's token."""
+        token = body.split(b" ", 1)[0].decode()
+        self.delivery_count += 1
+        note = self.sent.get(token)
+        if note is None or note.body != body:
+            raise ViolationError("S8", f"{consumer} got {token}, which nobody sent so")
+        if note.is_aborted:
+            raise ViolationError("S14", f"{consumer} got {token}, which was rolled back")
+        settled_at = self.settled_at.get(message_id)
+        if settled_at is not None and sent_at > settled_at:
+            raise ViolationError("S7", f"{token} came to {consumer} after it was settled")
+        earlier = self.delivered.get(message_id)
+        if earlier is None:
+            self.delivered[message_id] = (sent_at, flagged, token)
+        else:
+            self.duplicate_count += 1
+            first_at, was_flagged, _ = earlier
+            if (sent_at >= first_at and not flagged) or (sent_at < first_at and not was_flagged):
+                raise ViolationError("S11", f"{token} came to {consumer} again and did not say so")
+            if sent_at < first_at:
+                self.delivered[message_id] = (sent_at, flagged, token)
+        self.received.add(token)
+        return token
+
+    def settle(self, queue: str, message_id: bytes) -> None:
+        """Note that a client is about to acknowledge or reject."""
+        self.settling.add((queue, sequence_of(message_id)))
+
+    def settled(self, queue: str, message_ids: list[bytes]) -> None:
+        """Note that the broker confirmed an acknowledgement."""
+        now = self._now()
+        for message_id in message_ids:
+            self.settled_at.setdefault(message_id, now)
+            for check in self.settle_checks:
+                check(queue, sequence_of(message_id))
+
+    def check_settled(self, queue: str, place: tuple[int, int]) -> None:
+        """Hold a settled message of the log against what clients asked for."""
+        if queue in self.settled_queues or (queue, place[1]) in self.settling:
+            return
+        raise ViolationError("S6", f"message {place[1]} of {queue} was settled by nobody")
+
+
+def sequence_of(message_id: bytes) -> int:
+    """The place in its queue that a message id tells."""
+    return int(message_id.rpartition(b"-")[2])

@@ -1,0 +1,123 @@
+"""
+Run simulated worlds from the command line: one seed with its story, or many with their sums.
+
+    python -m holdfast.testing.simulate --seed 4711
+    python -m holdfast.testing.simulate --count 2000 --start 1 --jobs 2
+
+A seed that breaks a promise prints the one line that repeats it; its transcript is kept in
+`var/simulation`. The exit code says whether all promises were kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from holdfast.testing.faults import DESTRUCTIVE, OPERATORS, SAFE, TOPOLOGIES
+from holdfast.testing.simulator import Result, simulate
+
+STORIES = Path("var/simulation")
+_STORY_LINES = 40
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments ask for; the exit code is 1 if a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m holdfast.testing.simulate")
+    parser.add_argument("--seed", type=int, help="run this one and tell its story")
+    parser.add_argument("--count", type=int, default=100, help="run so many")
+    parser.add_argument("--start", type=int, default=1, help="the first seed of --count")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    chosen = parser.parse_args(arguments)
+    console = Console(highlight=False, soft_wrap=True)
+    if chosen.seed is not None:
+        return tell(console, chosen.seed)
+    return run_many(console, chosen.start, chosen.count, chosen.jobs)
+
+
+def tell(console: Console, seed: int) -> int:
+    """Run one seed, write its transcript, and print its end."""
+    result = simulate(seed, is_watched=True)
+    path = keep_story(result)
+    for line in result.transcript[-_STORY_LINES:]:
+        console.print(line, markup=False)
+    console.print(f"seed {seed}: {result.plan}", markup=False)
+    console.print(f"{_sums([result])}; digest {result.digest}; all of it in {path}", markup=False)
+    console.print(f"BROKEN {result.violation}" if result.violation else "all promises were kept")
+    return 1 if result.violation else 0
+
+
+def keep_story(result: Result) -> Path:
+    """Write a transcript where it can be read at leisure."""
+    STORIES.mkdir(parents=True, exist_ok=True)
+    path = STORIES / f"seed-{result.seed}.txt"
+    path.write_text("\n".join([*result.transcript, ""]), encoding="utf-8")
+    return path
+
+
+def run_many(console: Console, start: int, count: int, jobs: int) -> int:
+    """Run seeds one after the other, or several at once, and print what came of them."""
+    began, worked = time.perf_counter(), time.process_time()
+    results: list[Result] = []
+    for result in _results(range(start, start + count), jobs):
+        results.append(result)
+        if result.violation:
+            keep_story(simulate(result.seed, is_watched=True))
+            console.print(f"seed {result.seed} BROKEN {result.violation}", markup=False)
+            console.print(f"    repeat it: make simulate SEED={result.seed}", markup=False)
+    seconds = time.perf_counter() - began
+    cpu = time.process_time() - worked if jobs == 1 else seconds * jobs
+    broken = sum(bool(result.violation) for result in results)
+    console.print(_sums(results), markup=False)
+    console.print(f"topologies: {_counted(_topologies(results))}", markup=False)
+    faults = sum((result.faults for result in results), Counter[str]())
+    console.print(f"faults: {_counted(faults)}", markup=False)
+    missing = [kind for kind in [*SAFE, *DESTRUCTIVE, *OPERATORS] if not faults[kind]]
+    if missing:
+        console.print(f"did not happen: {', '.join(missing)}", markup=False)
+    console.print(
+        f"{count} seeds in {seconds:.1f} s: {count / seconds:.1f} a second,"
+        f" {count / cpu:.1f} per second of one core; {broken} broken",
+        markup=False,
+    )
+    return 1 if broken else 0
+
+
+def _results(seeds: range, jobs: int) -> Iterator[Result]:
+    if jobs == 1:
+        yield from map(simulate, seeds)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(jobs) as pool:
+        yield from pool.imap(simulate, seeds, chunksize=8)
+
+
+def _topologies(results: Iterable[Result]) -> Counter[str]:
+    found = Counter(result.plan.split(",", 1)[0] for result in results)
+    return Counter({name: found[name] for name in TOPOLOGIES if found[name]})
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common() if count)
+
+
+def _sums(results: Sequence[Result]) -> str:
+    def total(name: str) -> str:
+        return f"{sum(getattr(result, name) for result in results):,}"
+
+    return (
+        f"operations {total('operations')}, confirms {total('confirms')}, deliveries"
+        f" {total('deliveries')} (again {total('duplicates')}, all flagged), elections"
+        f" {total('elections')}, entries {total('entries')},"
+        f" virtual seconds {sum(result.seconds for result in results):,.0f}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,397 @@
+"""
+The network of a simulated world: links between nodes, and clients' connections to them.
+
+Every directed link has its own trouble: delay, loss, doubling, reordering, messages that come
+very late, and cuts in one direction. Messages travel as bytes, so that no two nodes share one
+object. A client's connection is a pair of byte streams in memory: in order, cut as a whole.
+
+Invariants:
+    Nothing reaches a process that was started after it was sent.
+    All chance comes from one stream of numbers, drawn in the order of events.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from holdfast.replication.formation import Refusal
+from holdfast.replication.message_codec import FRAME_HEADER, decode_message, encode_message
+from holdfast.replication.messages import Message
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulated_node import SimulatedNode
+    from holdfast.testing.simulator import Simulation
+
+_DIAL_SECONDS = 0.08
+_SILENCE_SECONDS = 2.5
+"""A link that is cut for so long is given up by both ends."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Trouble:
+    """How bad one directed link is; times in seconds, the rest shares of the messages."""
+
+    delay_min: float = 0.0003
+    delay_max: float = 0.001
+    loss: float = 0.0
+    doubled: float = 0.0
+    reordered: float = 0.0
+    """These may be overtaken by later ones."""
+    late: float = 0.0
+    late_seconds: float = 1.0
+    """How late `late` messages are at most."""
+
+
+class PipeClient(Protocol):
+    """A client as its connection sees it."""
+
+    name: str
+
+    def received(self, pipe: ClientPipe, data: bytes, sent_at: float) -> None:
+        """Take bytes that the server sent at `sent_at`."""
+        ...
+
+    def lost(self, pipe: ClientPipe) -> None:
+        """The connection is gone."""
+        ...
+
+
+class NodeLinks:
+    """One node's side of the network; what its driver sends through."""
+
+    __slots__ = ("_network", "_node", "addresses")
+
+    def __init__(self, network: PeerNetwork, node: SimulatedNode) -> None:
+        self._network = network
+        self._node = node
+        self.addresses: dict[str, str] = {}
+
+    def send(self, peer: str, messages: list[Message]) -> None:
+        """Give the messages to the network."""
+        for message in messages:
+            self._network.carry(self._node, peer, message)
+
+    def set_peers(self, addresses: dict[str, str]) -> None:
+        """Note who is to be linked."""
+        self.addresses = dict(addresses)
+        self._network.dial_soon(self._node)
+
+
+class PeerNetwork:
+    """The links between nodes."""
+
+    def __init__(self, world: Simulation, chance: random.Random) -> None:
+        self._world = world
+        self._timeline = world.timeline
+        self._random = chance
+        self._checkers = world.checkers
+        self.nodes: dict[str, SimulatedNode] = {}
+        self.trouble: dict[tuple[str, str], Trouble] = {}
+        """By sender and receiver; a pair that is not here has a good link."""
+        self.cut: set[tuple[str, str]] = set()
+        """Pairs of sender and receiver between which nothing passes."""
+        self.lost_count = self.doubled_count = self.late_count = self.reordered_count = 0
+        self._good = Trouble()
+        self._linked: set[tuple[str, str]] = set()
+        self._arrivals: dict[tuple[str, str], float] = {}
+        self._dialing: set[tuple[str, int]] = set()
+
+    # ---- messages
+
+    def carry(self, source: SimulatedNode, target: str, message: Message) -> None:
+        """Take a message to its target, as well as the link does."""
+        pair = (source.name, target)
+        self._checkers.on_message(source, target, message)
+        if not self._is_linked(*pair):
+            return
+        trouble = self.trouble.get(pair, self._good)
+        chance = self._random.random
+        if trouble.loss and chance() < trouble.loss:
+            self.lost_count += 1
+            return
+        now = self._timeline.now
+        pause = trouble.delay_min + chance() * (trouble.delay_max - trouble.delay_min)
+        if trouble.late and chance() < trouble.late:
+            pause += chance() * trouble.late_seconds
+            self.late_count += 1
+        elif trouble.reordered and chance() < trouble.reordered:
+            pause += chance() * 4 * trouble.delay_max
+            self.reordered_count += 1
+        else:
+            arrival = max(now + pause, self._arrivals.get(pair, 0.0))
+            self._arrivals[pair] = arrival
+            pause = arrival - now
+        data = b"".join(encode_message(message))
+        self._world.saw(*pair, data)
+        node = self.nodes[target]
+        node.post(pause, self._arrive, source.name, node, data)
+        if trouble.doubled and chance() < trouble.doubled:
+            self.doubled_count += 1
+            node.post(
+                pause + chance() * trouble.delay_max * 20, self._arrive, *(pair[0], node, data)
+            )
+
+    def _arrive(self, source: str, node: SimulatedNode, data: bytes) -> None:
+        if (source, node.name) in self.cut or not self._is_linked(source, node.name):
+            return
+        _, kind = FRAME_HEADER.unpack_from(data)
+        node.driver.receive(source, decode_message(kind, data, FRAME_HEADER.size, len(data)))
+        node.conductor.schedule()
+
+    # ---- links
+
+    def _is_linked(self, one: str, other: str) -> bool:
+        return ((one, other) if one < other else (other, one)) in self._linked
+
+    def cut_between(self, sources: list[str], targets: list[str]) -> None:
+        """Let nothing pass from any of these to any of those."""
+        for source in sources:
+            for target in targets:
+                if source != target:
+                    self.cut.add((source, target))
+                    self._timeline.after(_SILENCE_SECONDS, self._give_up, source, target)
+
+    def heal(self) -> None:
+        """Let everything pass again, and well."""
+        self.cut.clear()
+        self.trouble.clear()
+        for node in self.nodes.values():
+            self.dial_soon(node)
+
+    def _give_up(self, source: str, target: str) -> None:
+        if (source, target) in self.cut:
+            self.unlink(source, target, closed=False)
+
+    def dial_soon(self, node: SimulatedNode) -> None:
+        """Dial whoever is to be linked and is not, until all are."""
+        key = (node.name, node.life)
+        if key not in self._dialing:
+            self._dialing.add(key)
+            node.post(0.001 + self._random.random() * _DIAL_SECONDS, self._dial, node, key)
+
+    def _dial(self, node: SimulatedNode, key: tuple[str, int]) -> None:
+        self._dialing.discard(key)
+        missing = 0
+        for name, peer in self.nodes.items():
+            if peer is node:
+                continue
+            is_wanted = name in node.links.addresses
+            if self._is_linked(node.name, name):
+                if not is_wanted:
+                    self.unlink(node.name, name, closed=False)
+            elif is_wanted:
+                missing += 1
+                self._introduce(node, peer)
+        if missing and not node.is_ending:
+            self.dial_soon(node)
+
+    def _introduce(self, one: SimulatedNode, other: SimulatedNode) -> None:
+        pairs = ((one.name, other.name), (other.name, one.name))
+        if not other.is_running or pairs[0] in self.cut or pairs[1] in self.cut:
+            return
+        for node, peer in ((one, other), (other, one)):
+            refusal = node.driver.judge(peer.driver.hello)
+            if refusal is not None:
+                self._refuse(peer, node.name, refusal)
+                return
+        self._linked.add(min(pairs))
+        hellos = replace(one.driver.hello), replace(other.driver.hello)
+        one.driver.link_up(other.name, hellos[1])
+        other.driver.link_up(one.name, hellos[0])
+        one.conductor.schedule()
+        other.conductor.schedule()
+
+    @staticmethod
+    def _refuse(node: SimulatedNode, peer: str, refusal: Refusal) -> None:
+        node.driver.refused(peer, refusal)
+
+    def unlink_all(self, node: SimulatedNode, *, closed: bool) -> None:
+        """Drop a node's links; `closed` if its system tells the others so."""
+        for name in self.nodes:
+            if name != node.name:
+                self.unlink(node.name, name, closed=closed)
+
+    def unlink(self, one: str, other: str, *, closed: bool) -> None:
+        """Drop a link; both ends are told soon."""
+        pair = (one, other) if one < other else (other, one)
+        if pair not in self._linked:
+            return
+        self._linked.discard(pair)
+        for here, there in (pair, pair[::-1]):
+            node = self.nodes[here]
+            pause = 0.0001 + self._random.random() * 0.002
+            node.post(pause, self._told, node, there, closed)
+
+    def _told(self, node: SimulatedNode, peer: str, closed: bool) -> None:
+        if self._is_linked(node.name, peer):
+            return
+        node.driver.link_down(peer, closed=closed)
+        node.conductor.schedule()
+        self.dial_soon(node)
+
+
+class ClientPipe:
+    """
+    One client's connection: the transport that the server writes to, and the client's end.
+
+    Bytes arrive in order. Once anything is lost on the way nothing arrives any more.
+    """
+
+    __slots__ = (
+        "_arrival_in",
+        "_arrival_out",
+        "_buffer_high",
+        "_held",
+        "_is_full",
+        "_is_reading",
+        "_unsent",
+        "client",
+        "connection",
+        "is_open",
+        "life",
+        "node",
+        "serial",
+        "world",
+    )
+
+    def __init__(self, world: Simulation, node: SimulatedNode, client: PipeClient) -> None:
+        world.pipe_count += 1
+        self.serial = world.pipe_count
+        self.world = world
+        self.node = node
+        self.life = node.life
+        self.client = client
+        self.is_open = True
+        self._arrival_in = self._arrival_out = 0.0
+        self._is_reading = True
+        self._held: list[bytes] = []
+        self._buffer_high = 1 << 16
+        self._unsent = 0
+        self._is_full = False
+        node.pipes[self.serial] = self
+        self.connection = node.connection(self.serial)
+        self.connection.connection_made(cast("Any", self))
+
+    def _pause(self, last: float) -> float:
+        chance = self.world.client_chance.random
+        return max(0.0002 + chance() * self.world.client_delay, last - self.world.timeline.now)
+
+    @property
+    def _is_cut(self) -> bool:
+        return (self.client.name, self.node.name) in self.world.client_cut
+
+    # ---- the client's end
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the server."""
+        if not self.is_open:
+            return
+        if self._is_cut:
+            self._break()
+            return
+        pause = self._pause(self._arrival_in)
+        self._arrival_in = self.world.timeline.now + pause
+        self.node.post(pause, self._to_server, data)
+
+    def drop(self) -> None:
+        """Go away without a word, as a process that is killed does."""
+        if self.is_open:
+            is_cut = self._is_cut
+            self._break()
+            if not is_cut and self.life == self.node.life:
+                pause = self._pause(self._arrival_in)
+                self.node.post(pause, self.connection.connection_lost, None)
+
+    def _to_server(self, data: bytes) -> None:
+        if not self.is_open:
+            return
+        if self._is_reading:
+            self.connection.data_received(data)
+        else:
+            self._held.append(data)
+
+    def _break(self) -> None:
+        self.is_open = False
+        self.node.pipes.pop(self.serial, None)
+
+    def node_died(self, *, is_told: bool) -> None:
+        """The server's process is gone; its system says so, or not."""
+        self.is_open = False
+        if is_told and not self._is_cut:
+            self.world.timeline.after(0.001, self.client.lost, self)
+
+    # ---- what asyncio's transport does for the server
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Note above how many bytes the connection is told that the buffer is full."""
+        self._buffer_high = high
+
+    def get_write_buffer_size(self) -> int:
+        """Return what the client has not taken yet."""
+        return self._unsent
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the client."""
+        if not self.is_open:
+            return
+        if self._is_cut:
+            self._break()
+            return
+        world = self.world
+        pause = self._pause(self._arrival_out)
+        now = world.timeline.now
+        self._arrival_out = now + pause
+        self._unsent += len(data)
+        if self._unsent > self._buffer_high and not self._is_full:
+            self._is_full = True
+            self.connection.pause_writing()
+        world.checkers.on_written(self.node, data)
+        world.saw(self.node.name, self.client.name, data)
+        world.timeline.after(pause, self._to_client, data, now)
+
+    def _to_client(self, data: bytes, sent_at: float) -> None:
+        self._unsent -= len(data)
+        if not self.is_open:
+            return
+        if self._is_full and self._unsent < self._buffer_high // 4:
+            self._is_full = False
+            self.node.post(0.0, self._drained)
+        self.client.received(self, data, sent_at)
+
+    def _drained(self) -> None:
+        if self.is_open:
+            self.connection.resume_writing()
+
+    def pause_reading(self) -> None:
+        """Keep what comes from the client back."""
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        """Give out what was kept back, and go on."""
+        self._is_reading = True
+        held, self._held = self._held, []
+        for data in held:
+            self.node.post(0.0, self._to_server, data)
+
+    def close(self) -> None:
+        """Close once everything written has arrived."""
+        if self.is_open:
+            pause = self._pause(self._arrival_out)
+            self.node.pipes.pop(self.serial, None)
+            self.node.post(0.0, self.connection.connection_lost, None)
+            self.world.timeline.after(pause, self._closed)
+
+    def abort(self) -> None:
+        """Close at once; what is on its way to the client is lost."""
+        if self.is_open:
+            self._break()
+            self.node.post(0.0, self.connection.connection_lost, None)
+            if not self._is_cut:
+                self.world.timeline.after(0.001, self.client.lost, self)
+
+    def _closed(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.client.lost(self)

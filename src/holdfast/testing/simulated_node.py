@@ -1,0 +1,395 @@
+"""
+One simulated machine and the broker process on it.
+
+The process is the real one: journal with recovery, writer's turn, driver, store, broker,
+conductor's turn, checkpoints. What is replaced is what waits: the event loop is a timeline, the
+writer's thread is an event after a simulated sync, sockets are streams in memory. The disk and the
+clocks outlive the process.
+
+Invariants:
+    Nothing of an earlier process runs after a later one was started.
+    A paused process does nothing; everything comes when it is resumed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.checkpoint import decode_state
+from holdfast.broker.state import BrokerState
+from holdfast.errors import (
+    BallotLostError,
+    CorruptEntryError,
+    FencedError,
+    HoldfastError,
+    StoreError,
+)
+from holdfast.journal.checkpoint import CheckpointStore
+from holdfast.journal.entry import Entry
+from holdfast.journal.jobs import WriteJob, WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.journal.scrub import Scrubber
+from holdfast.journal.writer import JournalWriter
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.replication.driver import Driver
+from holdfast.replication.membership import Membership
+from holdfast.server.checkpoints import Checkpoints
+from holdfast.server.connection import ClientConnection
+from holdfast.server.loop import Conductor
+from holdfast.sessions.context import SessionContext
+from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.testing.simulated_clock import SimulatedClock
+from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from holdfast.testing.simulated_network import NodeLinks
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulator import Simulation
+
+DIRECTORY = Path("/simulated")
+_STOMP = StompSettings()
+_TURN_SECONDS_MAX = 0.002
+_FLOOR_SECONDS = 0.05
+
+
+class SeededRandomness:
+    """Chance from the world's seed, as a contract for the driver."""
+
+    __slots__ = ("_random",)
+
+    def __init__(self, chance: random.Random) -> None:
+        self._random = chance
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number between `low` and `high`."""
+        return self._random.uniform(low, high)
+
+    def bytes(self, count: int) -> bytes:
+        """Return `count` bytes."""
+        return self._random.randbytes(count)
+
+
+class SimulatedConnection(ClientConnection):
+    """A client connection whose place in a set depends on its number, not on its address."""
+
+    __slots__ = ("serial",)
+
+    def __init__(self, conductor: Conductor, serial: int) -> None:
+        super().__init__(conductor)
+        self.serial = serial
+
+    def __hash__(self) -> int:
+        return self.serial
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _TurnLoop:
+    """What the conductor needs of an event loop: `call_soon`."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: SimulatedNode) -> None:
+        self._node = node
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call on this node's process after a moment in which more may come."""
+        node = self._node
+        node.post(node.chance.random() * _TURN_SECONDS_MAX, node.take_turn, callback)
+
+
+class _WatchedStore(ReplicatedStore):
+    """The store, with every applied entry shown to the checkers."""
+
+    node: SimulatedNode
+
+    def applied(self, entry: Entry, cleaned_through: int) -> None:
+        """Note it, and let the checkers look."""
+        super().applied(entry, cleaned_through)
+        self.node.world.checkers.on_applied(self.node, entry)
+
+
+class SimulatedNode:
+    """A machine of the world; `start` runs a broker on it."""
+
+    def __init__(self, world: Simulation, name: str, bootstrap: Membership) -> None:
+        self.world = world
+        self.name = name
+        self.bootstrap = bootstrap
+        self.chance = random.Random(f"{world.seed}:{name}")  # noqa: S311 - to be repeated
+        self.clock = SimulatedClock(world.timeline, start=self.chance.uniform(10.0, 5000.0))
+        self.disk = SimulatedDisk(self.chance.getrandbits(30))
+        self.disk_number = 0
+        """Counts the machine's disks: a wiped one is another one."""
+        self.is_alive = False
+        self.is_paused = False
+        self.is_ending = False
+        """The process ends and is not to be started again on this disk: it was shut out."""
+        self.site = ""
+        self.is_removed = False
+        """An operator took it out of the cluster."""
+        self.life = 0
+        self.slowness = 1.0
+        """How many times slower than usual its disk is."""
+        self.ended_by = ""
+        self.writing: list[WriteJob] = []
+        """What the simulated writer's thread is doing."""
+        self._waiting: list[WriteJob] = []
+        self._backlog: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+        self._written_at = 0.0
+        self.pipes: dict[int, Any] = {}
+        self.journal: Journal
+        self.writer: JournalWriter
+        self.driver: Driver
+        self.links: NodeLinks
+        self.store: _WatchedStore
+        self.broker: Broker
+        self.conductor: Conductor
+        self.checkpoints: Checkpoints
+        self.scrubber: Scrubber
+
+    # ---- events
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process is there and not stopped."""
+        return self.is_alive and not self.is_paused
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether clients can connect."""
+        return self.is_running and self.conductor.is_serving
+
+    def post(self, seconds: float, action: Callable[..., object], *arguments: object) -> None:
+        """Plan something for the process that runs now."""
+        self.world.timeline.after(seconds, self._happen, self.life, action, arguments)
+
+    def _happen(
+        self, life: int, action: Callable[..., object], arguments: tuple[object, ...]
+    ) -> None:
+        if life != self.life or not self.is_alive:
+            return
+        if self.is_paused:
+            self._backlog.append((action, arguments))
+            return
+        try:
+            action(*arguments)
+        except PowerCut:
+            self.stop(power=True)
+
+    def take_turn(self, callback: Callable[[], None]) -> None:
+        """Let the conductor turn, and look whether all promises hold."""
+        callback()
+        if self.is_alive:
+            self.world.checkers.after_turn(self)
+
+    def _tick(self) -> None:
+        self.take_turn(self.conductor.tick)
+        if not self.is_alive:
+            return
+        if self.checkpoints.is_due():
+            write = self.checkpoints.prepare()
+            if write is not None:
+                write()
+        for damage in self.scrubber.turn(self.clock.monotonic()):
+            if any(known.index == damage.index for known in self.journal.damage):
+                continue
+            self.journal.report_damage(damage)
+            self.driver.report_damage(damage.index)
+        if self.journal.housekeeper.spare_count < self.journal.settings.spare_segments:
+            self.journal.housekeeper.turn()
+        self.post(self.world.tick_seconds, self._tick)
+
+    # ---- the process
+
+    def start(self) -> None:
+        """Start a process on what the disk holds."""
+        assert not self.is_alive, "started twice"
+        self.life += 1
+        self.is_alive, self.is_paused = True, False
+        self.writing, self._waiting = [], []
+        self._backlog = []
+        self.pipes = {}
+        self.ended_by = ""
+        self.world.note(self.name, "starts")
+        try:
+            self._build()
+            self.driver.start(self.clock.monotonic())
+            self.take_turn(self.conductor.turn)
+        except PowerCut:
+            self.stop(power=True)
+            return
+        except (StoreError, BallotLostError) as error:
+            self._end(error)
+            return
+        self.post(self.chance.random() * self.world.tick_seconds, self._tick)
+        self.world.network.dial_soon(self)
+
+    def _build(self) -> None:
+        world = self.world
+        clock = self.clock
+        self.journal = journal = Journal.open(
+            DIRECTORY,
+            self.disk,
+            world.journal_settings,
+            resolve_unknown_tail=len(self.bootstrap.members) < 2,
+        )
+        files = CheckpointStore(DIRECTORY, self.disk)
+        state, applied_index = self._restore(files)
+        self.broker = Broker(world.broker_settings, state)
+        self.broker.follow()
+        self.writer = JournalWriter(journal, self._stored, clock=clock)
+        self.links = NodeLinks(world.network, self)
+        self.driver = Driver(
+            settings=world.replication_settings,
+            name=self.name,
+            journal=journal,
+            ballot_file=journal.ballot_file,
+            writer=self,
+            links=self.links,
+            randomness=SeededRandomness(self.chance),
+            bootstrap=self.bootstrap,
+            applied_index=applied_index,
+            on_fenced=self._end,
+        )
+        self.store = _WatchedStore(self.driver, journal)
+        self.store.node = self
+        context = SessionContext(node=self.name, version="simulated")
+        self.conductor = Conductor(
+            broker=self.broker,
+            store=self.store,
+            context=context,
+            clock=clock,
+            settings=world.server_settings,
+            stomp_settings=_STOMP,
+            on_role_change=self._on_role_change,
+            on_damage=self._on_damage,
+            on_failure=self._end,
+        )
+        self.conductor.loop = cast("Any", _TurnLoop(self))
+        self.checkpoints = Checkpoints(self.broker, self.store, files)
+        self.scrubber = Scrubber(journal)
+        world.checkers.on_start(self)
+
+    def connection(self, serial: int) -> SimulatedConnection:
+        """Take a client's connection."""
+        return SimulatedConnection(self.conductor, serial)
+
+    def _restore(self, files: CheckpointStore) -> tuple[BrokerState, int]:
+        """Do as server/node.py does: the newest usable checkpoint, or the log alone."""
+        journal = self.journal
+        settings = self.world.broker_settings
+        checkpoint = files.load_newest(journal.last_index, journal)
+        state, index = BrokerState(settings), journal.first_index - 1
+        if checkpoint is not None and checkpoint.index >= index:
+            try:
+                return decode_state(checkpoint.body, settings), checkpoint.index
+            except StoreError:
+                pass
+        return state, index
+
+    def stop(self, *, power: bool) -> None:
+        """Kill the process; with `power` the disk also loses what was not synced."""
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        if self.writing:
+            # The writer's thread was in the middle of it.
+            self.disk.cut_at = self.disk.operations + self.chance.randrange(1, 5)
+            try:
+                self.writer.turn(self.writing)
+            except PowerCut:
+                pass
+        self.disk.cut_at = 0
+        if power:
+            self.disk.power_cut()
+        else:
+            self.disk.locks.clear()
+            self.disk.life += 1
+        self.world.note(self.name, "loses power" if power else "is dead")
+        self.world.checkers.on_stop(self)
+        self.world.network.unlink_all(self, closed=not power)
+        for pipe in list(self.pipes.values()):
+            pipe.node_died(is_told=not power)
+        self.pipes = {}
+
+    def pause(self) -> None:
+        """Stop the process without its noticing."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Let a stopped process go on with all that came meanwhile."""
+        if not self.is_paused:
+            return
+        self.is_paused = False
+        backlog, self._backlog = self._backlog, []
+        for action, arguments in backlog:
+            self._happen(self.life, action, arguments)
+
+    def replace_disk(self) -> None:
+        """Give a dead machine an empty disk."""
+        assert not self.is_alive
+        self.disk = SimulatedDisk(self.chance.getrandbits(30))
+        self.disk_number += 1
+        self.is_ending = False
+
+    def _end(self, error: Exception) -> None:
+        """The process ends by itself."""
+        if not self.is_alive:
+            return
+        self.ended_by = type(error).__name__
+        self.world.note(self.name, f"ends: {error}")
+        if isinstance(error, FencedError | BallotLostError):
+            self.is_ending = True
+        self.stop(power=False)
+        self.world.checkers.on_end(self, error)
+        if not isinstance(error, HoldfastError):
+            raise error
+
+    # ---- the writer's thread
+
+    def submit(self, job: WriteJob) -> None:
+        """Take a job for the simulated writer's thread."""
+        self._waiting.append(job)
+        if not self.writing:
+            self._write_soon()
+
+    def _write_soon(self) -> None:
+        self.writing, self._waiting = self._waiting, []
+        low, high = self.world.sync_seconds
+        self.post((low + self.chance.random() * (high - low)) * self.slowness, self._write)
+
+    def _write(self) -> None:
+        self.writer.turn(self.writing)
+        self.writing = []
+        self._written_at = self.world.timeline.now
+        if self._waiting:
+            self._write_soon()
+        else:
+            self.post(_FLOOR_SECONDS, self._save_floor, self._written_at)
+
+    def _save_floor(self, written_at: float) -> None:
+        if written_at == self._written_at and not self.writing:
+            self.writer.save_floor()
+
+    def _stored(self, result: WriteResult) -> None:
+        if not self.is_alive:
+            return
+        failure = result.failure
+        if failure is not None:
+            self.world.checkers.on_write_failure(self, failure)
+        self.post(0.0001, self.conductor.stored, result)
+
+    # ---- what the conductor tells
+
+    def _on_role_change(self) -> None:
+        self.conductor.context.cluster = self.driver.status().cluster_id[:8]
+        serves = "serves" if self.conductor.is_serving else "does not serve"
+        self.world.note(self.name, f"{serves} in term {self.driver.term}")
+
+    def _on_damage(self, error: CorruptEntryError) -> None:
+        self.store.report_damage(error)

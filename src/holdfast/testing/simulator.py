@@ -1,0 +1,380 @@
+"""
+A whole cluster with its clients in one process, from one seed, in virtual time.
+
+Two phases: chaos, in which only safety is asked for, and healing, after which the cluster must
+serve again within bounded time, every confirmed message must arrive, and everybody must catch up.
+The broker's code is the real one; see simulated_node.py for what stands in for the world.
+
+Invariants:
+    The same seed gives the same run byte for byte, on every machine and in every process.
+    Watching (transcript on or off) changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import HoldfastError
+from holdfast.journal.settings import JournalSettings
+from holdfast.replication.membership import Membership
+from holdfast.replication.settings import ReplicationSettings
+from holdfast.server.settings import ServerSettings
+from holdfast.testing.checkers import Checkers
+from holdfast.testing.committed_log import DEAD_LETTERS
+from holdfast.testing.faults import KiB, Nemesis, Plan, plan
+from holdfast.testing.history import History, ViolationError
+from holdfast.testing.simulated_clock import Timeline
+from holdfast.testing.simulated_network import PeerNetwork
+from holdfast.testing.simulated_node import SimulatedNode
+from holdfast.testing.workload import (
+    Client,
+    Consumer,
+    Mover,
+    Producer,
+    TransactionProducer,
+)
+
+_LEADER_SECONDS_MAX = 8.0
+_CONFIRM_SECONDS_MAX = 20.0
+_DRAIN_SECONDS_MAX = 20.0
+_CATCH_UP_SECONDS_MAX = 10.0
+_STEP_SECONDS = 0.05
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What came of one seed."""
+
+    seed: int
+    violation: str = ""
+    """The broken promise; empty if all were kept."""
+    plan: str = ""
+    operations: int = 0
+    confirms: int = 0
+    deliveries: int = 0
+    duplicates: int = 0
+    elections: int = 0
+    entries: int = 0
+    seconds: float = 0.0
+    """Of virtual time."""
+    faults: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
+    """Of every byte on the wire and of the transcript, where one was kept."""
+    transcript: list[str] = field(default_factory=list)
+
+
+class Simulation:
+    """One world, made from one seed; `run` lives it to its end."""
+
+    def __init__(self, seed: int, made: Plan | None = None, *, is_watched: bool = False) -> None:
+        self.seed = seed
+        self.plan = made or plan(seed)
+        self.timeline = Timeline()
+        self.history = History(lambda: self.timeline.now)
+        self.checkers = Checkers(self, self.history)
+        chance = random.Random(f"{seed}:network")  # noqa: S311 - to be repeated from a seed
+        self.network = PeerNetwork(self, chance)
+        self.client_chance = random.Random(f"{seed}:clients")  # noqa: S311 - to be repeated
+        self.client_cut: set[tuple[str, str]] = set()
+        self.client_delay = 0.002
+        self.chaos_seconds = self.plan.chaos_seconds
+        self.tick_seconds = 0.05
+        self.sync_seconds = (0.0005, 0.008)
+        self.pipe_count = 0
+        self.is_space_short = False
+        self.faults: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self.transcript: list[str] | None = [] if is_watched else None
+        self._wire = hashlib.blake2b(digest_size=16)
+        self._settings()
+        self.nodes: list[SimulatedNode] = []
+        members = self.plan.members
+        for name, site in [(member.name, member.site) for member in members] or [("a", "")]:
+            self.add_node(name, Membership(members), site)
+        self.clients: list[Client] = []
+        self.nemesis = Nemesis(self)
+
+    def _settings(self) -> None:
+        made = self.plan
+        self.broker_settings = BrokerSettings(
+            memory_bytes=made.memory_bytes,
+            dispatch_mark_step_min=made.mark_step,
+            dispatch_mark_step_max=made.mark_step * 8,
+        )
+        self.journal_settings = JournalSettings(
+            segment_bytes=made.segment_bytes,
+            tail_cache_bytes=made.tail_cache_bytes,
+            read_cache_bytes=16 * KiB,
+            reserve_bytes=4 * made.segment_bytes,
+            space_check_seconds=0.05,
+            scrub_bytes_per_second=made.scrub_bytes_per_second,
+        )
+        self.replication_settings = ReplicationSettings(
+            heartbeat_seconds=0.1,
+            election_seconds_min=0.5,
+            election_seconds_max=1.0,
+            transfer_seconds_max=0.5,
+            append_bytes_max=made.append_bytes_max,
+            window_bytes=made.window_bytes,
+            window_requests=1 if made.window_bytes == 1 else 64,
+            config_repeat_bytes=64 * KiB,
+            trim_seconds=0.3,
+            repair_seconds=0.1,
+            copies=made.copies,
+            sites=made.sites,
+        )
+        self.server_settings = ServerSettings(
+            tick_seconds=0.02,
+            apply_bytes_max=made.apply_bytes_max,
+            output_bytes_max=64 * KiB,
+            output_high_bytes=8 * KiB,
+            clean_segment_count_min=1,
+            clean_dead_ratio=0.3,
+            damaged_retry_seconds=0.3,
+        )
+
+    def add_node(self, name: str, bootstrap: Membership, site: str) -> SimulatedNode:
+        """Put one more machine into the world; nothing runs on it yet."""
+        node = SimulatedNode(self, name, bootstrap)
+        node.site = site
+        self.nodes.append(node)
+        self.network.nodes[name] = node
+        return node
+
+    # ---- what everybody tells
+
+    def note(self, who: str, what: str) -> None:
+        """Write a line into the transcript, if somebody reads it."""
+        if self.transcript is not None:
+            self.transcript.append(f"{self.timeline.now:9.4f} {who:>8}  {what}")
+
+    def saw(self, source: str, target: str, data: bytes) -> None:
+        """Take note of bytes on their way: they are part of what must be the same again."""
+        if self.transcript is not None:
+            self._wire.update(f"{self.timeline.now} {source} {target}\n".encode())
+            self._wire.update(data)
+
+    def count(self, kind: str) -> None:
+        """Count a misfortune that happened."""
+        self.faults[kind] += 1
+        self.note("chaos", kind)
+
+    def count_refusal(self, code: str) -> None:
+        """Count a request that a broker refused."""
+        self.refusals[code] += 1
+        self.note("client", f"is refused: {code}")
+
+    @property
+    def dialled_nodes(self) -> list[SimulatedNode]:
+        """Where clients try to find the leader."""
+        return self.nodes
+
+    def leader(self) -> SimulatedNode | None:
+        """The node that serves, with the highest term if several think they do."""
+        serving = [node for node in self.nodes if node.is_listening]
+        return max(serving, key=lambda node: node.driver.term, default=None)
+
+    # ---- the run
+
+    def run(self) -> None:
+        """
+        Live this world to its end.
+
+        Raises:
+            ViolationError: A promise was broken.
+        """
+        self.note("plan", str(self.plan))
+        for node in self.nodes:
+            node.start()
+        self._add_clients()
+        self.timeline.run(0.5)
+        self.nemesis.start()
+        self.timeline.run(self.chaos_seconds)
+        self.nemesis.stop()
+        self._heal()
+        self._check_liveness()
+        self.checkers.check_end()
+
+    def _add_clients(self) -> None:
+        operations = self.plan.operations
+        share = operations // 12
+        shared, moved = ["q1", "q2"], "q3"
+        self.clients = [
+            Producer(self, "p1", queues=shared, count=2 * share, is_numbered=True),
+            Producer(self, "p2", queues=[*shared, moved], count=share, is_numbered=True),
+            Producer(self, "p3", queues=["q1", "q4"], count=share // 2, is_numbered=False),
+            TransactionProducer(self, "t1", queues=shared, count=share // 4),
+            Consumer(self, "c1", queue="q1", mode="client-individual"),
+            Consumer(self, "c2", queue="q1", mode="client-individual", prefetch=5),
+            Consumer(self, "c3", queue="q2", mode="client"),
+            Consumer(self, "c4", queue="q4", mode="auto"),
+            Mover(self, "m1", source=moved, target="q2"),
+        ]
+
+    def _heal(self) -> None:
+        """End all trouble; in some worlds one machine stays dead."""
+        self.note("chaos", "ends")
+        self.network.heal()
+        self.client_cut.clear()
+        spared = self._left_dead()
+        for node in self.nodes:
+            disk = node.disk
+            disk.cut_at = disk.misdirect_next = 0
+            disk.fail_next.clear()
+            disk.limit(None)
+            node.slowness = 1.0
+            node.clock.run_at(1.0)
+            if node is spared:
+                node.stop(power=True)
+                continue
+            node.resume()
+            if not node.is_alive:
+                self.nemesis.revive(node)
+        for client in self.clients:
+            if isinstance(client, Consumer):
+                client.death_chance = client.reject_chance = 0.0
+
+    def _left_dead(self) -> SimulatedNode | None:
+        if not self.plan.is_one_left_dead or self.checkers.distrusted or self.plan.victim:
+            return None
+        if set(self.plan.kinds) & {"add member", "remove member"}:
+            return None
+        return self.nodes[self.seed % len(self.nodes)]
+
+    def _await(self, name: str, what: str, seconds: float, holds: Callable[[], bool]) -> None:
+        end = self.timeline.now + seconds
+        while not holds():
+            if self.timeline.now >= end:
+                raise ViolationError(name, f"{what} within {seconds:.0f} s after all was healed")
+            self.timeline.run(_STEP_SECONDS)
+            for node in self.nodes:
+                # What was late, or a clean end, may still end a process: an init system is there.
+                if not node.is_alive and node.ended_by and not node.is_removed:
+                    self.nemesis.revive(node)
+
+    def _check_liveness(self) -> None:
+        self._await("L1", "nobody serves", _LEADER_SECONDS_MAX, lambda: self.leader() is not None)
+        producers = [
+            client for client in self.clients if isinstance(client, Producer | TransactionProducer)
+        ]
+        self._await(
+            "L2",
+            "producers are not confirmed",
+            _CONFIRM_SECONDS_MAX,
+            lambda: all(producer.is_done for producer in producers),
+        )
+        self.clients.append(
+            Consumer(self, "dlq", queue=DEAD_LETTERS, mode="client-individual", prefetch=100)
+        )
+        self.clients[-1].reject_chance = 0.0  # type: ignore[attr-defined]
+        self._await("L3", "messages do not arrive", _DRAIN_SECONDS_MAX, self._is_drained)
+        self._await("L4", "somebody does not catch up", _CATCH_UP_SECONDS_MAX, self._is_level)
+
+    def _is_drained(self) -> bool:
+        movers = [client for client in self.clients if isinstance(client, Mover)]
+        return not self.checkers.log.live and all(mover.pending is None for mover in movers)
+
+    def _is_level(self) -> bool:
+        leader = self.leader()
+        if leader is None:
+            return False
+        names = {view.name for view in leader.driver.status().members}
+        target = self.checkers.commit_index
+        for node in self.nodes:
+            if node.name not in names or not node.is_alive:
+                continue
+            driver = node.driver
+            if driver.commit_index < target:
+                return False
+            if not driver.is_witness and driver.taken_index < target:
+                return False
+        return True
+
+    def result(self) -> Result:
+        """Sum up."""
+        history = self.history
+        network = self.network
+        self.faults["message lost"] += network.lost_count
+        self.faults["message doubled"] += network.doubled_count
+        self.faults["message late"] += network.late_count
+        self.faults["message reordered"] += network.reordered_count
+        made = Result(
+            seed=self.seed,
+            plan=str(self.plan),
+            operations=history.operation_count,
+            confirms=history.confirm_count,
+            deliveries=history.delivery_count,
+            duplicates=history.duplicate_count,
+            elections=self.checkers.elections,
+            entries=self.checkers.commit_index,
+            seconds=self.timeline.now,
+            faults=self.faults,
+        )
+        if self.transcript is not None:
+            made.transcript = self.transcript
+            self._wire.update("\n".join(self.transcript).encode())
+            made.digest = self._wire.hexdigest()
+        return made
+
+
+class _BrokenCodeError(Exception):
+    """The code met a mistake of its own and carried on."""
+
+
+def _listen(
+    _logger: object, _name: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    if "broke" in str(event.get("event", "")):
+        error = sys.exc_info()[1]
+        raise error or _BrokenCodeError(str(event.get("event")))
+    raise structlog.DropEvent
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the brokers' logs out of the way; an exception that was only logged is raised."""
+    before = structlog.get_config()
+    logger = logging.getLogger("holdfast")
+    level = logger.level
+    structlog.configure(
+        processors=[_listen],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        cache_logger_on_first_use=False,
+    )
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        structlog.configure(**before)
+
+
+def simulate(seed: int, made: Plan | None = None, *, is_watched: bool = False) -> Result:
+    """Run one seed; a broken promise is in the result, never raised."""
+    with quiet():
+        world = Simulation(seed, made, is_watched=is_watched)
+        violation = ""
+        try:
+            world.run()
+        except ViolationError as error:
+            violation = str(error)
+        except (HoldfastError, AssertionError, _BrokenCodeError) as error:
+            violation = f"broke: {type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - any mistake is a finding
+            violation = f"broke: {type(error).__name__}: {error}"
+        if violation:
+            world.note("VIOLATION", violation)
+        made_result = world.result()
+        made_result.violation = violation
+    return made_result

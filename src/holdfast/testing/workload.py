@@ -1,0 +1,534 @@
+"""
+The clients of a simulated world: they speak STOMP by hand, over streams in memory.
+
+Producers number their messages and send again what was not confirmed; some use transactions, some
+have no numbers. Consumers acknowledge one by one, cumulatively or never, reject some, die with
+unacknowledged messages and settle late what they had done before. A mover consumes and sends in one
+transaction. All follow the leader by trying. None shares code with the broker's sessions.
+
+Invariants:
+    A sequence number is used for one message or transaction only, also when it is sent again.
+    Everything done and told is in the history before the next thing is done.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from holdfast.testing.simulated_network import ClientPipe
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulator import Simulation
+
+_CONNECT = b"CONNECT\naccept-version:1.2\nhost:simulated\nheart-beat:900,0\n\n\0"
+_REDIAL_SECONDS = 0.06
+_WATCH_SECONDS = 0.25
+_SILENCE_SECONDS = 0.9
+_FILLER = b"".join(b"%d," % number for number in range(4000))
+
+
+def _frame(command: bytes, *lines: bytes, body: bytes = b"") -> bytes:
+    return b"%b\n%b\n\n%b\0" % (command, b"\n".join(lines), body)
+
+
+class Client:
+    """One client process: connects, reads frames, connects again."""
+
+    def __init__(self, world: Simulation, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.chance = random.Random(f"{world.seed}:{name}")  # noqa: S311 - to be repeated
+        self.pipe: ClientPipe | None = None
+        self.is_connected = False
+        self.is_ended = False
+        self.term = 0
+        """Of the present connection."""
+        self.term_seen = 0
+        self._buffer = b""
+        self._heard_at = 0.0
+        self._watches = 0
+        self._tried = self.chance.randrange(8)
+        self._redial_planned = False
+        world.timeline.after(self.chance.random() * 0.3, self._dial)
+        world.timeline.after(_WATCH_SECONDS, self._watch)
+
+    # ---- what a kind of client does
+
+    def connected(self) -> None:
+        """Take up the work on a new connection."""
+
+    def disconnected(self) -> None:
+        """Forget what only the connection knew."""
+
+    def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
+        """Take a frame that was sent at `at`."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether silence means that something is wrong."""
+        return True
+
+    # ---- the connection
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, if connected."""
+        if self.pipe is not None:
+            self.pipe.send(data)
+
+    def _dial(self) -> None:
+        self._redial_planned = False
+        if self.pipe is not None or self.is_ended:
+            return
+        nodes = self.world.dialled_nodes
+        self._tried += 1
+        node = nodes[self._tried % len(nodes)]
+        if node.is_listening and (self.name, node.name) not in self.world.client_cut:
+            self._buffer = b""
+            self._heard_at = self.world.timeline.now
+            self.pipe = ClientPipe(self.world, node, self)
+            self.pipe.send(_CONNECT)
+        else:
+            self._redial()
+
+    def _redial(self) -> None:
+        if not self._redial_planned:
+            self._redial_planned = True
+            pause = _REDIAL_SECONDS * (0.5 + self.chance.random())
+            self.world.timeline.after(pause, self._dial)
+
+    def _watch(self) -> None:
+        if self.is_ended:
+            return
+        now = self.world.timeline.now
+        silence = now - self._heard_at
+        if self.pipe is not None and silence > _SILENCE_SECONDS and self.is_waiting:
+            self.drop()
+        self._watches += 1
+        if self.is_connected and self._watches % 2:
+            self.send(b"\n")  # Else a connection that is cut off would hold its messages for ever.
+        self.world.timeline.after(_WATCH_SECONDS, self._watch)
+
+    def drop(self) -> None:
+        """End the connection without a word, and connect again."""
+        pipe, self.pipe = self.pipe, None
+        if pipe is not None:
+            pipe.drop()
+            self._gone()
+
+    def end(self) -> None:
+        """Stop for good."""
+        self.is_ended = True
+        self.drop()
+
+    def lost(self, pipe: ClientPipe) -> None:
+        """The other side has closed the connection."""
+        if pipe is self.pipe:
+            self.pipe = None
+            self._gone()
+
+    def _gone(self) -> None:
+        self.is_connected = False
+        self.disconnected()
+        self._redial()
+
+    def received(self, pipe: ClientPipe, data: bytes, sent_at: float) -> None:
+        """Take bytes: cut them into frames."""
+        if pipe is not self.pipe:
+            return
+        self._heard_at = self.world.timeline.now
+        if self._buffer:
+            data = self._buffer + data
+        frames = data.split(b"\0")
+        self._buffer = frames.pop()
+        for raw in frames:
+            head, _, body = raw.lstrip(b"\n").partition(b"\n\n")
+            command, *lines = head.split(b"\n")
+            headers: dict[bytes, bytes] = {}
+            for line in lines:
+                key, _, value = line.partition(b":")
+                headers.setdefault(key, value)
+            if command == b"CONNECTED":
+                self._accepted(headers)
+            else:
+                self.frame(command, headers, body, sent_at)
+            if pipe is not self.pipe:
+                return
+
+    def _accepted(self, headers: dict[bytes, bytes]) -> None:
+        self.term = int(headers[b"holdfast-term"])
+        if self.term < self.term_seen:
+            self.drop()  # A leader that was deposed and does not know it yet.
+            return
+        self.term_seen = self.term
+        self.is_connected = True
+        self.connected()
+
+    def check_term(self) -> None:
+        """Hold a success against the newest term seen."""
+        self.world.history.check_term(self.name, self.term_seen, self.term)
+
+
+class Producer(Client):
+    """Sends numbered messages; up to `window` are unconfirmed."""
+
+    def __init__(
+        self, world: Simulation, name: str, *, queues: list[str], count: int, is_numbered: bool
+    ) -> None:
+        super().__init__(world, name)
+        self.queues = queues
+        self.count = count
+        self.is_numbered = is_numbered
+        self.window = self.chance.choice((4, 16, 40))
+        self.made = 0
+        self.unconfirmed: dict[int, tuple[str, bytes]] = {}
+        self._again_planned = False
+        self._interval = world.chaos_seconds / max(1, count / 6)
+        world.timeline.after(self.chance.random() * 0.5, self._produce)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is sent and confirmed."""
+        return self.made >= self.count and not self.unconfirmed
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is unconfirmed."""
+        return bool(self.unconfirmed) or not self.is_connected
+
+    def _produce(self) -> None:
+        """Make a few messages now and then."""
+        if self.is_ended:
+            return
+        made = []
+        burst = self.chance.randrange(1, 12)
+        while burst and self.made < self.count and len(self.unconfirmed) < self.window:
+            burst -= 1
+            self.made += 1
+            number = self.made
+            token, data = self._make(number)
+            self.unconfirmed[number] = (token, data)
+            made.append(data)
+        if made and self.is_connected:
+            self.world.history.operation_count += len(made)
+            self.send(b"".join(made))
+        if self.made < self.count:
+            pause = self._interval * (0.5 + self.chance.random())
+            self.world.timeline.after(pause, self._produce)
+
+    def _make(self, number: int) -> tuple[str, bytes]:
+        token = f"{self.name}.{number}"
+        queue = self.queues[self.chance.randrange(len(self.queues))]
+        size = self.chance.randrange(20, 300)
+        if self.chance.random() < 0.02:
+            size = self.chance.randrange(3000, 9000)
+        body = b"%b %b" % (token.encode(), _FILLER[:size])
+        self.world.history.send(token, queue, body)
+        lines = [b"destination:/queue/" + queue.encode(), b"persistent:true"]
+        if self.is_numbered:
+            lines.append(b"producer-id:" + self.name.encode())
+            lines.append(b"producer-sequence:%d" % number)
+        lines.append(b"receipt:%d" % number)
+        return token, _frame(b"SEND", *lines, body=body)
+
+    def connected(self) -> None:
+        """Send again what is unconfirmed, in its order."""
+        if self.unconfirmed:
+            self.world.history.operation_count += len(self.unconfirmed)
+            self.send(b"".join([data for _, data in self.unconfirmed.values()]))
+
+    def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
+        """Take a confirmation, or a refusal."""
+        if command == b"RECEIPT":
+            item = self.unconfirmed.pop(int(headers[b"receipt-id"]), None)
+            if item is not None:
+                self.check_term()
+                self.world.history.confirm([item[0]])
+        elif command == b"ERROR" and not self._again_planned:
+            self._again_planned = True
+            self.world.count_refusal(headers.get(b"code", b"?").decode())
+            self.world.timeline.after(0.1, self._again)
+
+    def _again(self) -> None:
+        self._again_planned = False
+        if self.is_connected:
+            self.connected()
+
+
+class TransactionProducer(Client):
+    """Sends transactions one after the other; some are rolled back."""
+
+    def __init__(self, world: Simulation, name: str, *, queues: list[str], count: int) -> None:
+        super().__init__(world, name)
+        self.queues = queues
+        self.count = count
+        self.sequence = 0
+        self.made = 0
+        self.pending: tuple[list[str], bytes] | None = None
+        self._interval = world.chaos_seconds / max(1, count)
+        world.timeline.after(self.chance.random() * 0.5, self._produce)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is sent and confirmed."""
+        return self.made >= self.count and self.pending is None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is unconfirmed."""
+        return self.pending is not None or not self.is_connected
+
+    def _produce(self) -> None:
+        if self.is_ended:
+            return
+        if self.pending is None and self.made < self.count and self.is_connected:
+            self.made += 1
+            if self.chance.random() < 0.2:
+                self.send(b"".join(self._parts(is_aborted=True)[1]))
+            else:
+                self.sequence += 1
+                tokens, parts = self._parts(is_aborted=False)
+                self.pending = tokens, b"".join(parts)
+                self.send(self.pending[1])
+        if self.made < self.count:
+            pause = self._interval * (0.5 + self.chance.random())
+            self.world.timeline.after(pause, self._produce)
+
+    def _parts(self, *, is_aborted: bool) -> tuple[list[str], list[bytes]]:
+        unit = f"{self.name}.{self.made}"
+        name = b"transaction:%b" % unit.encode()
+        history = self.world.history
+        tokens, parts = [], [_frame(b"BEGIN", name)]
+        for number in range(self.chance.randrange(1, 5)):
+            token = f"{unit}.{number}"
+            queue = self.queues[self.chance.randrange(len(self.queues))]
+            body = b"%b %b" % (token.encode(), _FILLER[: self.chance.randrange(10, 200)])
+            history.send(token, queue, body, unit)
+            history.sent[token].is_aborted = is_aborted
+            to = b"destination:/queue/" + queue.encode()
+            parts.append(_frame(b"SEND", to, b"persistent:true", name, body=body))
+            tokens.append(token)
+        if is_aborted:
+            parts.append(_frame(b"ABORT", name))
+        else:
+            producer = b"producer-id:" + self.name.encode()
+            number_line = b"producer-sequence:%d" % self.sequence
+            receipt = b"receipt:%d" % self.sequence
+            parts.append(_frame(b"COMMIT", name, producer, number_line, receipt))
+        history.operation_count += len(parts)
+        return tokens, parts
+
+    def connected(self) -> None:
+        """Try again what is unconfirmed: the number says that it is the same."""
+        if self.pending is not None:
+            self.send(self.pending[1])
+
+    def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
+        """Take a confirmation, or a refusal."""
+        if command == b"RECEIPT" and self.pending is not None:
+            if int(headers[b"receipt-id"]) == self.sequence:
+                tokens, self.pending = self.pending[0], None
+                self.check_term()
+                self.world.history.confirm(tokens)
+        elif command == b"ERROR":
+            self.world.count_refusal(headers.get(b"code", b"?").decode())
+            self.world.timeline.after(0.1, self.drop)
+
+
+class Consumer(Client):
+    """Consumes one queue in one mode; now and then dies with what it holds."""
+
+    def __init__(
+        self, world: Simulation, name: str, *, queue: str, mode: str, prefetch: int = 16
+    ) -> None:
+        super().__init__(world, name)
+        self.queue = queue
+        self.mode = mode
+        self.prefetch = prefetch
+        self.death_chance = 0.02
+        self.reject_chance = 0.02
+        self.held: list[tuple[bytes, bytes]] = []
+        """Message id and ack id of what is to be settled, in the order of delivery."""
+        self.unsure: dict[bytes, list[bytes]] = {}
+        """By receipt: message ids whose settling is not confirmed."""
+        self.late: list[bytes] = []
+        self._receipts = 0
+        self._is_settling = False
+        if mode == "auto":
+            world.history.settled_queues.add(queue)
+
+    @property
+    def is_waiting(self) -> bool:
+        """A consumer may wait for long, but a silent broker may also be a dead one."""
+        return True
+
+    def connected(self) -> None:
+        """Subscribe, and settle late what was done on an earlier connection."""
+        parts = []
+        history = self.world.history
+        for message_id in self.late:
+            self._receipts += 1
+            receipt = b"%d" % self._receipts
+            self.unsure[receipt] = [message_id]
+            parts.append(_frame(b"ACK", b"id:" + message_id, b"receipt:" + receipt))
+        self.late = []
+        to = b"destination:/queue/" + self.queue.encode()
+        mode = b"ack:" + self.mode.encode()
+        window = b"activemq.prefetchSize:%d" % self.prefetch
+        parts.append(_frame(b"SUBSCRIBE", b"id:s", to, mode, window))
+        history.operation_count += len(parts)
+        self.send(b"".join(parts))
+
+    def disconnected(self) -> None:
+        """What was settled and not confirmed is settled late next time, or left to chance."""
+        self.held = []
+        unsure = [each for many in self.unsure.values() for each in many]
+        self.unsure = {}
+        if self.chance.random() < 0.7:
+            self.late = unsure[-40:]
+
+    def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
+        """Take a delivery, or the confirmation of an acknowledgement."""
+        if command == b"MESSAGE":
+            self._delivered(headers, body, at)
+        elif command == b"RECEIPT":
+            settled = self.unsure.pop(headers[b"receipt-id"], None)
+            if settled:
+                self.check_term()
+                self.world.history.settled(self.queue, settled)
+        elif command == b"ERROR":
+            code = headers.get(b"code", b"?").decode()
+            self.world.count_refusal(code)
+            self.unsure.pop(headers.get(b"receipt-id", b""), None)
+
+    def _delivered(self, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
+        message_id = headers[b"message-id"]
+        flagged = headers.get(b"redelivered") == b"true"
+        self.world.history.deliver(
+            message_id, body, flagged=flagged, sent_at=at, consumer=self.name
+        )
+        if self.mode == "auto":
+            return
+        self.held.append((message_id, headers[b"ack"]))
+        if not self._is_settling:
+            self._is_settling = True
+            self.world.timeline.after(0.005 + self.chance.random() * 0.05, self._settle)
+
+    def _settle(self) -> None:
+        self._is_settling = False
+        if not self.held or not self.is_connected:
+            return
+        if self.chance.random() < self.death_chance:
+            self.world.count("client dies with unacknowledged messages")
+            self.drop()
+            return
+        held, self.held = self.held, []
+        if self.mode == "client":
+            self.send(self._cumulative(held))
+        else:
+            self.send(b"".join([self._single(*each) for each in held]))
+
+    def _cumulative(self, held: list[tuple[bytes, bytes]]) -> bytes:
+        history = self.world.history
+        history.operation_count += 1
+        for message_id, _ in held:
+            history.settle(self.queue, message_id)
+        self._receipts += 1
+        receipt = b"%d" % self._receipts
+        self.unsure[receipt] = [message_id for message_id, _ in held]
+        return _frame(b"ACK", b"id:" + held[-1][1], b"receipt:" + receipt)
+
+    def _single(self, message_id: bytes, acknowledgement: bytes) -> bytes:
+        history = self.world.history
+        history.operation_count += 1
+        history.settle(self.queue, message_id)
+        if self.chance.random() < self.reject_chance:
+            self.world.count("client rejects a message")
+            return _frame(b"NACK", b"id:" + acknowledgement)
+        if self.chance.random() < 0.5:
+            return b"ACK\nid:%b\n\n\0" % acknowledgement
+        self._receipts += 1
+        receipt = b"%d" % self._receipts
+        self.unsure[receipt] = [message_id]
+        return b"ACK\nid:%b\nreceipt:%b\n\n\0" % (acknowledgement, receipt)
+
+
+class Mover(Client):
+    """Takes from one queue and puts into another, each message in one transaction."""
+
+    def __init__(self, world: Simulation, name: str, *, source: str, target: str) -> None:
+        super().__init__(world, name)
+        self.source = source
+        self.target = target
+        self.sequence = 0
+        self.waiting: list[tuple[bytes, bytes, str]] = []
+        """Message id, ack id and token of deliveries not yet moved."""
+        self.pending: tuple[bytes, str, str] | None = None
+        """Message id, source's and target's token of the transaction whose end is not known."""
+        self.moved: dict[str, str] = {}
+        """By the source's token, the token it has behind the move."""
+
+    def connected(self) -> None:
+        """Subscribe; first finish the transaction that was under way."""
+        if self.pending is not None:
+            self._send_unit(b"id:" + self.pending[0])
+        to = b"destination:/queue/" + self.source.encode()
+        mode = b"ack:client-individual"
+        self.world.history.operation_count += 1
+        self.send(_frame(b"SUBSCRIBE", b"id:s", to, mode, b"activemq.prefetchSize:5"))
+
+    def disconnected(self) -> None:
+        """What was delivered and not begun comes again."""
+        self.waiting = []
+
+    def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
+        """Take a delivery, or the end of a transaction."""
+        if command == b"MESSAGE":
+            message_id = headers[b"message-id"]
+            flagged = headers.get(b"redelivered") == b"true"
+            token = self.world.history.deliver(
+                message_id, body, flagged=flagged, sent_at=at, consumer=self.name
+            )
+            self.waiting.append((message_id, headers[b"ack"], token))
+            self._next()
+        elif command == b"RECEIPT" and self.pending is not None:
+            if int(headers[b"receipt-id"]) == self.sequence:
+                message_id, source, target = self.pending
+                self.pending = None
+                self.check_term()
+                self.moved[source] = target
+                self.world.history.confirm([target])
+                self.world.history.settled(self.source, [message_id])
+                self._next()
+        elif command == b"ERROR":
+            self.world.count_refusal(headers.get(b"code", b"?").decode())
+            self.world.timeline.after(0.1, self.drop)
+
+    def _next(self) -> None:
+        while self.waiting and self.pending is None:
+            message_id, acknowledgement, token = self.waiting.pop(0)
+            if token in self.moved:
+                continue
+            self.sequence += 1
+            target = f"{token}>{self.sequence}"
+            body = b"%b moved by %b" % (target.encode(), self.name.encode())
+            self.world.history.send(target, self.target, body, f"{self.name}.{self.sequence}")
+            self.world.history.settle(self.source, message_id)
+            self.pending = (message_id, token, target)
+            self._send_unit(b"id:" + acknowledgement)
+
+    def _send_unit(self, settled: bytes) -> None:
+        assert self.pending is not None
+        target = self.pending[2]
+        name = b"transaction:%b.%d" % (self.name.encode(), self.sequence)
+        body = self.world.history.sent[target].body
+        to = b"destination:/queue/" + self.target.encode()
+        producer = b"producer-id:" + self.name.encode()
+        number = b"producer-sequence:%d" % self.sequence
+        self.world.history.operation_count += 4
+        self.send(
+            _frame(b"BEGIN", name)
+            + _frame(b"SEND", to, b"persistent:true", name, body=body)
+            + _frame(b"ACK", settled, name)
+            + _frame(b"COMMIT", name, producer, number, b"receipt:%d" % self.sequence)
+        )

@@ -1,0 +1,98 @@
+"""
+The deterministic simulator: a short run of it, seeds that once failed, and what it is built on.
+
+`make simulate COUNT=...` runs as many seeds as one likes; here are enough to notice that something
+broke. A seed that fails is repeated by `make simulate SEED=...`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.testing.faults import DESTRUCTIVE, OPERATORS, SAFE, TOPOLOGIES, Nemesis, plan
+from holdfast.testing.simulated_clock import SimulatedClock, Timeline
+from holdfast.testing.simulator import simulate
+
+SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "100"))
+FIRST_SEED = int(os.environ.get("SEED", "1"))
+BLOCK = 10
+
+FOUND: dict[int, str] = {}
+"""Seeds that found a mistake once, and which."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + SEEDS, BLOCK))
+def test_every_promise_is_kept(first: int) -> None:
+    """Ten worlds full of trouble: nothing is lost, doubled in silence, or stuck."""
+    results = [simulate(seed) for seed in range(first, first + min(BLOCK, SEEDS))]
+
+    broken = [f"make simulate SEED={it.seed}: {it.violation}" for it in results if it.violation]
+    assert not broken, "\n".join(broken)
+    assert sum(result.confirms for result in results) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", sorted(FOUND))
+def test_what_was_found_once_is_mended(seed: int) -> None:
+    """A seed that found a mistake finds it no more."""
+    assert not simulate(seed).violation, FOUND[seed]
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_run() -> None:
+    """Byte for byte: in this process twice, and in another whose hashes differ."""
+    first = simulate(25, is_watched=True)
+    program = (
+        "from holdfast.testing.simulator import simulate;"
+        "import sys; sys.stdout.write(simulate(25, is_watched=True).digest)"
+    )
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert len(first.transcript) > 10
+    assert simulate(25, is_watched=True).digest == first.digest
+    assert elsewhere.stdout == first.digest
+
+
+def test_plans_cover_every_kind_and_every_topology() -> None:
+    """Among a few hundred seeds there is every topology and every kind of misfortune."""
+    plans = [plan(seed) for seed in range(400)]
+
+    assert {it.topology for it in plans} == set(TOPOLOGIES)
+    assert {kind for it in plans for kind in it.kinds} == {*SAFE, *DESTRUCTIVE, *OPERATORS}
+    assert set(Nemesis._ACTIONS) == {*SAFE, *DESTRUCTIVE, *OPERATORS}
+
+
+def test_events_run_in_the_order_of_their_time() -> None:
+    """Earlier ones first; those of one time in the order they were planned."""
+    timeline = Timeline()
+    seen: list[str] = []
+    for seconds, name in ((2.0, "late"), (1.0, "one"), (1.0, "two")):
+        timeline.after(seconds, seen.append, name)
+
+    timeline.run(3.0)
+
+    assert seen == ["one", "two", "late"]
+    assert timeline.now == 3.0
+
+
+def test_a_skewed_clock_does_not_go_back() -> None:
+    """A new rate counts from now on."""
+    timeline = Timeline()
+    clock = SimulatedClock(timeline, start=100.0)
+    timeline.run(10.0)
+    clock.run_at(1.1)
+    timeline.run(10.0)
+    clock.run_at(0.9)
+
+    assert clock.monotonic() == pytest.approx(121.0)
