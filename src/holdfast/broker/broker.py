@@ -350,12 +350,14 @@ class Broker:
 
     def _settle_identity(self, queue_number: int, key: int) -> None:
         queue = self.state.queues.get(queue_number)
-        if queue is None or not (key in queue.transients or queue.index.is_live(key)):
+        if queue is None:
             return
         for subscription in queue.subscriptions:
-            if key in subscription.unacknowledged:
+            if key in subscription.unacknowledged:  # Also if it was purged: it opens the window.
                 del subscription.unacknowledged[key]
                 self.refill(subscription)
+        if not (key in queue.transients or queue.index.is_live(key)):
+            return
         if key > 0:
             # Also if it is withheld already: as damaged, it would come back once repaired.
             queue.withheld.add(key)

@@ -212,6 +212,21 @@ def test_a_late_acknowledgement_takes_the_message_from_who_has_it_now(desk) -> N
     assert other.refusal("ACK", id="1-1").headers["code"] == "unknown-delivery"
 
 
+def test_a_late_acknowledgement_of_something_purged_opens_the_window(desk) -> None:
+    """
+    Nobody will acknowledge it again: its place would be lost for good.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe(prefetch_count="1")
+    assert client.bodies() == ["0"]
+    desk.broker.purge("orders", client.session, b"p")
+    client.send(b"next")
+    assert client.bodies() == []
+    client.ask("ACK", id="ID:c0ffee-1-1")
+    assert client.session.subscriptions["s"].unacknowledged == {2: None}
+
+
 def test_a_late_acknowledgement_is_never_cumulative(desk) -> None:
     """
     On a new subscription in client mode other messages may stand before it, not seen yet.
