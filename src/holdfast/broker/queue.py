@@ -154,7 +154,7 @@ class Queue:
         """Put unacknowledged deliveries back at the head in their old order."""
         for key in keys:
             if key > 0:
-                if not self.index.is_live(key):
+                if key <= self.purging_through or not self.index.is_live(key):
                     continue
                 heapq.heappush(self.returned, (key, 0, key))
             else:

@@ -28,7 +28,13 @@ from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import DestinationError, SequenceGapError
-from holdfast.model.records import CleanedRecord, HoldRecord, MessageRecord, Record
+from holdfast.model.records import (
+    CleanedRecord,
+    ForgetProducerRecord,
+    HoldRecord,
+    MessageRecord,
+    Record,
+)
 from holdfast.store.record_codec import decode_records, encode_records
 
 SETTINGS = BrokerSettings(
@@ -97,6 +103,12 @@ class Model:
 
     def changes_leader(self) -> None:
         self.live -= self.transient
+        # A purge on its way held back old messages only; a new transient one may have gone out.
+        self.seen -= self.transient
+        self.newest_seen = {
+            name: max((self.order[place] for place in self.seen if place[0] == name), default=0)
+            for name in QUEUES
+        }
         for each in (self.transient, self.fresh, self.leaving, self.returned):
             each.clear()
 
@@ -389,12 +401,22 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def applied(self, index: int, effects: list[Effect]) -> None:
         self.applied_index = index
+        for record in decode_records(self.log[index][2], with_content=False):
+            if isinstance(record, ForgetProducerRecord):
+                self.forget(record.producer_id)
         for effect in effects:
             effect()
         for each in [each for each in self.log if each <= self.broker.state.cleaned_through]:
             first, _, body = self.log.pop(each)
             for number, _ in enumerate(decode_records(body), start=first):
                 del self.records[number]
+
+    def forget(self, producer: str) -> None:
+        """An idle producer begins anew with 1, unless it has woken up meanwhile."""
+        last = self.model.last.get(producer, 0)
+        if self.assigned.get(producer, last) == last:
+            self.model.last.pop(producer, None)
+            self.assigned.pop(producer, None)
 
     @rule()
     def dispatch(self) -> None:

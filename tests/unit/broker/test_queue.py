@@ -89,6 +89,17 @@ def test_what_died_meanwhile_is_not_given_back() -> None:
     assert queue.redelivered == {1}
 
 
+def test_what_is_being_purged_is_not_given_back() -> None:
+    """
+    Its consumer died while the purge is on its way to the log: nobody gets it any more.
+    """
+    queue = queue_of(3)
+    drained(queue)
+    queue.purging_through = 2
+    queue.give_back([1, 2, 3], redelivered=True)
+    assert drained(queue) == [3]
+
+
 def test_withheld_messages_are_passed_over() -> None:
     """
     Damaged ones hold nobody up.
