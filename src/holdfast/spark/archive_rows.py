@@ -131,9 +131,11 @@ class RangeFacts:
     complete_from: int = 0
 
 
-def block_rows(block: EntryBlock, facts: RangeFacts) -> pa.RecordBatch:
+def block_rows(
+    block: EntryBlock, facts: RangeFacts, *, with_content: bool = True
+) -> pa.RecordBatch:
     """
-    Give the rows of a block of entries.
+    Give the rows of a block of entries; without content the columns of `CONTENT` are null.
 
     Raises:
         CorruptRecordError: A record makes no sense; the sentence names entry and byte.
@@ -178,15 +180,18 @@ def block_rows(block: EntryBlock, facts: RangeFacts) -> pa.RecordBatch:
         "rewritten": with_nulls(
             pa.array(rows.of_messages(is_copy.astype(np.int64)) > 0), rows.is_message
         ),
-        "header_lines": rows.cut(messages.header_starts, messages.body_starts),
-        "body": rows.cut(messages.body_starts, messages.body_ends),
         "body_size": integers(sizes, pa.int64(), rows.is_message),
         "sequences": _sequences(rows, events["sequences"]),
         "through_sequence": _some(events["through_sequence"]),
         "next_sequence": _some(events["next_sequence"]),
         "dispatch_mark": _some(events["dispatch_mark"]),
-        "record": rows.cut_others(),
     }
+    if with_content:
+        columns["header_lines"] = rows.cut(messages.header_starts, messages.body_starts)
+        columns["body"] = rows.cut(messages.body_starts, messages.body_ends)
+        columns["record"] = rows.cut_others()
+    else:
+        columns |= {name: pa.nulls(rows.count, pa.binary()) for name in CONTENT}
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
 
 

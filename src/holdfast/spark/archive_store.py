@@ -160,6 +160,22 @@ class Archive:
             )
             raise CorruptArchiveError(reason, path=file.path)
 
+    def check_size(self, file: ArchivedFile) -> None:
+        """
+        Make sure that a file is there and as long as its manifest says; its content is not read.
+
+        Raises:
+            CorruptArchiveError: It is missing or has another size.
+        """
+        try:
+            with self.place.open_input(file.path) as source:
+                size = source.size()
+        except FileNotFoundError:
+            raise missing(file) from None
+        if size != file.bytes:
+            reason = f"the file has {size:,} bytes, the manifest says {file.bytes:,}"
+            raise CorruptArchiveError(reason, path=file.path)
+
     def batches(
         self, file: ArchivedFile, columns: list[str] | None = None
     ) -> Iterator[pa.RecordBatch]:

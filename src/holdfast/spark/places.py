@@ -50,6 +50,13 @@ class Place:
     def __str__(self) -> str:
         return self.uri
 
+    @property
+    def spark_uri(self) -> str:
+        """The folder as Spark's own readers take it."""
+        if len(urlsplit(self.uri).scheme) < 2:
+            return f"file://{Path(self.uri).absolute()}"
+        return self.uri.rstrip("/")
+
     def write_durable(self, path: str) -> DurableFile:
         """Open a new file for writing, folders made as needed; durable once it is closed."""
         system, root = _opened(self)

@@ -1,0 +1,318 @@
+"""
+What lived, and what became of the rest: DataFrame steps over the records of a log.
+
+Input is always the same table, one row per record (`archive_rows.RECORDS`), from an archive's files
+or cut from a log on the fly. The steps say with joins what `broker.state.BrokerState.apply` says
+record by record; a test holds the two to each other.
+
+Invariants:
+    A message is (queue number, sequence); a copy written by the cleaner is the same message.
+    A record acts on what stands before it: a message written later lives again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from holdfast.model.records import ProducerRecord, QueueRecord
+from holdfast.spark.archive_rows import CONTENT, RECORDS, RangeFacts, block_rows
+from holdfast.spark.log_proof import ArchivedSource, blocks_of
+from holdfast.spark.log_source import LogSource
+from holdfast.spark.partitions import split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+REMOVING: Final = ("acknowledge", "dead-letter")
+_EVERYTHING: Final = 2**62
+ROWS_MAX: Final = 16_384
+
+
+def spark_schema() -> Any:
+    """Give the columns of `RECORDS` as Spark's types."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - starts slowly
+
+    return from_arrow_schema(RECORDS)
+
+
+def archived_records(
+    spark: SparkSession, source: ArchivedSource, last_index: int, paths: Iterable[str] | None = None
+) -> DataFrame:
+    """
+    Give the archived records up to an entry, and in `file` the name of the file each stands in.
+
+    `paths` are the data files to read, by default all.
+    """
+    files = source.catalogue.files(last_index=last_index)
+    chosen = [file.path for file in files] if paths is None else list(paths)
+    root = source.archive.place.spark_uri
+    if not chosen:
+        return spark.createDataFrame([], spark_schema()).withColumn("file", f.lit(""))
+    found = spark.read.schema(spark_schema()).parquet(*(f"{root}/{path}" for path in chosen))
+    found = found.withColumn("file", f.col("_metadata.file_name"))
+    return found.where(f.col("index") <= last_index)
+
+
+def log_records(
+    spark: SparkSession, source: LogSource, first_index: int, last_index: int
+) -> DataFrame:
+    """Give the records of a log without contents, read in parallel by segments."""
+    ranges = split(first_index, last_index, source.position().bases)
+    if not ranges:
+        return spark.createDataFrame([], spark_schema())
+    task = partial(_cut_records, source=source, names=source.queue_names())
+    rows = spark.sparkContext.parallelize(ranges, len(ranges)).toDF(["first", "last"])
+    return rows.mapInArrow(task, spark_schema())
+
+
+def _cut_records(
+    batches: Iterable[pa.RecordBatch], *, source: LogSource, names: dict[int, str]
+) -> Iterator[pa.RecordBatch]:
+    facts = RangeFacts(dict(names))
+    for batch in batches:
+        for wanted in batch.to_pylist():
+            for block in blocks_of(source, wanted["first"], wanted["last"]):
+                rows = block_rows(block, facts, with_content=False)
+                for start in range(0, rows.num_rows, ROWS_MAX):
+                    yield rows.slice(start, ROWS_MAX)
+
+
+def without_content(records: DataFrame) -> DataFrame:
+    """Leave out what takes the room."""
+    return records.drop(*CONTENT)
+
+
+def messages(records: DataFrame) -> DataFrame:
+    """Only messages, copies by the cleaner included."""
+    return records.where("kind = 'message'")
+
+
+def sweeping(records: DataFrame) -> DataFrame:
+    """Purges and deletions: everything of a queue up to a sequence, before a record."""
+    return records.where("kind IN ('purge', 'delete-queue')").select(
+        f.col("queue_number").alias("swept_queue"),
+        f.when(f.col("kind") == "purge", f.col("through_sequence"))
+        .otherwise(f.lit(_EVERYTHING))
+        .alias("swept_through"),
+        f.col("record_number").alias("swept_at"),
+        f.when(f.col("kind") == "purge", "purged").otherwise("deleted").alias("swept_as"),
+    )
+
+
+def settled(records: DataFrame) -> DataFrame:
+    """Acknowledged and dead-lettered sequences, one row each."""
+    return records.where(f.col("kind").isin(*REMOVING)).select(
+        "queue_number",
+        f.explode("sequences").alias("sequence"),
+        f.col("record_number").alias("settled_at"),
+        f.when(f.col("kind") == "acknowledge", "acknowledged")
+        .otherwise("dead-lettered")
+        .alias("settled_as"),
+    )
+
+
+def newest_copies(records: DataFrame) -> DataFrame:
+    """Where each message stands last: queue_number, sequence, record_number, index, body_size."""
+    place = ["record_number", "index", "body_size"]
+    if "file" in records.columns:
+        place.append("file")
+    newest = (
+        messages(records)
+        .groupBy("queue_number", "sequence")
+        .agg(f.max(f.struct(*place)).alias("newest"))
+    )
+    return newest.select("queue_number", "sequence", "newest.*")
+
+
+def live(records: DataFrame) -> DataFrame:
+    """The messages that live: queue_number, sequence, record_number of the newest copy."""
+    removed = (
+        settled(records)
+        .groupBy("queue_number", "sequence")
+        .agg(f.max("settled_at").alias("settled_at"))
+    )
+    left = newest_copies(records).join(removed, ["queue_number", "sequence"], "left")
+    left = left.where("settled_at IS NULL OR settled_at < record_number").drop("settled_at")
+    swept = sweeping(records)
+    is_swept = (
+        (f.col("queue_number") == f.col("swept_queue"))
+        & (f.col("sequence") <= f.col("swept_through"))
+        & (f.col("record_number") < f.col("swept_at"))
+    )
+    return left.join(f.broadcast(swept), is_swept, "left_anti")
+
+
+def fates(records: DataFrame) -> DataFrame:
+    """
+    What became of every message: queue_number, sequence, first_record, fate.
+
+    `fate` is live, acknowledged, dead-lettered, purged or deleted: the first thing that removed it.
+    """
+    stored = (
+        messages(records)
+        .groupBy("queue_number", "sequence")
+        .agg(
+            f.min("record_number").alias("first_record"),
+            f.max("record_number").alias("last_record"),
+            f.min("index").alias("index"),
+        )
+    )
+    first_settled = (
+        settled(records)
+        .groupBy("queue_number", "sequence")
+        .agg(
+            f.min("settled_at").alias("settled_at"),
+            f.min_by("settled_as", "settled_at").alias("settled_as"),
+        )
+    )
+    swept = sweeping(records)
+    is_swept = (
+        (f.col("queue_number") == f.col("swept_queue"))
+        & (f.col("sequence") <= f.col("swept_through"))
+        & (f.col("last_record") < f.col("swept_at"))
+    )
+    first_swept = (
+        stored.join(f.broadcast(swept), is_swept)
+        .groupBy("queue_number", "sequence")
+        .agg(
+            f.min("swept_at").alias("swept_at"),
+            f.min_by("swept_as", "swept_at").alias("swept_as"),
+        )
+    )
+    identity = ["queue_number", "sequence"]
+    joined = stored.join(first_settled, identity, "left").join(first_swept, identity, "left")
+    fate = (
+        f.when(
+            f.col("settled_at").isNotNull()
+            & (f.col("swept_at").isNull() | (f.col("settled_at") < f.col("swept_at"))),
+            f.col("settled_as"),
+        )
+        .when(f.col("swept_at").isNotNull(), f.col("swept_as"))
+        .otherwise("live")
+    )
+    return joined.select(*identity, "first_record", "index", fate.alias("fate"))
+
+
+# The small rest, collected ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LastingState:
+    """What a log says beside its messages: queues, producers and counters."""
+
+    queues: tuple[QueueRecord, ...]
+    producers: tuple[ProducerRecord, ...]
+    next_queue_number: int
+
+
+def lasting_state(records: DataFrame) -> LastingState:
+    """Collect queues, producers and counters as the last record of `records` leaves them."""
+    queues, next_number = _queues(records)
+    return LastingState(tuple(queues), tuple(_producers(records)), next_number)
+
+
+def _queues(records: DataFrame) -> tuple[list[QueueRecord], int]:
+    declared = (
+        records.where("kind = 'queue'")
+        .groupBy("queue_number")
+        .agg(
+            f.max_by("destination", "record_number").alias("name"),
+            f.max("next_sequence").alias("next"),
+            f.max("dispatch_mark").alias("mark"),
+            f.max("record_number").alias("declared_at"),
+        )
+        .collect()
+    )
+    marks = dict(
+        _pairs(records.where("kind = 'dispatch-mark'"), f.max("dispatch_mark").alias("value"))
+    )
+    sequences = dict(_pairs(messages(records), f.max("sequence").alias("value")))
+    deleted = dict(
+        _pairs(records.where("kind = 'delete-queue'"), f.max("record_number").alias("value"))
+    )
+    counters = records.where("kind = 'counters'").agg(f.max("next_sequence")).collect()[0][0] or 1
+    found = []
+    for row in sorted(declared, key=lambda row: row["queue_number"]):
+        number = row["queue_number"]
+        counters = max(counters, number + 1)
+        if deleted.get(number, 0) > row["declared_at"]:
+            continue
+        next_sequence = max(row["next"] or 1, sequences.get(number, 0) + 1)
+        mark = max(row["mark"] or 0, marks.get(number) or 0)
+        found.append(QueueRecord(number, row["name"], next_sequence, mark))
+    return found, counters
+
+
+def _pairs(rows: DataFrame, value: Any) -> list[tuple[int, int]]:
+    found = rows.groupBy("queue_number").agg(value).collect()
+    return [(row["queue_number"], row["value"]) for row in found]
+
+
+def producer_numbers(records: DataFrame) -> DataFrame:
+    """
+    Every number a producer's message or transaction was stored under, forgotten ones left out.
+
+    producer_id, producer_sequence, record_number, index, used_at, is_repeat: a copy by the cleaner
+    says again what was said before.
+    """
+    said = records.where(
+        "producer_id IS NOT NULL AND (kind = 'producer' OR (kind = 'message' AND NOT rewritten))"
+    ).select(
+        "producer_id",
+        f.coalesce("producer_sequence", f.lit(0)).alias("producer_sequence"),
+        "record_number",
+        "index",
+        f.when(f.col("kind") == "message", f.col("entry_time"))
+        .otherwise(f.coalesce("stored_at", "entry_time"))
+        .alias("used_at"),
+        (f.col("kind") == "producer").alias("is_repeat"),
+    )
+    forgotten = (
+        records.where("kind = 'forget-producer'")
+        .groupBy("producer_id")
+        .agg(f.max("record_number").alias("forgotten_at"))
+    )
+    left = said.join(forgotten, "producer_id", "left")
+    return left.where("forgotten_at IS NULL OR forgotten_at < record_number").drop("forgotten_at")
+
+
+def _producers(records: DataFrame) -> list[ProducerRecord]:
+    order = f.struct("producer_sequence", "record_number")
+    rows = (
+        producer_numbers(records)
+        .groupBy("producer_id")
+        .agg(
+            f.max("producer_sequence").alias("sequence"),
+            f.unix_micros(f.max_by("used_at", order)).alias("used_at"),
+        )
+        .orderBy("producer_id")
+        .collect()
+    )
+    return [ProducerRecord(row["producer_id"], row["sequence"], row["used_at"]) for row in rows]
+
+
+def moved_on(state: LastingState, by_sequences: int, by_queues: int) -> LastingState:
+    """
+    Leave room in the numbers of a restored state for what the old cluster gave after it.
+
+    A message id is made of queue number and sequence: a number given to one message and lost with
+    the disaster must not be given to another, or a consumer's late acknowledgement, or its list of
+    what it has seen, would hit the wrong one.
+    """
+    queues = tuple(
+        QueueRecord(
+            queue.queue_number,
+            queue.name,
+            queue.next_sequence + by_sequences,
+            min(queue.dispatch_mark, queue.next_sequence - 1),
+        )
+        for queue in state.queues
+    )
+    return replace(state, queues=queues, next_queue_number=state.next_queue_number + by_queues)

@@ -1,0 +1,372 @@
+"""
+Restore: an archive to a data directory that boots, as of its end, an index or a time.
+
+Spark works out what lived then and packs it into the bodies of entries, in parallel; the driver
+seals and writes them, which a disk can do no faster with help. The restored log holds what lived
+and nothing else: queues, producers' numbers, and the messages with their identities, marked as the
+cleaner marks its copies.
+
+Invariants:
+    Without `accept_broken` nothing is restored from an archive that is not whole up to the end.
+    Numbers that the old cluster may have given after that point are never given again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as f
+
+from holdfast.environment.clock import Clock, SystemClock
+from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_proof import ArchivedSource
+from holdfast.spark.manifests import ArchivedFile, Catalogue
+from holdfast.spark.pipelines.log_state import (
+    archived_records,
+    lasting_state,
+    live,
+    moved_on,
+    without_content,
+)
+from holdfast.spark.pipelines.message_packing import pack_files, unpacked
+from holdfast.spark.pipelines.restored_log import LogStart, NewMember, Restored, RestoredLog
+from holdfast.spark.places import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MiB: Final = 1024 * 1024
+SEQUENCES_SKIPPED: Final = 1_000_000_000
+"""How far every queue's numbers move on: more than any cluster stores between two archivings."""
+QUEUES_SKIPPED: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreSettings:
+    """What is restored, and how."""
+
+    as_of_index: int | None = None
+    """The last entry that counts; the archive's end if neither is given."""
+    as_of_time: int | None = None
+    """Microseconds since the epoch: entries sealed at or before it count."""
+    accept_broken: bool = False
+    """Restore what there is of an archive that is not whole."""
+    is_verified: bool = True
+    """Every file is read and compared with its digest before anything is written."""
+    segment_bytes: int = 64 * MiB
+    scratch: str = ""
+    """Where workers leave what they packed. By default beside the directory, which workers on other
+    machines cannot reach: there it must be a path that they share with this one."""
+    member: NewMember = field(default_factory=NewMember)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueAccount:
+    """What of one queue comes back."""
+
+    name: str
+    messages: int
+    bytes: int
+    first_sequence: int
+    last_sequence: int
+    next_sequence: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RestorePlan:
+    """What would be restored. Times in microseconds."""
+
+    cluster_id: str
+    as_of_index: int
+    as_of_time: int
+    archive_last_index: int
+    queues: list[QueueAccount]
+    producers: int
+    messages: int
+    bytes: int
+    missing: list[str]
+    """What the archive lacks, one sentence each; empty if it is whole."""
+    notes: list[str]
+    seconds: float = 0.0
+    restored: Restored | None = None
+
+
+def restore(
+    spark: SparkSession,
+    archive: Archive,
+    directory: Path | None,
+    settings: RestoreSettings | None = None,
+    *,
+    clock: Clock | None = None,
+) -> RestorePlan:
+    """
+    Restore an archive to `directory`; with None only say what would come back.
+
+    Raises:
+        ArchiveError: The archive is not whole, or does not reach to what is asked for.
+        ConfigError: The directory is in use, or the moment makes no sense.
+    """
+    settings = settings or RestoreSettings()
+    clock = clock or SystemClock()
+    began = clock.monotonic()
+    catalogue = archive.catalogue()
+    if catalogue.is_empty:
+        raise ArchiveError(f"{archive} holds no archive")
+    as_of = as_of_index(archive, catalogue, settings)
+    files, missing = usable_files(spark, archive, catalogue, as_of, settings)
+    source = ArchivedSource(archive, catalogue)
+    records = archived_records(spark, source, as_of, [file.path for file in files])
+    slim = without_content(records).cache()
+    try:
+        state = moved_on(lasting_state(slim), SEQUENCES_SKIPPED, QUEUES_SKIPPED)
+        living = live(slim).cache()
+        start = _log_start(slim, catalogue, as_of)
+        plan = _account(living, catalogue, start, len(state.producers))
+        plan.missing = missing
+        names = {queue.queue_number: queue for queue in state.queues}
+        plan.queues = [_named(each, names.get(number)) for number, each in _queue_accounts(living)]
+        plan.bytes = sum(each.bytes for each in plan.queues)
+        if directory is not None:
+            with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
+                log.begin(settings.member)
+                log.add_state(state.queues, state.producers, state.next_queue_number)
+                scratch = Place(settings.scratch or str(log.scratch))
+                parts = pack_files(archive, files, living, scratch)
+                for body, count in unpacked(scratch, parts):
+                    log.add_messages(body, count)
+                plan.restored = log.finish()
+            _check_written(plan)
+    finally:
+        slim.unpersist()
+    plan.seconds = clock.monotonic() - began
+    return plan
+
+
+def as_of_index(archive: Archive, catalogue: Catalogue, settings: RestoreSettings) -> int:
+    """
+    Give the last entry that counts.
+
+    Raises:
+        ConfigError: Both an index and a time are given.
+        ArchiveError: The archive does not know the state at that moment.
+    """
+    if settings.as_of_index is not None and settings.as_of_time is not None:
+        raise ConfigError(["as-of-index, as-of-time: name one of them"])
+    index = catalogue.last_index
+    if settings.as_of_index is not None:
+        index = settings.as_of_index
+        if index > catalogue.last_index:
+            raise ArchiveError(
+                f"the archive ends with entry {catalogue.last_index:,}; {index:,} is not in it"
+            )
+    elif settings.as_of_time is not None:
+        index = index_at(archive, catalogue, settings.as_of_time)
+    needed = catalogue.complete_from
+    if not needed and catalogue.first_index > 1:
+        raise ArchiveError(
+            f"the archive begins with entry {catalogue.first_index:,} of a log that was cleaned"
+            f" before, and does not reach to where everything older was written again"
+        )
+    if index < needed:
+        raise ArchiveError(
+            f"what lived at entry {index:,} is not known in full: the log was cleaned before it"
+            f" was archived, and the archive is complete from entry {needed:,} on"
+        )
+    return index
+
+
+def index_at(archive: Archive, catalogue: Catalogue, microseconds: int) -> int:
+    """
+    Give the last entry sealed at or before a time.
+
+    Raises:
+        ArchiveError: The archive begins later.
+    """
+    chosen = [each for each in catalogue.ranges if each.first_timestamp <= microseconds]
+    if not chosen:
+        raise ArchiveError("the archive begins after that time")
+    newest = chosen[-1]
+    if newest.last_timestamp <= microseconds:
+        return newest.last_index
+    found = newest.first_index
+    for file in newest.files:
+        for batch in archive.batches(file, ["index", "entry_time"]):
+            times = batch.column("entry_time").cast(pa.int64()).to_pylist()
+            indexes = batch.column("index").to_pylist()
+            pairs = zip(indexes, times, strict=True)
+            found = max([found, *(index for index, time in pairs if time <= microseconds)])
+    return found
+
+
+def usable_files(
+    spark: SparkSession,
+    archive: Archive,
+    catalogue: Catalogue,
+    last_index: int,
+    settings: RestoreSettings,
+) -> tuple[list[ArchivedFile], list[str]]:
+    """
+    Give the data files that may be read, and what is missing.
+
+    Raises:
+        ArchiveError: Something is missing and that is not accepted.
+    """
+    problems = [
+        str(each)
+        for each in catalogue.breaks
+        if each.first_index <= last_index or each.kind == "manifest"
+    ]
+    files = catalogue.files(last_index=last_index)
+    bad: set[str] = set()
+    for path, problem in check_files(spark, archive, files, with_digests=settings.is_verified):
+        bad.add(path)
+        problems.append(problem)
+    lost = [file for file in files if file.path in bad]
+    if lost:
+        count = sum(file.messages for file in lost)
+        problems.append(
+            f"with these files {count:,} stored messages and every acknowledgement in them are"
+            f" missing: messages may be lost, and messages acknowledged there may come again"
+        )
+    if problems and not settings.accept_broken:
+        raise ArchiveError(
+            f"the archive is not whole: {'; '.join(problems)}. To restore what there is:"
+            f" --accept-broken"
+        )
+    return [file for file in files if file.path not in bad], problems
+
+
+def check_files(
+    spark: SparkSession, archive: Archive, files: list[ArchivedFile], *, with_digests: bool
+) -> list[tuple[str, str]]:
+    """Compare data files with their manifests in parallel; gives (path, problem) of the bad."""
+    if not files:
+        return []
+    task = partial(_check_file, archive=archive, with_digests=with_digests)
+    count = min(len(files), 64)
+    found = spark.sparkContext.parallelize(files, count).flatMap(task).collect()
+    return sorted(found)
+
+
+def _check_file(
+    file: ArchivedFile, *, archive: Archive, with_digests: bool
+) -> list[tuple[str, str]]:
+    try:
+        if with_digests:
+            archive.check(file)
+        else:
+            archive.check_size(file)
+    except CorruptArchiveError as error:
+        return [(file.path, str(error))]
+    return []
+
+
+def _log_start(records: DataFrame, catalogue: Catalogue, as_of: int) -> LogStart:
+    """Where a log that follows entry `as_of` begins."""
+    end = catalogue.last
+    assert end is not None
+    if as_of == end.last_index:
+        return LogStart(
+            index=as_of + 1,
+            record=end.next_record,
+            term=end.last_term,
+            chain=end.chain_after,
+            timestamp=end.last_timestamp,
+            cluster_id=end.cluster_id,
+        )
+    last = (
+        records.where(f.col("index") <= as_of)
+        .orderBy(f.col("index").desc(), f.col("ordinal").desc())
+        .select(
+            "index",
+            "term",
+            "record_number",
+            "ordinal",
+            f.hex("chain").alias("chain"),
+            f.unix_micros("entry_time").alias("time"),
+        )
+        .first()
+    )
+    if last is None:
+        raise ArchiveError(f"nothing is left of the archive up to entry {as_of:,}")
+    return LogStart(
+        index=as_of + 1,
+        record=last["record_number"] + (1 if last["ordinal"] >= 0 else 0),
+        term=last["term"],
+        chain=last["chain"].lower(),
+        timestamp=last["time"],
+        cluster_id=end.cluster_id,
+    )
+
+
+def _account(
+    living: DataFrame, catalogue: Catalogue, start: LogStart, producers: int
+) -> RestorePlan:
+    return RestorePlan(
+        cluster_id=start.cluster_id,
+        as_of_index=start.index - 1,
+        as_of_time=start.timestamp,
+        archive_last_index=catalogue.last_index,
+        queues=[],
+        producers=producers,
+        messages=living.count(),
+        bytes=0,
+        missing=[],
+        notes=[
+            (
+                f"every queue's numbers go on {SEQUENCES_SKIPPED:,} later, so that no message id"
+                f" of the old cluster is given again"
+            ),
+            "named readers of the log (holds) are not restored: they begin anew",
+        ],
+    )
+
+
+def _queue_accounts(living: DataFrame) -> list[tuple[int, QueueAccount]]:
+    rows = (
+        living.groupBy("queue_number")
+        .agg(
+            f.count("*").alias("messages"),
+            f.sum("body_size").alias("bytes"),
+            f.min("sequence").alias("first"),
+            f.max("sequence").alias("last"),
+        )
+        .orderBy("queue_number")
+        .collect()
+    )
+    return [
+        (
+            row["queue_number"],
+            QueueAccount(
+                name=f"#{row['queue_number']}",
+                messages=row["messages"],
+                bytes=row["bytes"],
+                first_sequence=row["first"],
+                last_sequence=row["last"],
+                next_sequence=row["last"] + 1,
+            ),
+        )
+        for row in rows
+    ]
+
+
+def _named(account: QueueAccount, queue: QueueRecord | None) -> QueueAccount:
+    if queue is None:
+        return account
+    return replace(account, name=queue.name, next_sequence=queue.next_sequence)
+
+
+def _check_written(plan: RestorePlan) -> None:
+    restored = plan.restored
+    assert restored is not None
+    if restored.messages != plan.messages:
+        raise ArchiveError(
+            f"{plan.messages:,} messages lived and {restored.messages:,} were written to the"
+            f" directory: do not use it"
+        )

@@ -1,0 +1,272 @@
+"""
+A data directory made anew: a log that begins where an archive was left, and a ballot to boot with.
+
+Written by the journal's own code: entries are sealed, staged and synced as a leader does it, so the
+directory opens like any other. The log begins with the entry after the archive's, with the chain
+value before it: it says of itself what it continues. Its first entry is the membership of a new
+cluster, with an identity of its own, so the old cluster's nodes are refused.
+
+Invariants:
+    The directory has its name only when everything in it is durable; before, it is a draft.
+    The first 8 digits of the cluster's identity stay: they stand in message ids.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.state import BrokerState
+from holdfast.environment.disk import Disk, RealDisk
+from holdfast.environment.randomness import Randomness, SystemRandomness
+from holdfast.errors import ArchiveError, ConfigError, JournalFailedError
+from holdfast.journal.ballot import Ballot
+from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, seal_entry
+from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.journal.settings import JournalSettings
+from holdfast.journal.writer import JournalWriter
+from holdfast.model.records import (
+    CleanedRecord,
+    CountersRecord,
+    ProducerRecord,
+    QueueRecord,
+    Record,
+)
+from holdfast.replication.membership import Member, Membership, encode_membership
+from holdfast.spark.naming import CLUSTER_DIGITS
+from holdfast.store.record_codec import decode_records, encode_records
+
+ENTRY_RECORDS_MAX: Final = 4096
+"""Records of queues and producers in one entry."""
+WRITE_BYTES: Final = 16 * 1024 * 1024
+"""So much is written in one turn of the journal's writer."""
+DRAFT_SUFFIX: Final = ".restoring"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStart:
+    """Where the restored log begins: what is said of the entry before it."""
+
+    index: int
+    """The first entry of the restored log."""
+    record: int
+    term: int
+    chain: str
+    timestamp: int
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMember:
+    """The one node that the restored cluster begins with."""
+
+    name: str = "holdfast"
+    address: str = ""
+    """Where its peers will find it; empty for a single node."""
+    site: str = ""
+
+
+@dataclass(slots=True)
+class Restored:
+    """What was written."""
+
+    cluster_id: str = ""
+    first_index: int = 0
+    last_index: int = 0
+    messages: int = 0
+    bytes: int = 0
+    live: dict[str, int] = field(default_factory=dict)
+    """Messages that live, by queue, counted by reading the directory back."""
+
+
+class RestoredLog:
+    """
+    Writes the draft of a data directory; use as a context manager.
+
+    `finish` gives it its name. Leaving without it leaves a draft, which the next attempt removes.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        start: LogStart,
+        *,
+        segment_bytes: int,
+        disk: Disk | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        """
+        Prepare the draft beside `directory`.
+
+        Raises:
+            ConfigError: There is something in the directory already.
+        """
+        if directory.exists() and any(directory.iterdir()):
+            raise ConfigError(
+                [f"to: {directory} is not empty; nothing is ever restored over a directory in use"]
+            )
+        self.directory = directory
+        self.draft = directory.with_name(directory.name + DRAFT_SUFFIX)
+        if self.draft.exists():
+            shutil.rmtree(self.draft)
+        self._disk = disk or RealDisk()
+        self._randomness = randomness or SystemRandomness()
+        self._settings = JournalSettings(segment_bytes=segment_bytes)
+        self._start = start
+        self._timestamp = start.timestamp
+        self._term = start.term + 1
+        self.restored = Restored(first_index=start.index)
+        self._failure: JournalFailedError | None = None
+        self._jobs: list[WriteJob] = []
+        self._waiting_bytes = 0
+        self._journal = Journal.open(self.draft, self._disk, self._settings)
+        self._writer = JournalWriter(self._journal, self._told)
+        reset = self._journal.stage_reset(
+            start.index, start.term, bytes.fromhex(start.chain), start.record
+        )
+        self._writer.turn([reset])
+        self._is_open = True
+
+    def __enter__(self) -> RestoredLog:  # noqa: PYI034 - final in practice
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def scratch(self) -> Path:
+        """A folder in the draft for whatever is needed on the way; gone when it is finished."""
+        return self.draft / "scratch"
+
+    def close(self) -> None:
+        """Let the draft go."""
+        if self._is_open:
+            self._is_open = False
+            self._writer.close()
+            self._journal.close()
+
+    def _told(self, result: WriteResult) -> None:
+        if result.failure is not None:
+            self._failure = result.failure
+
+    def begin(self, member: NewMember) -> None:
+        """Write the ballot and the new cluster's membership."""
+        node_id = self._randomness.bytes(16)
+        old = self._start.cluster_id
+        digits = self._randomness.bytes(16).hex()
+        cluster_id = old[:CLUSTER_DIGITS] + digits[len(old[:CLUSTER_DIGITS]) :]
+        membership = Membership(
+            (Member(member.name, member.address, "voter", member.site, node_id.hex()),),
+            cluster_id=cluster_id,
+            generation=1,
+        )
+        self.restored.cluster_id = cluster_id
+        ballot = Ballot(
+            node_id=node_id,
+            term=self._term,
+            generation=membership.generation,
+            cluster_id=bytes.fromhex(cluster_id),
+        )
+        self._writer.turn([BallotJob(ballot)])
+        self._append(KIND_CONFIG, 0, [encode_membership(membership)])
+
+    def add_state(
+        self,
+        queues: tuple[QueueRecord, ...],
+        producers: tuple[ProducerRecord, ...],
+        next_queue_number: int,
+    ) -> None:
+        """Write queues, producers and counters."""
+        records: list[Record] = [CountersRecord(next_queue_number), *queues, *producers]
+        for first in range(0, len(records), ENTRY_RECORDS_MAX):
+            self._add(records[first : first + ENTRY_RECORDS_MAX])
+
+    def add_messages(self, body: bytes, count: int) -> None:
+        """Write the body of one entry with so many messages, as `encode_records` made it."""
+        self._append(KIND_RECORDS, count, [body])
+        self.restored.messages += count
+        self.restored.bytes += len(body)
+
+    def finish(self) -> Restored:
+        """
+        Write the end, read everything back, and give the directory its name.
+
+        Raises:
+            JournalFailedError: The disk refused.
+            ArchiveError: What is read back is not what was written.
+        """
+        # All that is older than this log was written again in it: an archive of it is complete.
+        self._add([CleanedRecord(self._start.index - 1)])
+        self.restored.last_index = self._journal.last_index
+        self._write()
+        self.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.restored.live = live_by_queue(self.draft, self._disk, self._settings)
+        found = sum(self.restored.live.values())
+        if found != self.restored.messages:
+            raise ArchiveError(
+                f"{self.restored.messages:,} messages were written to {self.draft} and"
+                f" {found:,} live there; nothing was put in place"
+            )
+        if self.directory.exists():
+            self.directory.rmdir()
+        self._disk.rename(self.draft, self.directory)
+        self._disk.sync_directory(self.directory.parent)
+        return self.restored
+
+    def _add(self, records: list[Record]) -> None:
+        self._append(KIND_RECORDS, len(records), encode_records(records))
+
+    def _append(self, kind: int, count: int, parts: list[bytes]) -> None:
+        journal = self._journal
+        self._timestamp += 1
+        entry = seal_entry(
+            index=journal.last_index + 1,
+            term=self._term,
+            kind=kind,
+            timestamp=self._timestamp,
+            first_record=journal.next_record_number,
+            record_count=count,
+            parts=parts,
+            previous_chain=journal.last_chain,
+        )
+        self._jobs.append(journal.stage([entry]))
+        self._waiting_bytes += len(entry.raw)
+        if self._waiting_bytes >= WRITE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        """Make what was staged durable: many entries in one turn."""
+        jobs, self._jobs, self._waiting_bytes = self._jobs, [], 0
+        self._writer.turn(jobs)
+        if self._failure is not None:
+            raise self._failure
+
+
+def live_by_queue(directory: Path, disk: Disk, settings: JournalSettings) -> dict[str, int]:
+    """
+    Open a data directory as a node does, apply its log, and count what lives in each queue.
+
+    Raises:
+        StoreError: It cannot be opened, or is damaged.
+    """
+    journal = Journal.open(directory, disk, settings)
+    try:
+        if journal.damage:
+            raise journal.damage[0].error()
+        state = BrokerState(BrokerSettings())
+        for index in range(journal.first_index, journal.last_index + 1):
+            entry = journal.entry(index)
+            if entry.kind == KIND_RECORDS:
+                records = decode_records(entry.body, with_content=False)
+                state.apply(entry.first_record, records, entry.timestamp)
+        return {
+            queue.name or f"#{queue.number}": queue.index.live_count
+            for queue in state.queues.values()
+        }
+    finally:
+        journal.close()
