@@ -105,10 +105,16 @@ class Broker:
     # ---- destinations
 
     def queue(self, name: str) -> Queue:
-        """Give the queue of this name, declaring it if it is new."""
+        """
+        Give the queue of this name, declaring it if it is new.
+
+        Raises:
+            DestinationError: There are too many queues already.
+        """
         found = self.state.by_name.get(name)
         if found is not None and not found.is_deleted:
             return found
+        _require_room(len(self.state.by_name), self.settings.queue_count_max, "queues")
         queue = Queue(self.next_queue_number, name)
         queue.mark_step = self.settings.dispatch_mark_step_min
         self.next_queue_number += 1
@@ -118,11 +124,25 @@ class Broker:
         return queue
 
     def topic(self, name: str) -> Topic:
-        """Give the topic of this name; a topic exists while somebody asks for it."""
+        """
+        Give the topic of this name; a topic exists while somebody asks for it.
+
+        Raises:
+            DestinationError: There are too many topics with subscribers already.
+        """
         topic = self.topics.get(name)
         if topic is None:
+            if len(self.topics) >= self.settings.topic_count_max:
+                self._forget_idle_topics()
+            _require_room(len(self.topics), self.settings.topic_count_max, "topics")
             topic = self.topics[name] = Topic(name)
         return topic
+
+    def _forget_idle_topics(self) -> None:
+        for name, topic in list(self.topics.items()):
+            if not topic.subscriptions:
+                topic.is_deleted = True
+                del self.topics[name]
 
     def temporary_queue(self, name: str, owner: object | None = None) -> Queue:
         """
@@ -135,6 +155,8 @@ class Broker:
         if queue is None:
             if owner is None:
                 raise DestinationError(f"temporary queue {name!r} does not exist any more")
+            count_max = self.settings.temporary_count_max
+            _require_room(len(self.temporary_queues), count_max, "temporary queues")
             queue = self.temporary_queues[name] = Queue(0, name)
             queue.is_temporary = True
             queue.owner = owner
@@ -151,6 +173,8 @@ class Broker:
         if topic is None:
             if owner is None:
                 raise DestinationError(f"temporary topic {name!r} does not exist any more")
+            count_max = self.settings.temporary_count_max
+            _require_room(len(self.temporary_topics), count_max, "temporary topics")
             topic = self.temporary_topics[name] = Topic(name)
             topic.is_temporary = True
             topic.owner = owner
@@ -684,6 +708,11 @@ class Broker:
             return
         queue.asked_mark = mark
         self._record(DispatchMarkRecord(queue.number, mark))
+
+
+def _require_room(count: int, count_max: int, what: str) -> None:
+    if count >= count_max:
+        raise DestinationError(f"there are {count:,} {what} already; at most {count_max:,}")
 
 
 def _unknown(key: int) -> UnknownDeliveryError:

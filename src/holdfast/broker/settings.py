@@ -49,5 +49,20 @@ class BrokerSettings:
     producer_idle_seconds: float = 7 * 24 * 3600.0
     """A producer's last sequence is forgotten after so long without a message, by log time."""
 
+    queue_count_max: int = 100_000
+    """Queues of the broker. A client that names one more is refused."""
+
+    topic_count_max: int = 100_000
+    """Topics that somebody uses. At the limit those without subscribers are forgotten first."""
+
+    temporary_count_max: int = 10_000
+    """Temporary queues, and temporary topics, of all connections. One more is refused."""
+
+    subscription_count_max: int = 10_000
+    """Subscriptions of one connection. One more is refused."""
+
+    transaction_count_max: int = 1_000
+    """Open transactions of one connection. One more is refused."""
+
     dead_letter_queue: str = "ActiveMQ.DLQ"
     """Where rejected messages go."""

@@ -240,7 +240,8 @@ class Conductor:
                 connection.transport.abort()
                 continue
             session.protocol.note_received(self.clock.monotonic())
-            if session.blocked_on is not None and session.blocked_on.blocked_by:
+            is_blocked = session.blocked_on is not None and bool(session.blocked_on.blocked_by)
+            if is_blocked and not session.is_in_debt:
                 self.pause(connection)
             if self._is_memory_full() and self._may_wait(session):
                 self.pause(connection)
@@ -254,9 +255,7 @@ class Conductor:
     @staticmethod
     def _may_wait(session: StompSession) -> bool:
         """Whether pausing this producer cannot keep it from acknowledging what fills the memory."""
-        return session.has_sent and not any(
-            subscription.unacknowledged for subscription in session.subscriptions.values()
-        )
+        return session.has_sent and not session.is_in_debt
 
     def _unblock(self) -> None:
         """Read again from those who waited, where what they waited for has come."""

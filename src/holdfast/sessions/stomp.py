@@ -171,6 +171,11 @@ class StompSession:
         if self.context.memory_refusal is not None:
             raise StoreFullError(self.context.memory_refusal)
         if type(destination) is Topic:
+            if destination.blocked_by and self.is_in_debt:
+                raise StoreFullError(
+                    f"a subscriber of topic {destination.name!r} is too slow;"
+                    f" acknowledge what this connection holds, then send again"
+                )
             broker.publish(destination, headers, frame.body)
             if destination.blocked_by:
                 self.blocked_on = destination
@@ -178,6 +183,11 @@ class StompSession:
             broker.send_transient(destination, headers, frame.body)
         if receipt is not None:
             self.reply(receipt)
+
+    @property
+    def is_in_debt(self) -> bool:
+        """Whether this client holds deliveries: not reading from it could keep it from settling."""
+        return any(each.unacknowledged for each in self.subscriptions.values())
 
     def _resolve(self, block: HeaderBlock) -> SendTarget:
         """Work out what a SEND with these headers means and keep it with the headers."""
@@ -351,6 +361,9 @@ class StompSession:
         subscription_id = headers.get("id", written)
         if subscription_id in self.subscriptions:
             raise DestinationError(f"subscription id {subscription_id!r} is in use already")
+        count_max = self.broker.settings.subscription_count_max
+        if len(self.subscriptions) >= count_max:
+            raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
         destination = self._destination(written)
         self.ordinal += 1
         subscription = Subscription(
@@ -398,6 +411,9 @@ class StompSession:
         name = frame.headers["transaction"]
         if name in self.transactions:
             raise TransactionError(f"transaction {name!r} has begun already")
+        count_max = self.broker.settings.transaction_count_max
+        if len(self.transactions) >= count_max:
+            raise TransactionError(f"at most {count_max:,} open transactions on one connection")
         self.transactions[name] = Transaction(name, self.broker.settings)
         if frame.receipt is not None:
             self.reply(frame.receipt)

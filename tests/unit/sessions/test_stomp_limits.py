@@ -1,0 +1,88 @@
+"""
+What one client may use up: counts of destinations, subscriptions and transactions.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.settings import BrokerSettings
+
+
+def test_one_queue_too_many_is_refused(new_desk) -> None:
+    """
+    A client that makes up names cannot fill the log with declarations.
+    """
+    client = new_desk(BrokerSettings(queue_count_max=1)).connect()
+    client.send(b"x", "/queue/a")
+    error = client.refusal("SEND", destination="/queue/b", persistent="true")
+    assert error.headers["code"] == "destination"
+    assert "at most 1" in error.headers["message"]
+
+
+def test_idle_topics_make_room_for_new_ones(new_desk) -> None:
+    """
+    A topic without subscribers is forgotten when there are too many; its producers find it again.
+    """
+    desk = new_desk(BrokerSettings(topic_count_max=1))
+    producer, consumer = desk.connect(), desk.connect()
+    producer.say("SEND", b"nobody", destination="/topic/a")
+    producer.say("SEND", b"nobody", destination="/topic/b")
+    consumer.subscribe("/topic/a")
+    producer.say("SEND", b"heard", destination="/topic/a")
+    assert consumer.bodies() == ["heard"]
+
+
+def test_one_topic_too_many_is_refused(new_desk) -> None:
+    """
+    Topics with subscribers are kept, and a further one is refused.
+    """
+    client = new_desk(BrokerSettings(topic_count_max=1)).connect()
+    client.subscribe("/topic/a")
+    error = client.refusal("SEND", destination="/topic/b")
+    assert error.headers["code"] == "destination"
+
+
+def test_one_temporary_queue_too_many_is_refused(new_desk) -> None:
+    """
+    Temporary queues cost memory of the leader.
+    """
+    client = new_desk(BrokerSettings(temporary_count_max=1)).connect()
+    client.subscribe("/temp-queue/a", id="1")
+    error = client.refusal("SUBSCRIBE", destination="/temp-queue/b", id="2")
+    assert error.headers["code"] == "destination"
+
+
+def test_one_subscription_too_many_is_refused(new_desk) -> None:
+    """
+    The connection lives, and so do its other subscriptions.
+    """
+    client = new_desk(BrokerSettings(subscription_count_max=1)).connect()
+    client.subscribe("/queue/a", id="1")
+    client.refusal("SUBSCRIBE", destination="/queue/b", id="2")
+    client.send(b"x", "/queue/a")
+    assert client.bodies() == ["x"]
+
+
+def test_one_open_transaction_too_many_is_refused(new_desk) -> None:
+    """
+    A client that begins and never ends cannot grow for ever.
+    """
+    client = new_desk(BrokerSettings(transaction_count_max=1)).connect()
+    client.ask("BEGIN", transaction="1")
+    error = client.refusal("BEGIN", transaction="2")
+    assert error.headers["code"] == "transaction"
+
+
+def test_a_topic_blocked_by_the_sender_itself_refuses(new_desk) -> None:
+    """
+    Not reading from a producer that must acknowledge first would wait for ever; it is told instead.
+    """
+    desk = new_desk(BrokerSettings(topic_pending_bytes_max=10))
+    client = desk.connect()
+    client.subscribe("/topic/a", activemq__prefetchSize="1")
+    for _ in range(3):
+        client.say("SEND", b"twelve bytes", destination="/topic/a")
+    desk.turn()
+    client.frames()
+    error = client.refusal("SEND", b"one more", destination="/topic/a", receipt="r")
+    assert error.headers["code"] == "store-full"
+    assert error.headers["receipt-id"] == "r"
