@@ -1,0 +1,261 @@
+"""
+Audit: do replicas and archive hold the same, and is every message accounted for?
+
+Three questions in this order: is each copy sound in itself and equal to the others (replica_audit),
+does the archive give the log back byte for byte and continue the same chain, and does what the log
+says add up (accounting). The verdict is one sentence; every difference is a row with its place.
+
+Invariants:
+    The verdict is good only if nothing at all was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.environment.clock import Clock, SystemClock
+from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, HoldfastError
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_proof import ArchivedSource, chain_at
+from holdfast.spark.manifests import ArchivedFile, Catalogue
+from holdfast.spark.pipelines.accounting import Account, take_account
+from holdfast.spark.pipelines.findings import Finding
+from holdfast.spark.pipelines.log_state import archived_records, log_records, without_content
+from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit, audit_replicas
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(slots=True)
+class AuditResult:
+    """What was compared and what was found."""
+
+    replicas: ReplicaAudit | None = None
+    archive: Catalogue | None = None
+    archive_entries: int = 0
+    account: Account | None = None
+    account_of: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    @property
+    def verdict(self) -> str:
+        """One sentence that a person understands."""
+        if self.findings:
+            places = sorted({finding.where for finding in self.findings})
+            return (
+                f"NOT the same: {len(self.findings):,} differences, in {', '.join(places)};"
+                f" each is listed with its place"
+            )
+        parts = []
+        if self.replicas is not None:
+            count = len(self.replicas.positions)
+            parts.append(f"{count} replicas hold the same log" if count > 1 else "the log is sound")
+        if self.archive is not None:
+            parts.append(
+                "the archive gives it back byte for byte"
+                if self.replicas is not None
+                else "the archive is sound"
+            )
+        if self.account is not None:
+            parts.append(f"all {self.account.messages:,} messages are accounted for")
+        return f"{'; '.join(parts)}."
+
+
+def audit(
+    spark: SparkSession,
+    replicas: list[Replica],
+    archive: Archive | None = None,
+    *,
+    with_account: bool = True,
+    clock: Clock | None = None,
+) -> AuditResult:
+    """
+    Compare replicas and archive, and account for every message.
+
+    Raises:
+        HoldfastError: A replica cannot be read at all.
+        ConfigError: There is nothing to audit.
+    """
+    if not replicas and archive is None:
+        raise ConfigError(["audit: name at least one replica (--url, --path) or an archive"])
+    clock = clock or SystemClock()
+    began = clock.monotonic()
+    result = AuditResult()
+    if replicas:
+        result.replicas = audit_replicas(spark, replicas)
+        result.findings += result.replicas.findings
+    if archive is not None:
+        _audit_archive(spark, archive, result)
+        result.findings += _compare(archive, replicas, result)
+    if with_account:
+        _take_account(spark, replicas, archive, result)
+    result.seconds = clock.monotonic() - began
+    return result
+
+
+def _audit_archive(spark: SparkSession, archive: Archive, result: AuditResult) -> None:
+    catalogue = result.archive = archive.catalogue()
+    name = str(archive)
+    if catalogue.is_empty:
+        reason = "there is no archive: no manifest counts"
+        result.findings.append(Finding(where=name, kind="archive-gap", reason=reason))
+        return
+    result.findings += [
+        Finding(
+            where=name,
+            kind="archive-gap",
+            reason=each.reason,
+            first_index=each.first_index,
+            last_index=each.last_index,
+        )
+        for each in catalogue.breaks
+    ]
+    files = catalogue.files()
+    if not files:
+        return
+    task = partial(prove_file, archive=archive)
+    for found, entries in spark.sparkContext.parallelize(files, len(files)).map(task).collect():
+        result.findings += found
+        result.archive_entries += entries
+
+
+def prove_file(file: ArchivedFile, *, archive: Archive) -> tuple[list[Finding], int]:
+    """
+    Compare a data file with its manifest and rebuild every entry from its rows; in a worker.
+
+    Gives what is wrong, and how many entries were proven.
+    """
+    findings: list[Finding] = []
+    name = str(archive)
+    try:
+        archive.check(file)
+    except CorruptArchiveError as error:
+        findings.append(_edited(name, file, error))
+        if "missing" in error.reason:
+            return findings, 0
+    count = 0
+    try:
+        for _ in archive.entries(file):
+            count += 1
+    except CorruptArchiveError as error:
+        # The entry is the sharper place; what the digest says adds nothing to it.
+        findings = [_edited(name, file, error)]
+    return findings, count
+
+
+def _edited(name: str, file: ArchivedFile, error: CorruptArchiveError) -> Finding:
+    is_missing = error.reason.startswith("the file is missing")
+    return Finding(
+        where=name,
+        kind="missing" if is_missing else "edited",
+        reason=error.reason,
+        place=file.path,
+        first_index=error.index or file.first_index,
+        last_index=error.index or file.last_index,
+    )
+
+
+def _compare(archive: Archive, replicas: list[Replica], result: AuditResult) -> list[Finding]:
+    """Compare the archive's chain values with each replica's."""
+    catalogue = result.archive
+    if catalogue is None or catalogue.is_empty or result.replicas is None:
+        return []
+    found = []
+    for each in replicas:
+        position = result.replicas.positions[each.name]
+        if position.cluster_id and position.cluster_id != catalogue.cluster_id:
+            reason = (
+                f"it is of cluster {catalogue.cluster_id[:8]}, {each.name} is of"
+                f" {position.cluster_id[:8]}"
+            )
+            found.append(Finding(where=str(archive), kind="diverged", reason=reason))
+            continue
+        common = [
+            manifest
+            for manifest in catalogue.ranges
+            if position.first_index <= manifest.last_index <= position.last_index
+        ]
+        for manifest in reversed(common):
+            try:
+                chain = chain_at(each.source, manifest.last_index)
+            except HoldfastError:
+                continue  # damaged there: a finding already
+            if chain == manifest.chain_after:
+                break
+            found.append(
+                Finding(
+                    where=str(archive),
+                    kind="diverged",
+                    reason=f"its chain after this range is not that of {each.name}:"
+                    f" {manifest.chain_after} here, {chain} there",
+                    place=manifest.name,
+                    first_index=manifest.first_index,
+                    last_index=manifest.last_index,
+                )
+            )
+    return found
+
+
+def _take_account(
+    spark: SparkSession, replicas: list[Replica], archive: Archive | None, result: AuditResult
+) -> None:
+    try:
+        records, is_whole, where = _records(spark, replicas, archive, result)
+    except ArchiveError:
+        return
+    slim = without_content(records).cache()
+    try:
+        result.account = take_account(slim, where, is_whole=is_whole)
+        result.account_of = where
+        result.findings += result.account.findings
+    except Exception as error:
+        # What cannot be read was found and named before; Spark only says so once more.
+        if not result.findings:
+            raise
+        result.account = None
+        result.account_of = f"not taken: {str(error).splitlines()[0][:200]}"
+    finally:
+        slim.unpersist()
+
+
+def _records(
+    spark: SparkSession, replicas: list[Replica], archive: Archive | None, result: AuditResult
+) -> tuple[DataFrame, bool, str]:
+    """The longest history there is: the archive, and the log from its end on."""
+    catalogue = result.archive
+    bad = {finding.where for finding in result.findings}
+    sound = [each for each in replicas if each.name not in bad]
+    log = (sound or replicas)[0] if replicas else None
+    last = log_position = None
+    if log is not None and result.replicas is not None:
+        log_position = result.replicas.positions[log.name]
+    is_usable = (
+        archive is not None
+        and catalogue is not None
+        and not catalogue.is_empty
+        and str(archive) not in bad
+    )
+    if is_usable and archive is not None and catalogue is not None:
+        source = ArchivedSource(archive, catalogue)
+        last = catalogue.last_index
+        found = archived_records(spark, source, last).drop("file")
+        where, is_whole = str(archive), catalogue.first_index == 1
+        if log is not None and log_position is not None and log_position.last_index > last:
+            if log_position.first_index > last + 1:
+                return found, is_whole, where
+            tail = log_records(spark, log.source, last + 1, log_position.last_index)
+            return found.union(tail), is_whole, f"{where} and {log.name}"
+        return found, is_whole, where
+    if log is None or log_position is None:
+        raise ArchiveError("there is nothing whole to take account of")
+    rows = log_records(spark, log.source, log_position.first_index, log_position.last_index)
+    return rows, log_position.first_index == 1, log.name

@@ -1,0 +1,361 @@
+"""
+Do replicas hold the same log? Segments by hash first, entries only where they differ.
+
+A sealed segment is byte-identical on every node, so equal hashes settle it; then one copy is proven
+entry by entry, for two equal copies can be wrong alike. Where hashes differ every copy is proven,
+and proven copies that still differ are compared chain value by chain value.
+
+Invariants:
+    Every entry of the common range is proven by its chain on at least one replica, and on every
+    replica whose bytes are not known to be equal to proven ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import HoldfastError
+from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
+from holdfast.journal.entry import CHAIN_BYTES
+from holdfast.journal.segment import segment_name
+from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_proof import broken_link, chain_at
+from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
+from holdfast.spark.partitions import split
+from holdfast.spark.pipelines.findings import Finding
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_READ_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One copy of the log and what to call it."""
+
+    name: str
+    source: LogSource
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A range of one replica, within one segment, to be proven."""
+
+    replica: Replica
+    first_index: int
+    last_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What proving a part showed."""
+
+    replica: str
+    first_index: int
+    last_index: int
+    chain_after: str
+    entries: int
+    bytes: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(slots=True)
+class ReplicaAudit:
+    """What was compared."""
+
+    findings: list[Finding]
+    positions: dict[str, LogPosition]
+    segments_equal: int = 0
+    segments_proven: int = 0
+    entries: int = 0
+    bytes: int = 0
+
+
+def audit_replicas(spark: SparkSession, replicas: list[Replica]) -> ReplicaAudit:
+    """
+    Compare the logs of replicas over all that they hold.
+
+    Raises:
+        HoldfastError: A replica cannot be read at all.
+    """
+    positions = {each.name: each.source.position() for each in replicas}
+    audit = ReplicaAudit(_ends(replicas, positions), positions)
+    audit.findings += _missing_segments(replicas, positions)
+    digests = _digests(spark, replicas, positions)
+    parts = _parts(replicas, positions, digests, audit)
+    proofs = []
+    if parts:
+        context = spark.sparkContext
+        proofs = context.parallelize(parts, len(parts)).map(prove).collect()
+    for proof in proofs:
+        audit.findings += proof.findings
+        audit.entries += proof.entries
+        audit.bytes += proof.bytes
+    audit.segments_proven = len(proofs)
+    audit.findings += _diverged(replicas, proofs)
+    audit.findings = _without_echoes(audit.findings)
+    return audit
+
+
+def _ends(replicas: list[Replica], positions: dict[str, LogPosition]) -> list[Finding]:
+    """What is wrong with how far the logs go, without reading them."""
+    found = []
+    clusters = {name: it.cluster_id for name, it in positions.items() if it.cluster_id}
+    for name, cluster in clusters.items():
+        first = next(iter(clusters.values()))
+        if cluster != first:
+            reason = f"it is of cluster {cluster[:8]}, the first one of {first[:8]}"
+            found.append(Finding(where=name, kind="diverged", reason=reason))
+    for each in replicas:
+        if not isinstance(each.source, LogDirectory):
+            continue
+        floor, last = _durable_floor(Path(each.source.path)), positions[each.name].last_index
+        if floor > last:
+            found.append(
+                Finding(
+                    where=each.name,
+                    kind="missing",
+                    reason=f"the node had stored entries up to {floor:,}; they are gone",
+                    first_index=last + 1,
+                    last_index=floor,
+                )
+            )
+    return found
+
+
+def _durable_floor(directory: Path) -> int:
+    path = directory / "ballot"
+    if not path.exists():
+        return 0
+    data = path.read_bytes()
+    slots = (decode_ballot(data[place * SLOT_BYTES :][:SLOT_BYTES]) for place in (0, 1))
+    return max((slot.durable_floor for slot in slots if slot is not None), default=0)
+
+
+def _missing_segments(replicas: list[Replica], positions: dict[str, LogPosition]) -> list[Finding]:
+    """Segments that others have, within what this replica should have."""
+    known = sorted({base for it in positions.values() for base in it.bases})
+    found = []
+    for each in replicas:
+        position = positions[each.name]
+        own = set(position.bases)
+        for base in known:
+            if base in own or not position.first_index < base <= position.last_index:
+                continue
+            # One that begins elsewhere is only laid out anew; one that is gone leaves a hole.
+            following = min((it for it in own if it > base), default=position.last_index + 1)
+            if _has_entry(each.source, base):
+                continue
+            found.append(
+                Finding(
+                    where=each.name,
+                    kind="missing",
+                    reason=f"the segment {segment_name(base)} is missing; other replicas have it",
+                    place=segment_name(base),
+                    first_index=base,
+                    last_index=following - 1,
+                )
+            )
+    return found
+
+
+def _has_entry(source: LogSource, index: int) -> bool:
+    try:
+        chain_at(source, index)
+    except HoldfastError:
+        return False
+    return True
+
+
+# Hashes -------------------------------------------------------------------------------------------
+
+
+_Digests = dict[str, dict[int, str]]
+"""By replica and first index of a segment; sealed segments only."""
+
+
+def _digests(
+    spark: SparkSession, replicas: list[Replica], positions: dict[str, LogPosition]
+) -> _Digests:
+    found: _Digests = {each.name: {} for each in replicas}
+    files: list[tuple[str, int, str]] = []
+    for each in replicas:
+        source = each.source
+        if isinstance(source, RemoteLog):
+            answer = source.ask("GET", "/segments")
+            for segment in answer["segments"]:
+                if segment["sealed"]:
+                    found[each.name][int(segment["base_index"])] = str(segment["digest"])
+        elif isinstance(source, LogDirectory):
+            files += [
+                (each.name, base, str(source.journal / segment_name(base)))
+                for base in positions[each.name].bases[:-1]
+            ]
+    if files:
+        hashed = spark.sparkContext.parallelize(files, len(files)).map(_hash_file).collect()
+        for name, base, digest in hashed:
+            if digest:
+                found[name][base] = digest
+    return found
+
+
+def _hash_file(wanted: tuple[str, int, str]) -> tuple[str, int, str]:
+    name, base, path = wanted
+    digest = blake2b(digest_size=32)
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            while chunk := file.read(_READ_BYTES):
+                digest.update(chunk)
+    except OSError:
+        return name, base, ""
+    return name, base, digest.hexdigest()
+
+
+def _parts(
+    replicas: list[Replica],
+    positions: dict[str, LogPosition],
+    digests: _Digests,
+    audit: ReplicaAudit,
+) -> list[_Part]:
+    """Everything that must be proven: of copies known to be equal only the first."""
+    parts: list[_Part] = []
+    proven: dict[tuple[int, int], set[str]] = {}
+    for each in replicas:
+        position = positions[each.name]
+        own = digests[each.name]
+        for first, last in split(position.first_index, position.last_index, position.bases):
+            digest = own.get(first, "")
+            known = proven.setdefault((first, last), set())
+            if digest and digest in known:
+                audit.segments_equal += 1
+                continue
+            if digest:
+                known.add(digest)
+            parts.append(_Part(each, first, last))
+    return parts
+
+
+# Proof --------------------------------------------------------------------------------------------
+
+
+def prove(part: _Part) -> Proof:
+    """Follow the chain through a part and name every place where it breaks; runs in a worker."""
+    source, name = part.replica.source, part.replica.name
+    findings: list[Finding] = []
+    chain: bytes | None = None
+    entries = size = 0
+    last_chain = ""
+    position = source.position()
+    if part.first_index > position.first_index:
+        try:
+            chain = bytes.fromhex(chain_at(source, part.first_index - 1))
+        except HoldfastError:
+            chain = None  # that one is another part's finding
+    for block in source.blocks(part.first_index, part.last_index):
+        if isinstance(block, DamagedRange):
+            findings.append(_damage(name, block))
+            chain, last_chain = None, ""
+            continue
+        if not len(block):
+            continue
+        entries += len(block)
+        size += int(block.ends[-1] - block.starts[0])
+        broken = broken_link(block, chain)
+        if broken:
+            reason = "the chain hash does not continue the log: it is not the entry that was here"
+            findings.append(
+                Finding(
+                    where=name,
+                    kind="damaged",
+                    reason=reason,
+                    place=_segment_of(position, broken),
+                    first_index=broken,
+                    last_index=broken,
+                )
+            )
+        chain = block.chains[-CHAIN_BYTES:]
+        last_chain = chain.hex()
+    return Proof(
+        name, part.first_index, part.last_index, last_chain, entries, size, tuple(findings)
+    )
+
+
+def _damage(name: str, damaged: DamagedRange) -> Finding:
+    error = damaged.error
+    return Finding(
+        where=name,
+        kind="missing" if error.reason == "the entry is missing" else "damaged",
+        reason=error.reason,
+        place=error.segment,
+        byte=error.byte,
+        first_index=damaged.first_index,
+        last_index=damaged.last_index,
+    )
+
+
+def _segment_of(position: LogPosition, index: int) -> str:
+    bases = [base for base in position.bases if base <= index]
+    return segment_name(bases[-1]) if bases else ""
+
+
+def _diverged(replicas: list[Replica], proofs: list[Proof]) -> list[Finding]:
+    """Parts that are sound in themselves and end differently: find where they part."""
+    by_name = {each.name: each for each in replicas}
+    ends: dict[int, list[Proof]] = {}
+    for proof in proofs:
+        if proof.chain_after and not proof.findings:
+            ends.setdefault(proof.last_index, []).append(proof)
+    for index in sorted(ends):
+        first, *others = ends[index]
+        for other in others:
+            if other.chain_after == first.chain_after:
+                continue
+            low = max(first.first_index, other.first_index)
+            pair = by_name[first.replica], by_name[other.replica]
+            at = first_difference(*pair, low, index)
+            return [
+                Finding(
+                    where=other.replica,
+                    kind="diverged",
+                    reason=f"it differs from {first.replica} from this entry on, and both are"
+                    f" sound in themselves: two histories",
+                    first_index=at,
+                    last_index=index,
+                )
+            ]
+    return []
+
+
+def first_difference(one: Replica, other: Replica, low: int, high: int) -> int:
+    """Find the first entry whose chain value differs; it differs at `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if chain_at(one.source, middle) == chain_at(other.source, middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _without_echoes(findings: list[Finding]) -> list[Finding]:
+    """Leave out what only repeats, entry by entry, that a whole segment is missing."""
+    holes = [
+        (it.where, it.first_index, it.last_index)
+        for it in findings
+        if it.kind == "missing" and it.reason.startswith("the segment")
+    ]
+    return [
+        it
+        for it in findings
+        if it.reason.startswith("the segment")
+        or it.kind != "missing"
+        or not any(
+            it.where == where and first <= it.first_index and it.last_index <= last
+            for where, first, last in holes
+        )
+    ]
