@@ -13,7 +13,15 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import cluster, destinations, messages, serve, store_tools
+from holdfast.cli import (
+    cluster,
+    destinations,
+    messages,
+    pipelines,
+    serve,
+    store_tools,
+    stored_messages,
+)
 from holdfast.cli.output import write_error, write_line
 from holdfast.errors import ConfigError, HoldfastError
 
@@ -27,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="A message broker whose messages outlive the process, the disk and the machine.",
 )
-for group in (serve, messages, cluster, destinations, store_tools):
+for group in (serve, messages, cluster, destinations, store_tools, pipelines, stored_messages):
     group.register(app)
 
 

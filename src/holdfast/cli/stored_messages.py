@@ -1,0 +1,253 @@
+"""
+`holdfast replay` and `holdfast report`: what stored messages are good for afterwards.
+
+Both read a cluster, a data directory or an archive through Spark, on this machine unless --master
+names a cluster of Spark's. Standard output carries the result; progress and summary go to standard
+error. Exit codes as in `main`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Uri
+from holdfast.cli.output import (
+    error_console,
+    format_seconds,
+    format_size,
+    write_error,
+    write_json,
+    write_line,
+)
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.spark.pipelines.replay import ReplayProgress
+
+REPORT_FILE = Path("holdfast-report.html")
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URLS", help="A cluster: admin ports, http://host:port,..."),
+]
+Source = Annotated[
+    str | None,
+    typer.Option("--path", metavar="DIR", help="A data directory, also a stopped node's."),
+]
+ArchivePath = Annotated[
+    str | None, typer.Option("--archive", metavar="PATH", help="An archive, as a path or s3a://.")
+]
+SecretFile = Annotated[
+    Path | None,
+    typer.Option("--secret-file", metavar="FILE", help="The cluster's secret, for --url."),
+]
+Master = Annotated[
+    str | None, typer.Option("--master", help="Spark's master; local[*] if none is named.")
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated."),
+]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Not before, ISO 8601, UTC.")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before, ISO 8601.")]
+Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command("replay")(replay)
+    app.command("report")(report)
+
+
+def replay(
+    target: Annotated[str, typer.Argument(help="/queue/NAME or /topic/NAME to send to.")],
+    uri: Uri = URI_DEFAULT,
+    login: Login = None,
+    passcode: Passcode = None,
+    archive: ArchivePath = None,
+    path: Source = None,
+    url: Url = None,
+    secret_file: SecretFile = None,
+    destination: Annotated[
+        list[str] | None,
+        typer.Option("--destination", metavar="NAME", help="Of this queue; may be repeated."),
+    ] = None,
+    start: From = None,
+    end: Until = None,
+    where: Annotated[
+        str, typer.Option("--where", metavar="SQL", help="A condition on the columns of messages.")
+    ] = "",
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count what would be sent.")
+    ] = False,
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Send stored messages once more; run again it stores nothing twice."""
+    source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
+    settings = spark_settings(conf)
+    from holdfast.spark.pipelines import replay as pipeline
+    from holdfast.spark.session import spark_session
+
+    choice = pipeline.Choice(
+        destinations=tuple(destination or ()),
+        start_time=start or "",
+        end_time=end or "",
+        where=where,
+    )
+    spark = spark_session("holdfast replay", master, settings)
+    if dry_run:
+        counts = pipeline.count_chosen(spark, source, choice)
+        if json:
+            write_json({"would_send": sum(counts.values()), "by_destination": counts})
+        else:
+            for name, count in counts.items():
+                write_line(f"{count:>12,}  {name}")
+        return
+    with _status("replaying", is_quiet=quiet) as told:
+        done = pipeline.replay(
+            spark,
+            source,
+            choice,
+            target,
+            uri,
+            rate=rate,
+            told=lambda progress: told(_replayed(progress)),
+            client_options={"login": login, "passcode": passcode},
+        )
+    if json:
+        write_json(
+            {
+                "target": target,
+                "producers": f"replay-{done.job}-*",
+                "confirmed": done.confirmed,
+                "body_bytes": done.body_bytes,
+                "by_destination": dict(done.by_destination),
+                "seconds": round(done.seconds, 3),
+                "rate": round(done.rate, 1),
+            }
+        )
+    elif not quiet:
+        write_error(f"{_replayed(done)}; the same command again stores nothing twice")
+
+
+def _replayed(progress: ReplayProgress) -> str:
+    return (
+        f"{progress.confirmed:,} messages confirmed, {format_size(progress.body_bytes)},"
+        f" {format_seconds(progress.seconds)} ({progress.rate:,.0f} per second)"
+    )
+
+
+def report(
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help=f"The page; {REPORT_FILE}.")
+    ] = None,
+    archive: ArchivePath = None,
+    path: Source = None,
+    url: Url = None,
+    secret_file: SecretFile = None,
+    start: From = None,
+    end: Until = None,
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page of what became of the messages; with --json the figures instead."""
+    source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
+    source |= {"start_time": start} if start else {}
+    source |= {"end_time": end} if end else {}
+    settings = spark_settings(conf)
+    from holdfast.environment.clock import SystemClock
+    from holdfast.spark.pipelines.report import make_report
+    from holdfast.spark.pipelines.report_page import render_page
+    from holdfast.spark.session import spark_session
+
+    spark = spark_session("holdfast report", master, settings)
+    clock = SystemClock()
+    began = clock.monotonic()
+    with _status("reading the log", is_quiet=quiet):
+        found = make_report(spark, source)
+    seconds = clock.monotonic() - began
+    if json:
+        write_json(found)
+    if to is not None or not json:
+        page = to or REPORT_FILE
+        page.write_text(render_page(found), encoding="utf-8")
+        if not json:
+            write_line(str(page))
+    if not quiet:
+        events = found["totals"]["events"]
+        write_error(
+            f"{events:,} events of {found['totals']['stored']:,} messages in"
+            f" {format_seconds(seconds)} ({events / max(seconds, 1e-9):,.0f} per second)"
+        )
+
+
+def source_options(
+    *,
+    archive: str | None = None,
+    path: str | None = None,
+    url: str | None = None,
+    secret_file: Path | None = None,
+) -> dict[str, str]:
+    """
+    Return the data source's options for where to read.
+
+    Raises:
+        ConfigError: Not exactly one place is named.
+    """
+    named = [it for it in (archive, path, url) if it]
+    if len(named) != 1:
+        raise ConfigError(["name one place to read from: --archive, --path or --url"])
+    found = {"url": url} if url else {"path": named[0]}
+    if secret_file is not None:
+        found["secret_file"] = str(secret_file)
+    return found
+
+
+def spark_settings(conf: list[str] | None) -> dict[str, str]:
+    """
+    Read settings like `spark.executor.memory=2g`.
+
+    Raises:
+        ConfigError: One has no equals sign.
+    """
+    wrong = [text for text in conf or [] if "=" not in text]
+    if wrong:
+        raise ConfigError([f"--conf {text}: expected KEY=VALUE" for text in wrong])
+    pairs = (text.partition("=") for text in conf or [])
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+class _status:  # noqa: N801 - reads as the function it is used as
+    """A line that moves while the work lasts, where somebody watches."""
+
+    def __init__(self, title: str, *, is_quiet: bool) -> None:
+        console = error_console()
+        self._title = title
+        self._status = None if is_quiet or not console.is_terminal else console.status(title)
+
+    def __enter__(self) -> Any:
+        if self._status is not None:
+            self._status.start()
+        return self._tell
+
+    def _tell(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(f"{self._title}: {text}")
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()

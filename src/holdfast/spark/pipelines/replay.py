@@ -1,0 +1,347 @@
+"""
+Replay: messages of an archive or a log, chosen by a condition, sent to a cluster once more.
+
+Spark reads and chooses; one sender on the driver takes the rows in the order of the log, so that
+the order within and between queues is kept and one rate holds for all. A broker stores as fast as
+one client sends; the reading is what needs many hands.
+
+Nothing is stored twice: each source queue has one producer whose id is made from the choice, and
+its messages are numbered by their place among the chosen. The same choice run again, in full or
+further, gives every message its old number.
+
+Invariants:
+    The same choice over the same source gives each message the same producer id and number.
+    A source that may have dropped messages is refused: the numbers would shift.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.client import Connection, Producer, connect
+from holdfast.client.sequence import is_lasting
+from holdfast.client.wire import RESERVED
+from holdfast.environment.clock import Clock, SystemClock
+from holdfast.errors import ConfigError, StoreError
+from holdfast.model.destination import parse_destination
+from holdfast.protocols.stomp.codec import parse_headers
+from holdfast.spark.log_proof import ArchivedSource
+from holdfast.spark.open_source import open_source
+from holdfast.spark.options import microseconds, read_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_PER_TURN: Final = 500
+"""How many rows the sender takes from Spark at once."""
+
+HEADER_BLOCKS_MAX: Final = 4096
+WINDOW: Final = 1000
+_SENT_COLUMNS: Final = (
+    "index as log_index",  # a row has a method of the column's own name
+    "ordinal",
+    "queue_number",
+    "sequence",
+    "destination",
+    "header_block",
+    "body",
+)
+_UNSTABLE: Final = ("current_timestamp(", "current_date(", "now(", "current_time(")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which messages; all conditions hold together."""
+
+    destinations: tuple[str, ...] = ()
+    """Queues by name; empty means every queue, the dead-letter queue included."""
+
+    start_time: str = ""
+    """Stored at or after this time, in ISO 8601; without a zone it is UTC."""
+
+    end_time: str = ""
+    """Stored before this time."""
+
+    where: str = ""
+    """Any condition in Spark's SQL over the columns of the view `messages`."""
+
+    def names(self) -> tuple[str, ...]:
+        """
+        The queues' bare names, sorted.
+
+        Raises:
+            DestinationError: One is no destination.
+        """
+        return tuple(sorted({parse_destination(text).name for text in self.destinations}))
+
+    def job(self, cluster_id: str, target: str) -> str:
+        """Return what all producer ids of this choice begin with."""
+        fields = [cluster_id, target, *self.names(), self.start_time, self.end_time, self.where]
+        return blake2b(json.dumps(fields).encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The chosen messages, and what is known of where they are from."""
+
+    messages: DataFrame
+    cluster_id: str
+    has_beginning: bool
+    """Whether the source has its first entry; then a copy by the cleaner has its original too."""
+
+
+@dataclass(slots=True)
+class ReplayProgress:
+    """What was sent so far."""
+
+    job: str = ""
+    confirmed: int = 0
+    body_bytes: int = 0
+    seconds: float = 0.0
+    by_destination: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rate(self) -> float:
+        """Messages per second."""
+        return self.confirmed / self.seconds if self.seconds > 0 else 0.0
+
+
+Told = Callable[[ReplayProgress], None]
+
+
+def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> Chosen:
+    """
+    Return the chosen messages in the order of the log.
+
+    Args:
+        source: `url` or `path` and the other options of the data source.
+
+    Raises:
+        ConfigError: The condition is not one, or would choose differently another time.
+        StoreError: The source no longer has its beginning and is no archive.
+    """
+    options = {**source, "view": "messages", "columns": "*,header_block"}
+    log = open_source(read_options(options))
+    position = log.position()
+    if position.first_index > 1 and not isinstance(log, ArchivedSource):
+        raise StoreError(
+            f"the log begins with entry {position.first_index:,}, the rest was cleaned away:"
+            " run again later it would choose others; replay from an archive"
+        )
+    messages = spark.read.format("holdfast").options(**options).load()
+    has_beginning = position.first_index <= 1
+    return Chosen(
+        messages=choose(messages, choice, has_beginning=has_beginning),
+        cluster_id=position.cluster_id,
+        has_beginning=has_beginning,
+    )
+
+
+def choose(messages: DataFrame, choice: Choice, *, has_beginning: bool = True) -> DataFrame:
+    """
+    Keep the chosen ones of the messages. Narrow: the order stays that of the log.
+
+    Where the source has its beginning, copies by the cleaner are left out here; otherwise the
+    sender leaves out those that it has seen.
+
+    Raises:
+        ConfigError: See `read_chosen`.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - the packages are an extra
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    names = choice.names()
+    if names:
+        messages = messages.where(f.col("destination").isin(*names))
+    for text, is_start in ((choice.start_time, True), (choice.end_time, False)):
+        if text:
+            moment = f.timestamp_micros(f.lit(_moment(text)))
+            column = f.col("stored_at")
+            messages = messages.where(column >= moment if is_start else column < moment)
+    if choice.where:
+        # It would write Spark's stack trace beside our sentence.
+        logging.getLogger("SQLQueryContextLogger").disabled = True
+        try:
+            messages = messages.where(f.expr(choice.where))
+            plan = messages._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way
+        except PySparkException as error:
+            reason = next((line for line in str(error).splitlines() if line.strip()), "")
+            raise ConfigError([f"where: {choice.where!r} is no condition: {reason}"]) from error
+        if not plan.deterministic() or any(word in plan.toString() for word in _UNSTABLE):
+            raise ConfigError(
+                [f"where: {choice.where!r} would choose others when run again; use fixed values"]
+            )
+    if has_beginning:
+        messages = messages.where(~f.col("rewritten"))
+    return messages.selectExpr(*_SENT_COLUMNS)
+
+
+def _moment(text: str) -> int:
+    try:
+        return microseconds(text)
+    except ValueError as error:
+        raise ConfigError([f"{text!r} is no time in ISO 8601"]) from error
+
+
+def replay(
+    spark: SparkSession,
+    source: dict[str, str],
+    choice: Choice,
+    target: str,
+    uri: str,
+    *,
+    rate: float | None = None,
+    told: Told | None = None,
+    client_options: dict[str, Any] | None = None,
+    clock: Clock | None = None,
+) -> ReplayProgress:
+    """
+    Send the chosen messages to `target` and wait until all are stored there.
+
+    Run again with the same choice and target it stores only what is new, as long as the cluster
+    remembers the producers: seven days without use. A topic stores nothing, so it gets everything
+    each time.
+
+    Args:
+        uri: Where the target's cluster is, as clients write it.
+        rate: Messages per second at most.
+        told: Called after every turn.
+        client_options: Options of `holdfast.client.connect`.
+
+    Raises:
+        ConfigError: See `read_chosen`.
+        StoreError: See `read_chosen`.
+        HoldfastError: The target refused a message, or the source is damaged.
+    """
+    target = str(parse_destination(target))
+    chosen = read_chosen(spark, source, choice)
+    job = choice.job(chosen.cluster_id, target)
+    rows = first_copies(
+        chosen.messages.toLocalIterator(prefetchPartitions=True),
+        has_beginning=chosen.has_beginning,
+    )
+    sender = Sender(job, target, rate=rate, told=told, clock=clock or SystemClock())
+    asyncio.run(sender.run(uri, rows, client_options or {}))
+    return sender.progress
+
+
+def count_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> dict[str, int]:
+    """
+    Count the chosen messages by destination, without sending any.
+
+    Raises:
+        ConfigError: See `read_chosen`.
+        StoreError: See `read_chosen`.
+    """
+    chosen = read_chosen(spark, source, choice).messages
+    keys = chosen.select("queue_number", "sequence", "destination").distinct()
+    rows = keys.groupBy("queue_number", "destination").count().collect()
+    return dict(sorted((name or f"queue {number}", count) for number, name, count in rows))
+
+
+def first_copies(rows: Iterable[Any], *, has_beginning: bool = True) -> Iterator[Any]:
+    """
+    Leave out the copies of messages that came before, if there may be any.
+
+    Raises:
+        StoreError: The rows are not in the order of the log, so numbers would not be stable.
+    """
+    last = (-1, -1)
+    seen: set[tuple[int, int]] = set()
+    for row in rows:
+        place = (row.log_index, row.ordinal)
+        if place <= last:
+            raise StoreError(f"entry {place[0]:,} came after entry {last[0]:,}; nothing is sent")
+        last = place
+        if not has_beginning:
+            key = (row.queue_number, row.sequence)
+            if key in seen:
+                continue
+            seen.add(key)
+        yield row
+
+
+class Sender:
+    """One replay: the rows in, messages out. Belongs to one event loop."""
+
+    def __init__(
+        self, job: str, target: str, *, rate: float | None, told: Told | None, clock: Clock
+    ) -> None:
+        self.progress = ReplayProgress(job=job)
+        self._target = target
+        self._rate = rate
+        self._told = told
+        self._clock = clock
+        self._producers: dict[int, Producer] = {}
+        self._headers: dict[bytes, dict[str, str]] = {}
+        self._began = 0.0
+        self._sent = 0
+
+    async def run(self, uri: str, rows: Iterator[Any], options: dict[str, Any]) -> None:
+        """Send all rows and wait for the last confirmation."""
+        async with connect(uri, **options) as connection:
+            self._began = self._clock.monotonic()
+            # Spark's rows are waited for in a thread: the link's heart-beats go on meanwhile.
+            while batch := await asyncio.to_thread(_take, rows):
+                for row in batch:
+                    await self._pace()
+                    await self._send(connection, row)
+                self._tell()
+            for producer in self._producers.values():
+                await producer.flush()
+        self._tell()
+
+    async def _send(self, connection: Connection, row: Any) -> None:
+        producer = self._producers.get(row.queue_number)
+        if producer is None:
+            producer = connection.producer(
+                self._target, window=WINDOW, producer_id=self._producer_id(row.queue_number)
+            )
+            self._producers[row.queue_number] = producer
+        # Persistent: whatever is in a log or an archive was.
+        await producer.send(bytes(row.body), headers=self._headers_of(bytes(row.header_block)))
+        self._sent += 1
+        self.progress.body_bytes += len(row.body)
+        self.progress.by_destination[row.destination or f"queue {row.queue_number}"] += 1
+
+    def _producer_id(self, queue_number: int) -> str | None:
+        if not is_lasting(self._target):
+            return None
+        return f"replay-{self.progress.job}-{queue_number}"
+
+    def _headers_of(self, block: bytes) -> dict[str, str]:
+        """The application's headers; those that the client sets by itself are left to it."""
+        found = self._headers.get(block)
+        if found is None:
+            found = {
+                name: value
+                for name, value in parse_headers(b"\n" + block, "1.2").items()
+                if name not in RESERVED
+            }
+            if len(self._headers) < HEADER_BLOCKS_MAX:
+                self._headers[block] = found
+        return found
+
+    async def _pace(self) -> None:
+        if self._rate is not None:
+            early = self._began + self._sent / self._rate - self._clock.monotonic()
+            if early > 0:
+                await asyncio.sleep(early)
+
+    def _tell(self) -> None:
+        self.progress.confirmed = sum(it.confirmed_count for it in self._producers.values())
+        self.progress.seconds = self._clock.monotonic() - self._began
+        if self._told is not None:
+            self._told(self.progress)
+
+
+def _take(rows: Iterator[Any]) -> list[Any]:
+    return list(islice(rows, ROWS_PER_TURN))

@@ -1,0 +1,403 @@
+"""
+Report: what became of the messages, from the events of a log or an archive.
+
+At the bottom is one table, `lives`: a row per message with when it was stored, when and how it was
+settled, and who sent it. Everything in the report is an aggregate of it, made by Spark; what comes
+to the driver has the size of the report, not of the log.
+
+The log tells that messages up to a mark *may* have been delivered, no more: the report calls that
+"delivered at most". A log that was cleaned has forgotten settled messages; the report says from
+which entry on it knows.
+
+Invariants:
+    Every message is counted once, however often the cleaner wrote it again.
+    stored = acknowledged + dead-lettered + purged + backlog, per destination and in total.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.spark.open_source import open_source
+from holdfast.spark.options import read_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+POINTS_MAX: Final = 120
+"""Most points of a curve."""
+
+TOP_COUNT: Final = 10
+SECOND: Final = 1_000_000
+_STEPS: Final = tuple(
+    seconds * SECOND
+    for seconds in (
+        *(1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 6 * 3600, 12 * 3600),
+        *(86_400, 2 * 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400),
+    )
+)
+_EVENT_COLUMNS: Final = (
+    "index,time,kind,destination,queue_number,first_sequence,last_sequence,sequences,"
+    "producer_id,stored_at,message_bytes,redelivery_count,dispatch_mark"
+)
+_PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_FATES: Final = ("acknowledged", "dead-lettered", "purged")
+
+Report = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The points in time of all curves: `count` steps from `start`, in microseconds."""
+
+    start: int
+    step: int
+    count: int
+
+    @classmethod
+    def covering(cls, first: int, last: int) -> Buckets:
+        """Return the finest buckets that cover this time with few enough points."""
+        length = max(last - first, 1)
+        place = bisect_left(_STEPS, -(-length // (POINTS_MAX - 1)))
+        step = _STEPS[min(place, len(_STEPS) - 1)]
+        start = first - first % step
+        return cls(start, step, min((last - start) // step + 1, POINTS_MAX))
+
+    def of(self, microseconds: Column) -> Column:
+        """Return the bucket of a time as a column; what is outside goes to the nearest one."""
+        from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+        place = f.floor((microseconds - f.lit(self.start)) / f.lit(self.step))
+        return f.greatest(f.lit(0), f.least(f.lit(self.count - 1), place)).cast("int")
+
+
+def make_report(spark: SparkSession, source: dict[str, str]) -> Report:
+    """
+    Read the log of a cluster, a directory or an archive and tell what became of its messages.
+
+    Args:
+        source: `url` or `path` and other options of the data source.
+
+    Returns:
+        Values for JSON; times in ISO 8601 UTC, durations in seconds, sizes in bytes.
+
+    Raises:
+        HoldfastError: The source cannot be read.
+    """
+    options = {**source, "view": "events", "columns": _EVENT_COLUMNS}
+    position = open_source(read_options(options)).position()
+    events = spark.read.format("holdfast").options(**options).load()
+    found = summarize(events)
+    found["source"] = {
+        "place": source.get("url") or source.get("path"),
+        "cluster_id": position.cluster_id,
+        "first_index": position.first_index,
+        "last_index": position.last_index,
+        "is_complete": position.first_index <= 1,
+    }
+    return found
+
+
+def summarize(events: DataFrame) -> Report:
+    """Aggregate a table of events, see `make_report`; the table is read once."""
+    from pyspark import StorageLevel  # noqa: PLC0415 - the packages are an extra
+
+    kept = events.persist(StorageLevel.MEMORY_AND_DISK)
+    table = lives(kept).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        totals, first, last = _totals(kept, table)
+        names = _names(kept)
+        report: Report = {"totals": totals, "from": None, "to": None, "destinations": []}
+        report["series"] = {"start": None, "step_seconds": 0, "destinations": {}}
+        report["top_producers"] = _top_producers(table)
+        report["largest_messages"] = _largest(table, names)
+        if first is not None and last is not None:
+            buckets = Buckets.covering(first, last)
+            report["from"], report["to"] = _iso(first), _iso(last)
+            report["destinations"] = _destinations(table, _marks(kept), names)
+            report["series"] = _series(kept, table, buckets, names)
+        return report
+    finally:
+        table.unpersist()
+        kept.unpersist()
+
+
+def lives(events: DataFrame) -> DataFrame:
+    """
+    Return a row per message: when it was stored, when and how it was settled.
+
+    Columns: queue_number, sequence, index, stored_at, bytes, producer_id, redelivery_count,
+    settled_at, fate (acknowledged, dead-lettered, purged or null), all times in microseconds.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    stored = (
+        events.where(f.col("kind").isin("enqueue", "rewrite"))
+        .groupBy("queue_number", f.col("first_sequence").alias("sequence"))
+        .agg(
+            f.min("index").alias("index"),
+            f.min(f.unix_micros(f.coalesce("stored_at", "time"))).alias("stored_at"),
+            f.first("message_bytes").alias("bytes"),
+            f.first("producer_id", ignorenulls=True).alias("producer_id"),
+            f.max("redelivery_count").alias("redelivery_count"),
+        )
+    )
+    settled = (
+        events.where(f.col("kind").isin("acknowledge", "dead-letter"))
+        .select(
+            "queue_number",
+            f.explode("sequences").alias("sequence"),
+            f.unix_micros("time").alias("settled_at"),
+            f.when(f.col("kind") == "acknowledge", "acknowledged")
+            .otherwise("dead-lettered")
+            .alias("fate"),
+        )
+        .groupBy("queue_number", "sequence")
+        .agg(f.min(f.struct("settled_at", "fate")).alias("end"))
+    )
+    # A purge settles all up to a sequence, a deletion all of the queue; there are few of them.
+    purged = (
+        events.where(f.col("kind").isin("purge", "delete"))
+        .groupBy("queue_number")
+        .agg(
+            f.collect_list(
+                f.struct(
+                    f.unix_micros("time").alias("at"),
+                    f.coalesce("last_sequence", f.lit(2**62)).alias("through"),
+                )
+            ).alias("purges")
+        )
+    )
+    reached = f.filter("purges", lambda each: each["through"] >= f.col("sequence"))
+    purged_at = f.array_min(f.transform(reached, lambda each: each["at"]))
+    joined = stored.join(settled, ["queue_number", "sequence"], "left").join(
+        f.broadcast(purged), "queue_number", "left"
+    )
+    return (
+        joined.withColumn("settled_at", f.coalesce("end.settled_at", purged_at))
+        .withColumn(
+            "fate",
+            f.coalesce("end.fate", f.when(f.col("settled_at").isNotNull(), f.lit("purged"))),
+        )
+        .drop("end", "purges")
+    )
+
+
+def _aggregates() -> list[Column]:
+    """What is told of a set of messages, in total and per destination."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    def number(condition: Column) -> Column:
+        return f.sum(f.when(condition, 1).otherwise(0))
+
+    is_live = f.col("fate").isNull()
+    waited = f.when(
+        f.col("fate") == "acknowledged",
+        f.greatest(f.col("settled_at") - f.col("stored_at"), f.lit(0)),
+    )
+    found = [f.count(f.lit(1)).alias("stored"), f.sum("bytes").alias("stored_bytes")]
+    found += [number(f.col("fate") == fate).alias(fate) for fate in _FATES]
+    found += [
+        number(is_live).alias("backlog"),
+        f.sum(f.when(is_live, f.col("bytes")).otherwise(0)).alias("backlog_bytes"),
+        f.min(f.when(is_live, f.col("stored_at"))).alias("oldest"),
+        number(f.col("redelivery_count") > 0).alias("known_redelivered"),
+        f.percentile_approx(waited, list(_PERCENTILES.values()), 10_000).alias("waits"),
+        f.max(waited).alias("wait_max"),
+    ]
+    return found
+
+
+def _told(row: Any) -> Report:
+    waits = row["waits"] or [None] * len(_PERCENTILES)
+    seconds = dict(zip(_PERCENTILES, waits, strict=True)) | {"max": row["wait_max"]}
+    return {
+        **{name: row[name] or 0 for name in ("stored", "stored_bytes", *_FATES)},
+        "backlog": row["backlog"] or 0,
+        "backlog_bytes": row["backlog_bytes"] or 0,
+        "oldest_waiting": _iso(row["oldest"]),
+        "known_redelivered": row["known_redelivered"] or 0,
+        "seconds_to_acknowledge": {
+            name: None if value is None else value / SECOND for name, value in seconds.items()
+        },
+    }
+
+
+def _totals(events: DataFrame, table: DataFrame) -> tuple[Report, int | None, int | None]:
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    about_messages = f.col("kind").isin("enqueue", "acknowledge", "dead-letter", "purge")
+    span = events.agg(
+        f.min(f.when(about_messages, f.unix_micros("time"))).alias("first"),
+        f.max(f.when(about_messages, f.unix_micros("time"))).alias("last"),
+        f.count(f.lit(1)).alias("events"),
+    ).collect()[0]
+    row = table.agg(*_aggregates()).collect()[0]
+    return {"events": span["events"], **_told(row)}, span["first"], span["last"]
+
+
+def _names(events: DataFrame) -> dict[int, str]:
+    """Queue names by number; a queue whose name the log has lost is called by its number."""
+    rows = (
+        events.where("queue_number is not null")
+        .groupBy("queue_number")
+        .agg({"destination": "max"})
+        .collect()
+    )
+    return {number: name or f"queue {number}" for number, name in rows}
+
+
+def _marks(events: DataFrame) -> dict[int, int]:
+    rows = (
+        events.where("dispatch_mark is not null")
+        .groupBy("queue_number")
+        .agg({"dispatch_mark": "max"})
+        .collect()
+    )
+    return dict(rows)
+
+
+def _destinations(table: DataFrame, marks: dict[int, int], names: dict[int, str]) -> list[Report]:
+    rows = table.groupBy("queue_number").agg(*_aggregates(), *_delivered(marks)).collect()
+    found = []
+    for row in rows:
+        number = row["queue_number"]
+        # What was acknowledged was delivered, whatever a mark that was cleaned away has said.
+        told = {
+            "destination": names[number],
+            "queue_number": number,
+            **_told(row),
+            "delivered_most": max(row["delivered"] or 0, row["acknowledged"] or 0),
+        }
+        found.append(told)
+    return sorted(found, key=lambda each: (-each["stored"], each["destination"]))
+
+
+def _delivered(marks: dict[int, int]) -> list[Column]:
+    """How many messages of a queue stand at or below its dispatch mark."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    if not marks:
+        return [f.lit(0).alias("delivered")]
+    pairs = [f.lit(value) for pair in marks.items() for value in pair]
+    mark = f.coalesce(f.element_at(f.create_map(*pairs), f.col("queue_number")), f.lit(0))
+    return [f.sum(f.when(f.col("sequence") <= mark, 1).otherwise(0)).alias("delivered")]
+
+
+def _series(events: DataFrame, table: DataFrame, buckets: Buckets, names: dict[int, str]) -> Report:
+    """Return per destination the curves over time: counts per bucket, backlog at its end."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    curves: dict[int, dict[str, list[int]]] = defaultdict(
+        lambda: {name: [0] * buckets.count for name in ("stored", *_FATES, "delivered_most")}
+    )
+    stored = table.groupBy("queue_number", buckets.of(f.col("stored_at")).alias("bucket"))
+    highest: dict[int, list[int]] = defaultdict(lambda: [0] * buckets.count)
+    for row in stored.agg(f.count(f.lit(1)).alias("n"), f.max("sequence").alias("top")).collect():
+        curves[row["queue_number"]]["stored"][row["bucket"]] = row["n"]
+        highest[row["queue_number"]][row["bucket"]] = row["top"]
+    settled = table.where(f.col("fate").isNotNull()).groupBy(
+        "queue_number", "fate", buckets.of(f.col("settled_at")).alias("bucket")
+    )
+    for row in settled.agg(f.count(f.lit(1)).alias("n")).collect():
+        curves[row["queue_number"]][row["fate"]][row["bucket"]] = row["n"]
+    marked = events.where("dispatch_mark is not null").groupBy(
+        "queue_number", buckets.of(f.unix_micros("time")).alias("bucket")
+    )
+    marks: dict[int, list[int]] = defaultdict(lambda: [0] * buckets.count)
+    for row in marked.agg(f.max("dispatch_mark").alias("mark")).collect():
+        marks[row["queue_number"]][row["bucket"]] = row["mark"]
+    for number, found in curves.items():
+        found["delivered_most"] = _handed_out(found, highest[number], marks[number])
+        found["backlog"] = _backlog(found)
+    return {
+        "start": _iso(buckets.start),
+        "step_seconds": buckets.step // SECOND,
+        "destinations": {names[number]: found for number, found in sorted(curves.items())},
+    }
+
+
+def _handed_out(curves: dict[str, list[int]], highest: list[int], marks: list[int]) -> list[int]:
+    """
+    Return per bucket how many more messages may have been handed out by its end.
+
+    Sequences are dense, so of the messages stored by then those above the mark were not. What was
+    acknowledged was handed out, whatever a mark that was cleaned away has said.
+    """
+    found, before = [], 0
+    tops, reached = accumulate(highest, max), accumulate(marks, max)
+    totals, done = accumulate(curves["stored"]), accumulate(curves["acknowledged"])
+    for top, mark, total, acknowledged in zip(tops, reached, totals, done, strict=True):
+        below = min(total - max(top - mark, 0), total)
+        now = max(below, acknowledged, before)
+        found.append(now - before)
+        before = now
+    return found
+
+
+def _backlog(curves: dict[str, list[int]]) -> list[int]:
+    changes = [
+        stored - sum(gone)
+        for stored, *gone in zip(curves["stored"], *(curves[fate] for fate in _FATES), strict=True)
+    ]
+    return list(accumulate(changes))
+
+
+def _top_producers(table: DataFrame) -> list[Report]:
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    rows = (
+        table.groupBy("producer_id")
+        .agg(
+            f.count(f.lit(1)).alias("messages"),
+            f.sum("bytes").alias("bytes"),
+            f.min("stored_at").alias("first"),
+            f.max("stored_at").alias("last"),
+        )
+        .orderBy(f.desc("messages"), "producer_id")
+        .limit(TOP_COUNT)
+        .collect()
+    )
+    return [
+        {
+            "producer_id": row["producer_id"],
+            "messages": row["messages"],
+            "bytes": row["bytes"],
+            "first": _iso(row["first"]),
+            "last": _iso(row["last"]),
+        }
+        for row in rows
+    ]
+
+
+def _largest(table: DataFrame, names: dict[int, str]) -> list[Report]:
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    rows = (
+        table.orderBy(f.desc("bytes"), "index", "queue_number", "sequence")
+        .limit(TOP_COUNT)
+        .collect()
+    )
+    return [
+        {
+            "destination": names[row["queue_number"]],
+            "sequence": row["sequence"],
+            "index": row["index"],
+            "bytes": row["bytes"],
+            "stored_at": _iso(row["stored_at"]),
+            "fate": row["fate"] or "waiting",
+        }
+        for row in rows
+    ]
+
+
+def _iso(microseconds: int | None) -> str | None:
+    if microseconds is None:
+        return None
+    moment = datetime.fromtimestamp(microseconds / SECOND, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,121 @@
+"""
+Replaying to a real cluster: what was chosen arrives in order, and never twice.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.cli.main import app
+from holdfast.client import blocking
+from holdfast.errors import ConfigError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.pipelines.replay import Choice, count_chosen, replay
+from holdfast.testing.local_cluster import LocalCluster
+from holdfast.testing.written_log import WrittenLog, message
+
+HEADERS = b"content-type:text/plain\ncontent-length:3\npersistent:true\nshop:K\xc3\xb6ln\\c1\n"
+
+
+def write(written: WrittenLog, first: int, last: int) -> None:
+    for start in range(first, last + 1, 10):
+        records = []
+        for sequence in range(start, min(start + 10, last + 1)):
+            records.append(message(1, sequence, b"o%d" % sequence, HEADERS, "p"))
+            records.append(message(2, sequence, b"m%d" % sequence))
+        written.put(*records)
+
+
+def run(arguments: list[str]) -> None:
+    """Run a command that is to succeed."""
+    app(args=arguments, standalone_mode=False)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Two queues, a hundred messages in each."""
+    with WrittenLog(tmp_path) as written:
+        written.put(QueueRecord(1, "orders"), QueueRecord(2, "mail"))
+        write(written, 1, 100)
+    return tmp_path
+
+
+def bodies(cluster: LocalCluster, queue: str, count: int) -> list[bytes]:
+    """Take all there is: `count` messages, and not one more."""
+    found = []
+    with blocking.connect(cluster.uri) as connection:
+        with connection.subscribe(queue) as subscription:
+            while (taken := subscription.receive(5 if len(found) < count else 0.5)) is not None:
+                found.append(taken.body)
+                taken.acknowledge(confirm=True)
+    return found
+
+
+def test_a_second_run_stores_only_what_is_new(
+    spark: SparkSession, cluster: LocalCluster, log: Path
+) -> None:
+    """The same choice again, after the source has grown: the old ones keep their numbers."""
+    choice = Choice(destinations=("orders",), where="sequence % 2 = 0")
+    source = {"path": str(log)}
+    target = "/queue/replay.twice"
+    assert replay(spark, source, choice, target, cluster.uri).confirmed == 50
+    with WrittenLog(log) as written:
+        write(written, 101, 110)
+    assert replay(spark, source, choice, target, cluster.uri).confirmed == 55
+    expected = [b"o%d" % n for n in range(2, 111, 2)]
+    assert bodies(cluster, target, 55) == expected
+
+
+def test_messages_keep_their_order_and_headers(
+    spark: SparkSession, cluster: LocalCluster, log: Path
+) -> None:
+    """Both queues into one, in the order of the log; the application's headers are as sent."""
+    target = "/queue/replay.order"
+    choice = Choice(end_time="2023-11-14T22:13:22Z")
+    done = replay(spark, {"path": str(log)}, choice, target, cluster.uri)
+    assert done.by_destination == {"orders": 10, "mail": 10}
+    with blocking.connect(cluster.uri) as connection:
+        with connection.subscribe(target) as subscription:
+            taken = [subscription.receive(5) for _ in range(20)]
+            expected = [b"%b%d" % (kind, n) for n in range(1, 11) for kind in (b"o", b"m")]
+            assert [it.body for it in taken if it is not None] == expected
+            assert taken[0] is not None
+            assert taken[0].headers["shop"] == "Köln:1"
+            assert taken[0].headers["content-type"] == "text/plain"
+            for it in taken:
+                assert it is not None
+                it.acknowledge(confirm=True)
+
+
+def test_the_rate_is_kept(spark: SparkSession, cluster: LocalCluster, log: Path) -> None:
+    """Twenty messages at fifty per second take four tenths of a second, less the first."""
+    choice = Choice(destinations=("mail",), where="sequence <= 20")
+    done = replay(spark, {"path": str(log)}, choice, "/queue/replay.rate", cluster.uri, rate=50)
+    assert done.confirmed == 20
+    assert done.seconds >= 0.36
+
+
+@pytest.mark.parametrize("where", ["rand() > 0.5", "stored_at < current_timestamp()", "shop ="])
+def test_a_condition_must_mean_the_same_tomorrow(
+    spark: SparkSession, log: Path, where: str
+) -> None:
+    """Chance, the clock, and what is no condition at all are refused before anything is sent."""
+    with pytest.raises(ConfigError, match="where"):
+        count_chosen(spark, {"path": str(log)}, Choice(where=where))
+
+
+def test_the_command_tells_what_it_did(
+    spark: SparkSession, cluster: LocalCluster, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dry run counts and sends nothing; the real one tells the same number."""
+    command = ["replay", "/queue/replay.command", "--path", str(log), "--destination", "mail"]
+    command += ["--where", "body_size = 2", "--uri", cluster.uri, "--master", "local[2]", "--json"]
+    run([*command, "--dry-run"])
+    assert json.loads(capsys.readouterr().out) == {"would_send": 9, "by_destination": {"mail": 9}}
+    run(command)
+    assert json.loads(capsys.readouterr().out)["confirmed"] == 9
+    assert bodies(cluster, "/queue/replay.command", 9) == [b"m%d" % n for n in range(1, 10)]

@@ -1,0 +1,43 @@
+"""
+The options of replay and report: one place to read from, settings of Spark's as they are written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.cli.stored_messages import source_options, spark_settings
+from holdfast.errors import ConfigError
+
+
+def test_a_place_becomes_options_of_the_data_source() -> None:
+    """An archive is read by its path; a cluster may need its secret."""
+    assert source_options(archive="s3a://b/x") == {"path": "s3a://b/x"}
+    assert source_options(path="d") == {"path": "d"}
+    found = source_options(url="http://a:1", secret_file=Path("s"))
+    assert found == {"url": "http://a:1", "secret_file": "s"}
+
+
+@pytest.mark.parametrize("places", [{}, {"path": "a", "archive": "b"}])
+def test_exactly_one_place_is_read(places: dict[str, str]) -> None:
+    """None or two: which one is meant is not guessed."""
+    with pytest.raises(ConfigError, match="one place"):
+        source_options(**places)
+
+
+def test_settings_of_spark_are_handed_on() -> None:
+    """A value may hold an equals sign itself."""
+    found = spark_settings(["spark.executor.memory=2g", "x=a=b"])
+    assert found == {"spark.executor.memory": "2g", "x": "a=b"}
+    with pytest.raises(ConfigError, match="--conf nonsense"):
+        spark_settings(["nonsense"])
+
+
+def test_a_command_without_a_place_ends_before_spark(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 and one sentence, at once."""
+    assert main(["report"]) == 2
+    assert main(["replay", "/queue/x"]) == 2
+    assert capsys.readouterr().err.count("name one place to read from") == 2
