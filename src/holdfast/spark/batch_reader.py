@@ -120,7 +120,7 @@ class _Pushdown:
     either way.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)
 
     def __init__(self, reader: BatchReader) -> None:
         self.reader = reader

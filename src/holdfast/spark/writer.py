@@ -50,6 +50,9 @@ _NOT_SENT: Final = frozenset({"content-length", "persistent", *_HEADER_COLUMNS.v
 """Headers of a message read that are made anew: from its columns, or by the client."""
 
 _OPTIONS: Final = ("uri", "url", "destination", "write_id", "window")
+_OF_SPARK: Final = "checkpointlocation"
+"""Spark hands its own option of a stream through."""
+
 _KNOWN_COLUMNS: Final = frozenset(column.name for column in COLUMNS["backlog"])
 
 
@@ -82,7 +85,7 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     given = {key.lower(): value.strip() for key, value in options.items()}
     problems = [
         f"{key}: there is no such option for a write; there are {', '.join(_OPTIONS)}"
-        for key in sorted(set(given) - set(_OPTIONS))
+        for key in sorted(set(given) - {*_OPTIONS, _OF_SPARK})
     ]
     columns = set(schema.fieldNames())
     if ("uri" in given) == ("url" in given):

@@ -1,0 +1,103 @@
+"""
+Writing to a real cluster: every row is stored once, whatever Spark runs again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from holdfast.testing.local_cluster import LocalCluster
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+
+def url(cluster: LocalCluster) -> str:
+    return ",".join(f"http://127.0.0.1:{node.admin_port}" for node in cluster.nodes.values())
+
+
+def stored(spark: SparkSession, cluster: LocalCluster, queue: str) -> DataFrame:
+    cluster.wait_level()
+    frame = spark.read.format("holdfast").option("url", url(cluster)).load()
+    return frame.where(f.col("destination") == queue)
+
+
+def rows(spark: SparkSession, count: int, partitions: int = 3) -> DataFrame:
+    numbers = spark.range(count, numPartitions=partitions)
+    return numbers.select(f.concat(f.lit("row "), f.col("id")).alias("body"))
+
+
+def write(frame: DataFrame, cluster: LocalCluster, **options: Any) -> None:
+    writer = frame.write.format("holdfast").mode("append").options(url=url(cluster), **options)
+    writer.save()
+
+
+def test_rows_become_messages(spark: SparkSession, cluster: LocalCluster) -> None:
+    """Columns become headers, the rest of the headers comes from the map."""
+    frame = rows(spark, 3, 1).selectExpr(
+        "body",
+        "'written.one' as destination",
+        "map('shop', 'Köln: 1', 'content-length', '9') as headers",
+        "'c1' as correlation_id",
+        "cast(null as string) as reply_to",
+        "7 as priority",
+    )
+    write(frame, cluster)
+    found = stored(spark, cluster, "written.one").orderBy("sequence").collect()
+    assert [bytes(row.body) for row in found] == [b"row 0", b"row 1", b"row 2"]
+    assert ("c1", None, 7, True, "Köln: 1") == (
+        found[0].correlation_id,
+        found[0].reply_to,
+        found[0].priority,
+        found[0].persistent,
+        found[0].headers["shop"],
+    )
+
+
+def test_the_same_write_again_stores_nothing_twice(
+    spark: SparkSession, cluster: LocalCluster
+) -> None:
+    """What Spark does with a task that failed, done with all of them."""
+    frame = rows(spark, 100)
+    for _ in range(2):
+        write(frame, cluster, destination="written.twice", write_id="job-1")
+    assert stored(spark, cluster, "written.twice").count() == 100
+    write(frame, cluster, destination="written.twice", write_id="job-2")
+    assert stored(spark, cluster, "written.twice").count() == 200
+
+
+def test_a_batch_that_a_query_repeats_is_stored_once(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """The driver died after the tasks and before it noted that the batch was done."""
+    source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
+    rows(spark, 40).write.text(str(source))
+    frame = spark.readStream.schema("body string").format("text").load(str(source))
+
+    def run() -> None:
+        writer = frame.writeStream.format("holdfast").trigger(availableNow=True)
+        writer = writer.options(url=url(cluster), destination="written.streamed")
+        writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination(90)
+
+    run()
+    assert stored(spark, cluster, "written.streamed").count() == 40
+    for note in (checkpoint / "commits").iterdir():
+        note.unlink()
+    run()
+    assert stored(spark, cluster, "written.streamed").count() == 40
+
+
+def test_mistakes_in_a_write_are_told_together(spark: SparkSession, cluster: LocalCluster) -> None:
+    """Before anything is sent."""
+    frame = spark.range(1).selectExpr("'x' as text")
+    with pytest.raises(PySparkException, match=r"column body(.|\n)*'text' has no meaning"):
+        write(frame, cluster, destination="a")
+    with pytest.raises(PySparkException, match="cannot be overwritten"):
+        rows(spark, 1).write.format("holdfast").mode("overwrite").options(
+            url=url(cluster), destination="a"
+        ).save()
