@@ -114,7 +114,10 @@ class State:
         # Candidate.
         self.votes: dict[str, bool] = {}
 
-        # Leader.
+        self._begin_leading()
+
+    def _begin_leading(self) -> None:
+        """What only a leader uses."""
         self.progress: dict[str, Progress] = {}
         self.term_start = 0
         """The index of this leader's first own entry; nothing is served before it is committed."""

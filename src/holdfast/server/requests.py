@@ -1,5 +1,8 @@
 """
 Requests of operators that must last: they wait for their record as a client's receipt does.
+
+The broker replies to whoever has a `reply`; here that is somebody in this process, and the reply
+ends their waiting. Owned by the loop.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """
 Limits and timings of the conducting loop, each with its unit.
+
+Everything that can pile up between a socket and the log has its maximum here, and beside it what
+happens then: mostly somebody waits, and heart-beats go on.
 """
 
 from __future__ import annotations
