@@ -1,0 +1,121 @@
+"""
+When checkpoints are written, with files and a store that do what a test tells them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.checkpoint import decode_state
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import StoreError
+from holdfast.model.records import QueueRecord
+from holdfast.server.checkpoints import Checkpoints
+
+
+class Files:
+    """Keeps what is saved, or fails."""
+
+    def __init__(self) -> None:
+        self.saved: list[tuple[int, bytes]] = []
+        self.fails = False
+
+    def save(self, index: int, term: int, chain: bytes, record: int, parts: list[bytes]) -> None:
+        if self.fails:
+            raise StoreError("no room")
+        self.saved.append((index, b"".join(parts)))
+
+
+class Scene:
+    """Checkpoints of a broker with one queue."""
+
+    def __init__(self) -> None:
+        self.settings = BrokerSettings()
+        self.broker = Broker(self.settings)
+        self.broker.apply_entry(1, [QueueRecord(1, "a")], 1)
+        self.files = Files()
+        self.store = SimpleNamespace(
+            last_segment_base=1, applied_index=5, place_of=lambda index: (1, bytes(16), 6)
+        )
+        self.checkpoints = Checkpoints(self.broker, self.store, self.files)  # type: ignore[arg-type]
+
+    def step(self) -> None:
+        """Let the loop do what a tick would do, to the end."""
+
+        async def run() -> None:
+            self.checkpoints.step()
+            if self.checkpoints.task is not None:
+                await self.checkpoints.task
+
+        asyncio.run(run())
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_one_is_written_after_a_segment_was_sealed(scene) -> None:
+    """
+    And it holds the broker's state.
+    """
+    scene.step()
+    assert scene.files.saved == []
+
+    scene.store.last_segment_base = 5
+    scene.step()
+    ((index, body),) = scene.files.saved
+    assert index == 5
+    assert list(decode_state(body, scene.settings).by_name) == ["a"]
+
+
+def test_one_segment_gives_one_checkpoint(scene) -> None:
+    """
+    Nothing is written again while nothing was sealed.
+    """
+    scene.store.last_segment_base = 5
+    scene.step()
+    scene.store.applied_index = 6
+    scene.step()
+    assert len(scene.files.saved) == 1
+
+
+def test_it_waits_until_the_sealed_segment_is_applied(scene) -> None:
+    """
+    A checkpoint covers the whole of the segment that it follows.
+    """
+    scene.store.last_segment_base = 10
+    scene.step()
+    assert scene.files.saved == []
+
+    scene.store.applied_index = 9
+    scene.step()
+    assert [index for index, _ in scene.files.saved] == [9]
+
+
+def test_a_failure_costs_nothing_but_the_checkpoint(scene) -> None:
+    """
+    The next one is tried after the next segment.
+    """
+    scene.files.fails = True
+    scene.store.last_segment_base = 5
+    scene.step()
+    assert scene.checkpoints.saved_index == 0
+
+    scene.files.fails = False
+    scene.store.last_segment_base = 6
+    scene.step()
+    assert scene.checkpoints.saved_index == 5
+
+
+def test_a_clean_stop_writes_the_last_one_once(scene) -> None:
+    """
+    So the next start replays nothing; and nothing is written if nothing was applied since.
+    """
+    asyncio.run(scene.checkpoints.finish())
+    asyncio.run(scene.checkpoints.finish())
+    assert [index for index, _ in scene.files.saved] == [5]

@@ -1,0 +1,198 @@
+"""
+One node put together and run in this process: real files, real loopback ports, one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from holdfast.config import NodeConfig
+from holdfast.errors import DestinationError, HoldfastError, MembershipError, StoreLockedError
+from holdfast.model.limits import KiB
+from holdfast.server.node import Node
+from holdfast.testing.local_cluster import free_ports
+
+Answer = TypeVar("Answer")
+_WAIT_SECONDS = 10.0
+
+
+def config(directory: Path) -> NodeConfig:
+    stomp, admin = free_ports(2)
+    flags = {
+        "data": directory / "data",
+        "stomp": f"127.0.0.1:{stomp}",
+        "admin": f"127.0.0.1:{admin}",
+        "segment": 64 * KiB,
+    }
+    return NodeConfig.load(flags=flags, environment={})
+
+
+async def within(node: Node, work: Callable[[Node], Awaitable[Answer]]) -> tuple[Answer, int]:
+    """Run a node, do the work once it serves, stop it; gives the answer and the exit code."""
+    running = asyncio.create_task(node.run())
+    async with asyncio.timeout(_WAIT_SECONDS):
+        while not node.is_listening:
+            assert not running.done(), "the node ended before it served"
+            await asyncio.sleep(0)
+        try:
+            answer = await work(node)
+        finally:
+            node._stop()
+        return answer, await running
+
+
+def run(directory: Path, work: Callable[[Node], Awaitable[Answer]]) -> tuple[Answer, int]:
+    return asyncio.run(within(Node(config(directory)), work))
+
+
+async def store(node: Node, count: int) -> None:
+    """Store messages on the queue `a` as a real client does."""
+    address = node.config.stomp
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
+    await reader.readuntil(b"\0")
+    for number in range(count):
+        writer.write(
+            b"SEND\ndestination:/queue/a\npersistent:true\nreceipt:%d\n\n%b\0"
+            % (number, b"x" * KiB)
+        )
+    for _ in range(count):
+        await reader.readuntil(b"\0")
+    writer.close()
+    await writer.wait_closed()
+
+
+def test_a_node_serves_and_stops_cleanly(tmp_path) -> None:
+    """
+    Exit code 0, and what was stored is there at the next start without replaying the log.
+    """
+
+    async def first(node: Node) -> int:
+        await store(node, 20)
+        return node.status().store.live_messages
+
+    async def second(node: Node) -> tuple[int, int]:
+        return node.status().store.live_messages, node.checkpoints.saved_index
+
+    assert run(tmp_path, first) == (20, 0)
+    (count, _), code = run(tmp_path, second)
+    assert (count, code) == (20, 0)
+
+
+def test_the_status_says_who_it_is(tmp_path) -> None:
+    """
+    Role, leader, term, indexes, members, store: what scripts rely on.
+    """
+
+    async def look(node: Node) -> dict[str, object]:
+        await store(node, 3)
+        status = node.status()
+        queues = {queue.name: queue.messages for queue in node.queues()}
+        return {"status": status, "queues": queues, "segments": await node.segments()}
+
+    found, _ = run(tmp_path, look)
+    status = found["status"]
+    assert (status.role, status.leader, status.serving) == ("leader", status.name, True)
+    assert status.commit_index == status.applied_index > 0
+    assert [member.name for member in status.members] == [status.name]
+    assert status.store.live_messages == 3
+    assert found["queues"] == {"a": 3}
+    assert not found["segments"][-1].sealed
+
+
+def test_an_operator_purges_and_deletes(tmp_path) -> None:
+    """
+    Both return once they are stored; a queue that does not exist is an error.
+    """
+
+    async def work(node: Node) -> tuple[int, int]:
+        await store(node, 5)
+        purged = await node.purge("a")
+        deleted = await node.delete("a")
+        with pytest.raises(DestinationError):
+            await node.purge("a")
+        return purged, deleted
+
+    assert run(tmp_path, work) == ((5, 0), 0)
+
+
+def test_a_single_node_has_nobody_to_hand_over_to(tmp_path) -> None:
+    """
+    Asked to transfer, it says so and goes on.
+    """
+
+    async def work(node: Node) -> bool:
+        with pytest.raises((MembershipError, HoldfastError)):
+            await node.transfer(None)
+        return node.conductor.is_serving
+
+    assert run(tmp_path, work) == (True, 0)
+
+
+def test_sealed_segments_have_digests(tmp_path) -> None:
+    """
+    By which replicas can be compared.
+    """
+
+    async def work(node: Node) -> list[bool]:
+        await store(node, 200)
+        return [bool(segment.digest) == segment.sealed for segment in await node.segments()]
+
+    found, _ = run(tmp_path, work)
+    assert len(found) > 1
+    assert all(found)
+
+
+def test_a_failure_ends_the_process_with_a_code(tmp_path) -> None:
+    """
+    After a failed write nothing more may be claimed, and whoever supervises must see it.
+    """
+
+    async def work(node: Node) -> None:
+        node.fail(StoreLockedError("made up"))
+
+    assert run(tmp_path, work) == (None, 1)
+
+
+def test_a_directory_has_one_owner(tmp_path) -> None:
+    """
+    A second node on the same data is refused before it touches anything.
+    """
+
+    async def work(node: Node) -> None:
+        with pytest.raises(StoreLockedError):
+            Node(config(tmp_path))
+
+    assert run(tmp_path, work) == (None, 0)
+
+
+def test_a_port_that_is_taken_ends_the_node(tmp_path) -> None:
+    """
+    Serving is its purpose; it does not go on without its client port.
+    """
+    settings = config(tmp_path)
+
+    async def scenario() -> int:
+        taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", settings.stomp.port)
+        async with taken, asyncio.timeout(_WAIT_SECONDS):
+            return await Node(settings).run()
+
+    assert asyncio.run(scenario()) == 1
+
+
+def test_no_thread_outlives_a_node(tmp_path) -> None:
+    """
+    The writer's and the housekeeper's threads end with it.
+    """
+
+    async def work(node: Node) -> None:
+        await store(node, 1)
+
+    run(tmp_path, work)
+    assert not [each for each in threading.enumerate() if "journal" in each.name]
