@@ -283,10 +283,12 @@ async def test_a_producer_id_of_ones_own_stores_a_repeated_run_once() -> None:
     store = Store()
     async with ScriptedBroker(store) as broker:
         for _ in range(2):
-            async with connect(broker.uri) as connection:
-                async with connection.producer("/queue/a", producer_id="mine") as producer:
-                    for n in range(3):
-                        await producer.send(str(n))
+            async with (
+                connect(broker.uri) as connection,
+                connection.producer("/queue/a", producer_id="mine") as producer,
+            ):
+                for n in range(3):
+                    await producer.send(str(n))
         assert store.bodies("/queue/a") == [b"0", b"1", b"2"]
 
 
