@@ -22,6 +22,13 @@ from holdfast.cli.output import (
     write_json,
     write_line,
 )
+from holdfast.cli.spark_options import (
+    ConfOption,
+    MasterOption,
+    SecretFileOption,
+    conf_of,
+    told_plainly,
+)
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,17 +46,6 @@ Source = Annotated[
 ]
 ArchivePath = Annotated[
     str | None, typer.Option("--archive", metavar="PATH", help="An archive, as a path or s3a://.")
-]
-SecretFile = Annotated[
-    Path | None,
-    typer.Option("--secret-file", metavar="FILE", help="The cluster's secret, for --url."),
-]
-Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master; local[*] if none is named.")
-]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated."),
 ]
 From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Not before, ISO 8601, UTC.")
@@ -73,7 +69,7 @@ def replay(
     archive: ArchivePath = None,
     path: Source = None,
     url: Url = None,
-    secret_file: SecretFile = None,
+    secret_file: SecretFileOption = None,
     destination: Annotated[
         list[str] | None,
         typer.Option("--destination", metavar="NAME", help="Of this queue; may be repeated."),
@@ -89,14 +85,14 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only count what would be sent.")
     ] = False,
-    master: Master = None,
-    conf: Conf = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Send stored messages once more; run again it stores nothing twice."""
     source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
-    settings = spark_settings(conf)
+    settings = conf_of(conf)
     from holdfast.spark.pipelines import replay as pipeline
     from holdfast.spark.session import spark_session
 
@@ -108,14 +104,15 @@ def replay(
     )
     spark = spark_session("holdfast replay", master, settings)
     if dry_run:
-        counts = pipeline.count_chosen(spark, source, choice)
+        with told_plainly():
+            counts = pipeline.count_chosen(spark, source, choice)
         if json:
             write_json({"would_send": sum(counts.values()), "by_destination": counts})
         else:
             for name, count in counts.items():
                 write_line(f"{count:>12,}  {name}")
         return
-    with _status("replaying", is_quiet=quiet) as told:
+    with told_plainly(), _status("replaying", is_quiet=quiet) as told:
         done = pipeline.replay(
             spark,
             source,
@@ -156,11 +153,11 @@ def report(
     archive: ArchivePath = None,
     path: Source = None,
     url: Url = None,
-    secret_file: SecretFile = None,
+    secret_file: SecretFileOption = None,
     start: From = None,
     end: Until = None,
-    master: Master = None,
-    conf: Conf = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -168,7 +165,7 @@ def report(
     source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
     source |= {"start_time": start} if start else {}
     source |= {"end_time": end} if end else {}
-    settings = spark_settings(conf)
+    settings = conf_of(conf)
     from holdfast.environment.clock import SystemClock
     from holdfast.spark.pipelines.report import make_report
     from holdfast.spark.pipelines.report_page import render_page
@@ -177,7 +174,7 @@ def report(
     spark = spark_session("holdfast report", master, settings)
     clock = SystemClock()
     began = clock.monotonic()
-    with _status("reading the log", is_quiet=quiet):
+    with told_plainly(), _status("reading the log", is_quiet=quiet):
         found = make_report(spark, source)
     seconds = clock.monotonic() - began
     if json:
@@ -215,20 +212,6 @@ def source_options(
     if secret_file is not None:
         found["secret_file"] = str(secret_file)
     return found
-
-
-def spark_settings(conf: list[str] | None) -> dict[str, str]:
-    """
-    Read settings like `spark.executor.memory=2g`.
-
-    Raises:
-        ConfigError: One has no equals sign.
-    """
-    wrong = [text for text in conf or [] if "=" not in text]
-    if wrong:
-        raise ConfigError([f"--conf {text}: expected KEY=VALUE" for text in wrong])
-    pairs = (text.partition("=") for text in conf or [])
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 class _status:  # noqa: N801 - reads as the function it is used as

@@ -1,5 +1,5 @@
 """
-The options of replay and report: one place to read from, settings of Spark's as they are written.
+The options of replay and report: one place to read from.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.stored_messages import source_options, spark_settings
+from holdfast.cli.stored_messages import source_options
 from holdfast.errors import ConfigError
 
 
@@ -26,14 +26,6 @@ def test_exactly_one_place_is_read(places: dict[str, str]) -> None:
     """None or two: which one is meant is not guessed."""
     with pytest.raises(ConfigError, match="one place"):
         source_options(**places)
-
-
-def test_settings_of_spark_are_handed_on() -> None:
-    """A value may hold an equals sign itself."""
-    found = spark_settings(["spark.executor.memory=2g", "x=a=b"])
-    assert found == {"spark.executor.memory": "2g", "x": "a=b"}
-    with pytest.raises(ConfigError, match="--conf nonsense"):
-        spark_settings(["nonsense"])
 
 
 def test_a_command_without_a_place_ends_before_spark(capsys: pytest.CaptureFixture[str]) -> None:
