@@ -64,6 +64,8 @@ class JournalWriter:
         self._file: DiskFile | None = None
         self._file_segment: Segment | None = None
         self._floor_time = 0.0
+        self._is_empty = False
+        """The log was begun anew and no file of it exists yet: there is no floor to tell of."""
         self.failure: JournalFailedError | None = None
         """Set by the first failed write or sync; final."""
         self.sync_count = 0
@@ -111,7 +113,7 @@ class JournalWriter:
 
     def save_floor(self) -> None:
         """Note in the ballot how far the log is durable. A failure is told, not raised."""
-        if self.failure is None:
+        if self.failure is None and not self._is_empty:
             self._floor_time = self._monotonic()
             try:
                 self._ballot_file.save_floor(self._journal.durable_index)
@@ -203,6 +205,7 @@ class JournalWriter:
         self._disk.rename(path, segment.path)
         self._disk.sync_directory(segment.path.parent)
         self._file_segment = segment
+        self._is_empty = False
         # What stands in sealed segments is durable; recovery need not guess there.
         self._ballot_file.save_floor(self._journal.durable_index)
 
@@ -227,6 +230,7 @@ class JournalWriter:
             self._ballot_file.lower_floor(0)
             self._remove(job.removed)
             self._journal.durable_index = job.base_index - 1
+            self._is_empty = True
         else:
             raise AssertionError(job)
 

@@ -226,3 +226,14 @@ def test_the_floor_follows_when_the_writer_is_idle(tmp_path: Path) -> None:
     assert replace(ballot, sequence=0).durable_floor == 1
     file.close()
     node.close()
+
+
+def test_a_log_begun_anew_and_still_empty_opens_again(log: LocalJournal) -> None:
+    """No floor is noted before the first entry: it would claim entries that stood in no file."""
+    log.perform(log.journal.stage_reset(1_000, 7, b"c" * 16, 5_000))
+    log.writer.save_floor()
+
+    journal = log.reopen_after_power_cut()
+
+    assert journal.damage == []
+    assert journal.last_index == 0
