@@ -27,9 +27,10 @@ from holdfast.errors import (
     JournalFailedError,
     LogDivergedError,
 )
+from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import HEADER_BYTES, Entry, parse_entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
-from holdfast.replication.membership import Membership, decode_membership
+from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import (
     NO_CHAIN,
     AppendResponse,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 DIGEST_EVERY = 16
 """The state is compared after every so many entries."""
+EXCESS_TERMS_MAX = 12
+"""How many terms may go by without a leader in one run: split votes, candidates that die."""
 
 
 class Checkers:
@@ -74,6 +77,8 @@ class Checkers:
         self.ended: Counter[str] = Counter()
         self.distrusted: set[str] = set()
         """Nodes whose disk changed behind their back: their platters prove nothing."""
+        self.excess_terms = 0
+        self._epochs: dict[str, tuple[int, int]] = {}
         self._commits: dict[str, tuple[int, int]] = {}
         self._firsts: dict[str, tuple[int, int]] = {}
         self._memberships: dict[tuple[int, bytes], Membership] = {}
@@ -87,6 +92,32 @@ class Checkers:
         driver = node.driver
         if driver.is_leader:
             self._check_leader(node)
+        self._note_commit(node)
+        first = node.journal.first_index
+        known = self._firsts.get(node.name)
+        if known is None or known != (node.life, first):
+            self._firsts[node.name] = (node.life, first)
+            if known is not None and known[0] == node.life:
+                self._check_dropped(node, first)
+        if driver.log_epoch:
+            # Its log was begun anew: what it said of the one before is settled.
+            identity = driver.hello.node_id
+            if self._epochs.get(identity) != (node.life, driver.log_epoch):
+                self._epochs[identity] = (node.life, driver.log_epoch)
+                self.claims[identity] = 0
+        self._check_terms(node)
+
+    def _check_terms(self, node: SimulatedNode) -> None:
+        """F10: terms are spent on elections that a majority wants, not by who is cut off."""
+        excess = node.driver.term - self.elections
+        self.excess_terms = max(self.excess_terms, excess)
+        if excess > EXCESS_TERMS_MAX:
+            raise ViolationError(
+                "F10", f"{node.name} is in term {node.driver.term} after {self.elections} leaders"
+            )
+
+    def _note_commit(self, node: SimulatedNode) -> None:
+        driver = node.driver
         life, commit = self._commits.get(node.name, (-1, 0))
         if life != node.life:
             commit = 0
@@ -94,12 +125,6 @@ class Checkers:
         if index != commit:
             self._commits[node.name] = (node.life, index)
             self._check_commit(node, commit, index)
-        first = node.journal.first_index
-        known = self._firsts.get(node.name)
-        if known is None or known != (node.life, first):
-            self._firsts[node.name] = (node.life, first)
-            if known is not None and known[0] == node.life:
-                self._check_dropped(node, first)
 
     def _check_leader(self, node: SimulatedNode) -> None:
         term = node.driver.term
@@ -150,8 +175,7 @@ class Checkers:
                     self.commit_chains[each] = journal.chain_at(each)
                 except CorruptEntryError:
                     return
-                if node.driver.is_leader:
-                    self._check_copies(node, each)
+                self._check_copies(node, each)
             self.commit_index = index
         elif index in self.commit_chains:
             self._compare(node, index, "S2")
@@ -161,36 +185,47 @@ class Checkers:
         membership = self._membership(leader)
         if membership is None:
             return
-        settings = self.world.replication_settings
-        place = leader.journal.place_of(index)
         try:
             entry = leader.journal.entry(index)
         except CorruptEntryError:
             return
+        byte = leader.journal.place_of(index).byte
+        path = leader.journal.place_of(index).path
+        found = self._missing_copies(membership.members, entry, path, byte)
+        if found and leader.driver.config_index > index:
+            # The members changed in the same turn, after the commit.
+            found = self._missing_copies(membership.previous_members, entry, path, byte)
+        if found:
+            raise ViolationError("S5", f"{leader.name} committed entry {index}, which {found}")
+
+    def _missing_copies(
+        self, members: tuple[Member, ...], entry: Entry, path: Path, byte: int
+    ) -> str:
+        """What a commit quorum of these members lacks on its platters; empty for nothing."""
+        settings = self.world.replication_settings
         nodes = self.world.network.nodes
-        sites: set[str] = set()
-        count = 0
-        voters = membership.voters
+        voters = [member for member in members if member.is_voter]
+        holders = []
         for member in voters:
             node = nodes.get(member.name)
             if node is None:
                 continue
             if self.owners.get(member.node_id) != (node.name, node.disk_number):
                 # The disk is lost since; what it said before that was true.
-                has_it = self.claims.get(member.node_id, 0) >= index
+                has_it = self.claims.get(member.node_id, 0) >= entry.index
             else:
-                has_it = node.name in self.distrusted or holds(node, entry, place.path, place.byte)
+                has_it = node.name in self.distrusted or holds(node, entry, path, byte)
             if has_it:
-                count += 1
-                sites.add(member.site)
+                holders.append(member)
         needed = max(majority(len(voters)), min(settings.copies, len(voters)))
-        all_sites = {member.site for member in voters}
-        if count < needed or len(sites) < min(settings.sites, len(all_sites)):
-            raise ViolationError(
-                "S5",
-                f"{leader.name} committed entry {index}, which {count} of {len(voters)} voters"
-                f" at {len(sites)} sites have on their platters; {needed} are needed",
-            )
+        sites = len({member.site for member in holders})
+        sites_needed = min(settings.sites, len({member.site for member in voters}))
+        if len(holders) >= needed and sites >= sites_needed:
+            return ""
+        return (
+            f"{len(holders)} of {len(voters)} voters at {sites} sites have on their platters;"
+            f" {needed} at {sites_needed} are needed"
+        )
 
     def _membership(self, node: SimulatedNode) -> Membership | None:
         """The members as the node's own log tells them."""
@@ -218,11 +253,30 @@ class Checkers:
     def _check_dropped(self, node: SimulatedNode, first: int) -> None:
         """S18: nothing that lives stands before the first entry kept."""
         if node.driver.is_witness:
+            self._check_trimmed(node, first)
             return
         for (queue, sequence), index in self.log.live.items():
             if index < first and index <= self.log.last_index:
                 token = self.log.tokens[queue, sequence]
                 raise ViolationError("S18", f"{node.name} dropped {token} with entry {index}")
+
+    def _check_trimmed(self, node: SimulatedNode, first: int) -> None:
+        """S18: a witness keeps what not all data nodes hold."""
+        if node.driver.log_epoch:
+            return
+        membership = self._membership(node)
+        if membership is None or len(membership.data_members) != 2:
+            return
+        for member in membership.data_members:
+            peer = self.world.network.nodes[member.name]
+            is_same = self.owners.get(member.node_id) == (peer.name, peer.disk_number)
+            stored = max(
+                self.claims.get(member.node_id, 0), peer.journal.stored_index if is_same else 0
+            )
+            if stored < first - 1:
+                raise ViolationError(
+                    "S18", f"the witness dropped entry {first - 1}, which {member.name} lacks"
+                )
 
     # ---- entries given to brokers
 
@@ -230,6 +284,9 @@ class Checkers:
         """Look at an entry that a broker has applied."""
         log = self.log
         index = entry.index
+        self._note_commit(node)
+        if index > node.driver.commit_index or self.commit_chains.get(index) != entry.chain:
+            raise ViolationError("S17", f"{node.name} applied entry {index}, not committed so")
         if index == log.last_index + 1:
             log.feed(entry)
         elif index <= log.last_index and log.chains[index] != entry.chain:
@@ -274,11 +331,27 @@ class Checkers:
     def _vote(self, node: SimulatedNode, term: int, candidate: str) -> None:
         """S15: one vote per term and identity."""
         identity = node.driver.hello.node_id
+        if not self._is_vote_kept(node, term, candidate):
+            raise ViolationError(
+                "S15", f"{node.name} votes for {candidate} in term {term}; its platter knows not"
+            )
         known = self.votes.setdefault((identity, term), candidate)
         if known != candidate:
             raise ViolationError(
                 "S15", f"{node.name} voted for {known} and for {candidate} in term {term}"
             )
+
+    def _is_vote_kept(self, node: SimulatedNode, term: int, candidate: str) -> bool:
+        """Whether a vote, or a newer one, is on the platter."""
+        if node.name in self.distrusted:
+            return True
+        content = bytes(node.disk.durable_content(node.journal.directory / "ballot") or b"")
+        slots = [content[start : start + SLOT_BYTES] for start in (0, SLOT_BYTES)]
+        kept = [ballot for ballot in map(decode_ballot, slots) if ballot is not None]
+        newest = max(kept, key=lambda ballot: ballot.sequence, default=None)
+        if newest is None:
+            return False
+        return newest.term > term or (newest.term, newest.voted_for) == (term, candidate)
 
     # ---- processes
 
@@ -291,6 +364,13 @@ class Checkers:
         term = self.terms.get(owner, 0)
         if node.driver.term < term and node.name not in self.distrusted:
             raise ViolationError("S15", f"{node.name} forgot term {term}: {node.driver.term}")
+        journal = node.journal
+        known = max(journal.last_index, journal.unknown_through)
+        due = min(self.claims.get(identity, 0), self.commit_index)
+        if known < due and not journal.damage:
+            raise ViolationError(
+                "S17", f"{node.name} had said it stores {due} and came back with {known}"
+            )
 
     def on_stop(self, node: SimulatedNode) -> None:
         """Note what a dead node must remember: the newest term it spoke in."""

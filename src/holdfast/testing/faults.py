@@ -479,7 +479,12 @@ class Nemesis:
         if not self._ask(leader, lambda: leader.driver.add_member(member)):
             return False
         self.world.note("operator", f"adds {name}")
-        self.world.add_node(name, Membership((*self.plan.members, member)), site).start()
+        known = [
+            Member(view.name, view.address, view.kind, view.site)  # type: ignore[arg-type]
+            for view in leader.driver.status().members
+            if view.name != name
+        ]
+        self.world.add_node(name, Membership((*known, member)), site).start()
         return True
 
     def _remove(self) -> bool:

@@ -246,6 +246,7 @@ class ClientPipe:
         "_held",
         "_is_full",
         "_is_reading",
+        "_is_server_told",
         "_unsent",
         "client",
         "connection",
@@ -264,6 +265,7 @@ class ClientPipe:
         self.life = node.life
         self.client = client
         self.is_open = True
+        self._is_server_told = False
         self._arrival_in = self._arrival_out = 0.0
         self._is_reading = True
         self._held: list[bytes] = []
@@ -301,8 +303,12 @@ class ClientPipe:
             is_cut = self._is_cut
             self._break()
             if not is_cut and self.life == self.node.life:
-                pause = self._pause(self._arrival_in)
-                self.node.post(pause, self.connection.connection_lost, None)
+                self._tell_server(self._pause(self._arrival_in))
+
+    def _tell_server(self, pause: float) -> None:
+        if not self._is_server_told:
+            self._is_server_told = True
+            self.node.post(pause, self.connection.connection_lost, None)
 
     def _to_server(self, data: bytes) -> None:
         if not self.is_open:
@@ -380,14 +386,14 @@ class ClientPipe:
         if self.is_open:
             pause = self._pause(self._arrival_out)
             self.node.pipes.pop(self.serial, None)
-            self.node.post(0.0, self.connection.connection_lost, None)
+            self._tell_server(0.0)
             self.world.timeline.after(pause, self._closed)
 
     def abort(self) -> None:
         """Close at once; what is on its way to the client is lost."""
+        self._tell_server(0.0)
         if self.is_open:
             self._break()
-            self.node.post(0.0, self.connection.connection_lost, None)
             if not self._is_cut:
                 self.world.timeline.after(0.001, self.client.lost, self)
 

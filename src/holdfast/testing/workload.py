@@ -21,10 +21,10 @@ from holdfast.testing.simulated_network import ClientPipe
 if TYPE_CHECKING:
     from holdfast.testing.simulator import Simulation
 
-_CONNECT = b"CONNECT\naccept-version:1.2\nhost:simulated\nheart-beat:900,0\n\n\0"
+_CONNECT = b"CONNECT\naccept-version:1.2\nhost:simulated\nheart-beat:900,600\n\n\0"
 _REDIAL_SECONDS = 0.06
 _WATCH_SECONDS = 0.25
-_SILENCE_SECONDS = 0.9
+_SILENCE_SECONDS = 1.2
 _FILLER = b"".join(b"%d," % number for number in range(4000))
 
 

@@ -1,0 +1,454 @@
+"""
+One safeguard switched off at a time: the simulator must notice, or it proves nothing.
+
+An ablation replaces a function of the product while a world runs; the product itself has no switch.
+Where a safeguard only matters in rare trouble, the plan of the seeds is bent towards that trouble.
+The runner prints for each ablation the first seed that catches it, and by which invariant.
+
+    python -m holdfast.testing.ablations
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from holdfast.broker.queue import Queue
+from holdfast.errors import CorruptEntryError
+from holdfast.journal import scan
+from holdfast.journal.journal import Journal
+from holdfast.journal.writer import JournalWriter
+from holdfast.model.records import ProducerRecord, QueueRecord
+from holdfast.replication import candidate, driver, follower, leader, voting
+from holdfast.replication.log import ReplicatedLog
+from holdfast.replication.settings import ReplicationSettings
+from holdfast.replication.state import State
+from holdfast.server import cleaning
+from holdfast.server.loop import Conductor
+from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.testing.faults import Plan, plan
+from holdfast.testing.simulated_node import SeededRandomness
+from holdfast.testing.simulator import simulate
+
+SEEDS_MAX = 300
+
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """A safeguard and how to do without it."""
+
+    name: str
+    patches: Callable[[], list[Patch]]
+    kinds: tuple[str, ...] = ()
+    """Trouble in which it matters; empty for what the seed says."""
+    bend: Callable[[Plan], None] = lambda _plan: None
+
+
+@contextmanager
+def without(ablation: Ablation) -> Iterator[None]:
+    """Run with this safeguard off."""
+    kept = []
+    for owner, name, replacement in ablation.patches():
+        kept.append((owner, name, owner.__dict__[name]))
+        setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        for owner, name, original in reversed(kept):
+            setattr(owner, name, original)
+
+
+def made_for(ablation: Ablation, seed: int) -> Plan:
+    """The seed's plan, bent towards what the safeguard is for."""
+    made = plan(seed, topology="three" if ablation.kinds else "")
+    if ablation.kinds:
+        made.kinds = dict.fromkeys(ablation.kinds, 1)
+        made.victim = "a" if set(ablation.kinds) & {"bit flip", "wiped disk"} else ""
+        made.is_one_left_dead = False
+    ablation.bend(made)
+    return made
+
+
+def catch(ablation: Ablation, seeds: Sequence[int]) -> tuple[int, str] | None:
+    """
+    Return the first seed that notices, and what it says; None if none does.
+
+    Only a seed that is fine with the safeguard on counts.
+    """
+    for seed in seeds:
+        with without(ablation):
+            violation = simulate(seed, made_for(ablation, seed)).violation
+        if violation and not simulate(seed, made_for(ablation, seed)).violation:
+            return seed, violation
+    return None
+
+
+# ---- what is done instead
+
+
+def _claim_what_is_staged() -> list[Patch]:
+    return [(follower, "durable_match", lambda state: state.matched_index)]
+
+
+def _send_before_the_ballot() -> list[Patch]:
+    send = driver.Driver._send
+
+    def send_at_once(self: Any) -> None:
+        job, self._ballot_job = self._ballot_job, None
+        send(self)
+        self._ballot_job = job
+
+    return [(driver.Driver, "_send", send_at_once)]
+
+
+def _count_old_terms() -> list[Patch]:
+    def advance_commit(state: State) -> None:
+        state.commit_index = max(state.commit_index, leader.committable(state))
+
+    return [(leader, "advance_commit", advance_commit)]
+
+
+def _stand_without_asking() -> list[Patch]:
+    def stand(state: State) -> None:
+        state.leader = None
+        if candidate.may_stand(state):
+            candidate.start_election(state, is_transfer=False)
+        else:
+            state.await_leader()
+
+    return [(candidate, "stand", stand)]
+
+
+def _truncate_corruption() -> list[Patch]:
+    def is_tail(self: Any, bad: Any, data: bytes, offset: int, end: int) -> bool:
+        tail = self._scan.tail
+        tail.state, tail.start, tail.end, tail.reason = "torn", offset, end, bad.reason
+        return True
+
+    def no_floor(_self: Any) -> None:
+        found = _self._scan
+        if _self._chain is not None:
+            found.last_chain = _self._chain
+        if _self._record is not None:
+            found.next_record = _self._record
+
+    return [(scan._Scanner, "_is_tail", is_tail), (scan._Scanner, "finish", no_floor)]
+
+
+def _retry_the_sync() -> list[Patch]:
+    write = JournalWriter._write
+
+    def write_again(self: Any, run: Any, complete: Any) -> None:
+        try:
+            write(self, run, complete)
+        except OSError:
+            self._file.sync()
+            self._journal.durable_index = run.last_index
+            for job in complete:
+                job.is_done = True
+
+    return [(JournalWriter, "_write", write_again)]
+
+
+def _keep_the_identity() -> list[Patch]:
+    known: dict[int, bytes] = {}
+    draw = SeededRandomness.bytes
+
+    def draw_once(self: Any, count: int) -> bytes:
+        if count != 16:
+            return draw(self, count)
+        return known.setdefault(id(self._random), draw(self, count))
+
+    return [(SeededRandomness, "bytes", draw_once)]
+
+
+def _lease_for_long() -> list[Patch]:
+    def quorum_for_ever(state: State) -> None:
+        return None
+
+    seconds = property(lambda self: 4 * self.election_seconds_min)
+    return [
+        (ReplicationSettings, "lease_seconds", seconds),
+        (leader, "check_quorum", quorum_for_ever),
+    ]
+
+
+def _forget_producers() -> list[Patch]:
+    homeless = cleaning.homeless
+
+    def without_producers(*arguments: Any) -> list[Any]:
+        return [record for record in homeless(*arguments) if type(record) is not ProducerRecord]
+
+    return [(cleaning, "homeless", without_producers)]
+
+
+def _forget_queues() -> list[Patch]:
+    homeless = cleaning.homeless
+
+    def without_queues(*arguments: Any) -> list[Any]:
+        return [record for record in homeless(*arguments) if type(record) is not QueueRecord]
+
+    return [(cleaning, "homeless", without_queues)]
+
+
+def _forget_the_living() -> list[Patch]:
+    return [(cleaning, "live_copy", lambda *_arguments: None)]
+
+
+def _drop_at_once() -> list[Patch]:
+    finish = cleaning.Cleaner._finish
+
+    def finish_and_drop(self: Any) -> None:
+        finish(self)
+        self.store.journal.drop_before(self.through_index + 1)
+
+    return [(cleaning.Cleaner, "_finish", finish_and_drop)]
+
+
+def _revive_the_settled() -> list[Patch]:
+    return [(cleaning, "settling", lambda _broker: {})]
+
+
+def _apply_early() -> list[Patch]:
+    def has_committed(self: Any) -> bool:
+        return bool(self.driver.taken_index < self.journal.last_index)
+
+    def take_early(self: Any, bytes_max: int) -> list[Any]:
+        entries = self._journal.entries(self._taken_index + 1, bytes_max)
+        self._taken_index = entries[-1].index
+        return list(entries)
+
+    return [
+        (ReplicatedStore, "has_committed", has_committed),
+        (driver.Driver, "take_committed", take_early),
+    ]
+
+
+class _DiskWithoutNames:
+    """A disk whose directories are never synced."""
+
+    def __init__(self, disk: Any) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    def sync_directory(self, path: object) -> None:
+        """Skip it."""
+
+
+def _skip_the_directory() -> list[Patch]:
+    begin = JournalWriter._begin_segment
+
+    def begin_without(self: Any, segment: Any) -> None:
+        disk = self._disk
+        self._disk = _DiskWithoutNames(disk)
+        try:
+            begin(self, segment)
+        finally:
+            self._disk = disk
+
+    return [(JournalWriter, "_begin_segment", begin_without)]
+
+
+def _truncate_at_every_append() -> list[Patch]:
+    on_append = follower.on_append
+
+    def on_append_and_cut(state: State, peer: str, message: Any) -> None:
+        on_append(state, peer, message)
+        end = max(message.previous_index + len(message.entries), state.commit_index)
+        if message.entries and message.term == state.term and end < state.log.last_index:
+            state.cut_log_after(end)
+
+    from holdfast.replication import consensus  # noqa: PLC0415 - its table holds the function
+    from holdfast.replication.messages import AppendRequest  # noqa: PLC0415 - see above
+
+    steps = {**consensus._STEPS, AppendRequest: on_append_and_cut}
+    return [(consensus, "_STEPS", steps)]
+
+
+def _count_the_witness() -> list[Patch]:
+    committable = leader.committable
+
+    def with_witness(state: State) -> int:
+        last = state.log.journal.stored_index
+        for name, progress in state.progress.items():
+            if state.members[name].kind == "witness":
+                progress.match_index = min(last, progress.next_index - 1)
+        return committable(state)
+
+    return [(leader, "committable", with_witness)]
+
+
+def _trim_at_once() -> list[Patch]:
+    def trim(self: Any) -> None:
+        state = self._state
+        self._trim_deadline = state.now + state.settings.trim_seconds
+        limit = min(state.commit_index, state.config_index)
+        if state.is_witness and limit > self._journal.first_index:
+            self._journal.drop_before(limit)
+
+    return [(driver.Driver, "_trim", trim)]
+
+
+def _split_the_batch() -> list[Patch]:
+    append = ReplicatedStore.append
+
+    def append_in_two(self: Any, records: Any, now: float, wall: int) -> int:
+        half = len(records) // 2
+        if half:
+            append(self, records[:half], now, wall)
+        return append(self, records[half:], now, wall)
+
+    return [(ReplicatedStore, "append", append_in_two)]
+
+
+def _reply_at_once() -> list[Patch]:
+    seal = Conductor._seal
+
+    def seal_and_reply(self: Any, now: float) -> None:
+        seal(self, now)
+        for _, batch in self.pending:
+            replies, batch.replies = batch.replies, []
+            for replier, receipt in replies:
+                replier.reply(receipt)
+
+    return [(Conductor, "_seal", seal_and_reply)]
+
+
+def _never_flag() -> list[Patch]:
+    forget = Queue.forget_leadership
+
+    def forget_all(self: Any, step: int) -> None:
+        forget(self, step)
+        self.flag_through = 0
+
+    return [(Queue, "forget_leadership", forget_all)]
+
+
+def _serve_early() -> list[Patch]:
+    return [(driver.Driver, "is_serving", property(lambda self: self.is_leader))]
+
+
+def _forget_the_unknown() -> list[Patch]:
+    def own_position(self: Any) -> tuple[int, int]:
+        return (self.journal.last_term, self.journal.last_index)
+
+    def resolve(self: Any, *arguments: Any, **options: Any) -> None:
+        make(self, *arguments, **options)
+        self.unknown_through = 0
+
+    make = Journal.__init__
+    return [
+        (ReplicatedLog, "election_position", own_position),
+        (Journal, "__init__", resolve),
+    ]
+
+
+def _serve_damage() -> list[Patch]:
+    def claim_all(self: Any) -> int:
+        return int(self.journal.stored_index)
+
+    return [
+        (ReplicatedLog, "acknowledgeable_index", property(claim_all)),
+        (ReplicatedLog, "is_whole", property(lambda _self: True)),
+    ]
+
+
+def _small_windows(made: Plan) -> None:
+    made.window_bytes = made.append_bytes_max = 1
+
+
+def _witness(made: Plan) -> None:
+    made.topology = "witness"
+
+
+def _small_segments(made: Plan) -> None:
+    made.segment_bytes = 8 * 1024
+
+
+_RESTARTS = ("crash", "power cut", "partition", "heal network", "pause")
+
+ABLATIONS = [
+    Ablation("acknowledge before the sync", _claim_what_is_staged),
+    Ablation("vote before the sync", _send_before_the_ballot),
+    Ablation(
+        "count entries of old terms",
+        _count_old_terms,
+        ("crash", "partition", "heal network", "one-way cut", "bad links"),
+        _small_windows,
+    ),
+    Ablation("no pre-vote", _stand_without_asking, ("partition", "one-way cut")),
+    Ablation("truncate a corrupt tail", _truncate_corruption, ("bit flip", "crash", "power cut")),
+    Ablation("retry a failed sync", _retry_the_sync, ("fsync EIO",)),
+    Ablation("reuse an identity after a wipe", _keep_the_identity, ("wiped disk",)),
+    Ablation(
+        "a lease longer than the election",
+        _lease_for_long,
+        ("partition", "one-way cut", "heal network", "pause"),
+    ),
+    Ablation(
+        "forget the deduplication table when cleaning", _forget_producers, _RESTARTS, _small_segments
+    ),
+    Ablation("forget a queue's record when cleaning", _forget_queues, _RESTARTS, _small_segments),
+    Ablation("do not write living messages again", _forget_the_living, (), _small_segments),
+    Ablation(
+        "drop a segment before its living are committed again", _drop_at_once, (), _small_segments
+    ),
+    Ablation("write settled messages again", _revive_the_settled, _RESTARTS, _small_segments),
+    Ablation("apply what is not committed", _apply_early),
+    Ablation("skip the directory's sync", _skip_the_directory),
+    Ablation("a delayed append truncates", _truncate_at_every_append, ("bad links",)),
+    Ablation("count a witness without the log", _count_the_witness, ("crash",), _witness),
+    Ablation("a witness trims at once", _trim_at_once, _RESTARTS, _witness),
+    Ablation("split a transaction over two entries", _split_the_batch),
+    Ablation("reply before the commit", _reply_at_once),
+    Ablation("no dispatch mark", _never_flag),
+    Ablation("vote for a shorter log", lambda: [(voting, "_is_complete", lambda *_a: True)]),
+    Ablation(
+        "commit alone",
+        lambda: [(leader, "committable", lambda state: state.log.journal.stored_index)],
+    ),
+    Ablation("serve before the own term is committed", _serve_early, _RESTARTS),
+    Ablation(
+        "forget that the tail is unknown",
+        _forget_the_unknown,
+        ("power cut in a write", "power cut everywhere", "power cut", "partition", "heal network"),
+    ),
+    Ablation("claim damaged entries", _serve_damage, ("bit flip", "crash", "power cut")),
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Try each ablation; the exit code is 1 if one is not caught."""
+    parser = argparse.ArgumentParser(prog="python -m holdfast.testing.ablations")
+    parser.add_argument("--seeds", type=int, default=SEEDS_MAX, help="at most, for each")
+    parser.add_argument("--only", default="", help="those whose name contains this")
+    chosen = parser.parse_args(arguments)
+    console = Console(highlight=False, soft_wrap=True)
+    missed = 0
+    for ablation in ABLATIONS:
+        if chosen.only not in ablation.name:
+            continue
+        found = catch(ablation, range(1, chosen.seeds + 1))
+        if found is None:
+            missed += 1
+            console.print(f"NOT CAUGHT  {ablation.name}: {chosen.seeds} seeds", markup=False)
+        else:
+            console.print(f"seed {found[0]:>4}  {ablation.name}: {found[1]}", markup=False)
+    console.print("every ablation is caught" if not missed else f"{missed} are not caught")
+    return 1 if missed else 0
+
+
+__all__ = ["ABLATIONS", "Ablation", "CorruptEntryError", "catch", "main", "without"]
+
+if __name__ == "__main__":
+    sys.exit(main())
