@@ -101,6 +101,12 @@ class SequenceIndex:
         number = sequence >> CHUNK_SHIFT
         slot = sequence & _MASK
         last = (end - 1) >> CHUNK_SHIFT
+        chunk = chunks.get(number)
+        if chunk is not None:
+            # Mostly the next one is near; only then is it worth asking how far apart chunks are.
+            found = chunk.live.find(1, slot)
+            if found >= 0:
+                return min((number << CHUNK_SHIFT) + found, end)
         if last - number > len(chunks):
             return self._next_live_sparse(sequence, end)
         while number <= last:

@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -189,6 +189,23 @@ def committed_index(directory: LogDirectory, position: LogPosition) -> int:
     names = [path.stem for path in folder.glob("*.checkpoint")] if folder.is_dir() else []
     covered = [int(name) for name in names if name.isdigit()]
     return min(max([position.first_index - 1, *covered]), position.last_index)
+
+
+@dataclass(frozen=True)
+class CommittedDirectory(LogDirectory):
+    """A data directory as far as its entries are certain to be committed."""
+
+    def position(self) -> LogPosition:
+        """How far that is; see `committed_index`."""
+        position = super().position()
+        last = committed_index(LogDirectory(self.path), position)
+        if last == position.last_index:
+            return position
+        timestamp = 0
+        if last >= position.first_index:
+            timestamp = end_at(LogDirectory(self.path), last).timestamp
+        bases = tuple(base for base in position.bases if base <= last)
+        return replace(position, last_index=last, last_timestamp=timestamp, bases=bases)
 
 
 def entry_at(block: EntryBlock, place: int) -> Entry:

@@ -42,6 +42,9 @@ from holdfast.store.record_codec import decode_records, encode_records
 
 ENTRY_RECORDS_MAX: Final = 4096
 """Records of queues and producers in one entry."""
+TERMS_SKIPPED: Final = 1000
+"""Elections that may have been held behind the archive's end: a client takes a broker with a lower
+term than it has seen for one that was deposed."""
 WRITE_BYTES: Final = 16 * 1024 * 1024
 """So much is written in one turn of the journal's writer."""
 DRAFT_SUFFIX: Final = ".restoring"
@@ -118,7 +121,7 @@ class RestoredLog:
         self._settings = JournalSettings(segment_bytes=segment_bytes)
         self._start = start
         self._timestamp = start.timestamp
-        self._term = start.term + 1
+        self._term = start.term + TERMS_SKIPPED
         self.restored = Restored(first_index=start.index)
         self._failure: JournalFailedError | None = None
         self._jobs: list[WriteJob] = []

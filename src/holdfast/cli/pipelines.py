@@ -1,0 +1,455 @@
+"""
+Commands that run on Spark: archive, audit and restore.
+
+They take the same options for where Spark runs, show progress on standard error, and end with what
+they did and how fast. With `--json` the result is one JSON document on standard output. Exit codes:
+0 done, and for an audit nothing found; 1 failed, or something found; 2 used wrongly.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.output import (
+    format_seconds,
+    format_size,
+    write_error,
+    write_fields,
+    write_json,
+    write_line,
+    write_table,
+)
+from holdfast.cli.spark_options import (
+    ConfOption,
+    MasterOption,
+    SecretFileOption,
+    open_spark,
+    remote_log,
+)
+from holdfast.errors import ConfigError, LinkError
+
+if TYPE_CHECKING:
+    from holdfast.spark.log_source import LogSource
+    from holdfast.spark.pipelines.archive import ArchiveProgress
+    from holdfast.spark.pipelines.audit import AuditResult
+    from holdfast.spark.pipelines.restore import RestorePlan
+
+EXIT_DIFFERENT = 1
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL,…", help="Admin ports of the cluster: http://host:port."),
+]
+PathOption = Annotated[
+    str | None, typer.Option("--path", metavar="DIR", help="A data directory, or a copy of one.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    app.command("archive")(archive)
+    app.command("audit")(audit)
+    app.command("restore")(restore)
+
+
+# Archive ------------------------------------------------------------------------------------------
+
+
+def archive(
+    to: Annotated[str, typer.Option("--to", metavar="PATH", help="Any path Spark can write.")],
+    url: UrlOption = None,
+    path: PathOption = None,
+    secret_file: SecretFileOption = None,
+    continuous: Annotated[
+        bool, typer.Option("--continuous/--once", help="Go on until stopped; by default once.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="Between two looks.")
+    ] = 2.0,
+    hold: Annotated[
+        str | None,
+        typer.Option("--hold", metavar="NAME", help="Keep the log until it is archived."),
+    ] = None,
+    hold_bytes: Annotated[
+        str, typer.Option("--hold-bytes", metavar="SIZE", help="The most that the hold keeps.")
+    ] = "16g",
+    uncertain_end: Annotated[
+        bool,
+        typer.Option(
+            "--uncertain-end",
+            help="With --path: take the end of the log too, which may not have been committed.",
+        ),
+    ] = False,
+    accept_gap: Annotated[
+        bool, typer.Option("--accept-gap", help="Go on behind entries that are lost.")
+    ] = False,
+    compression: Annotated[
+        str, typer.Option("--compression", metavar="CODEC", help="snappy, zstd, lz4, gzip, none.")
+    ] = "snappy",
+    json: JsonOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Write the log to Parquet, every entry exactly once; safe to kill and to run again."""
+    from holdfast.spark.archive_store import Archive
+    from holdfast.spark.pipelines.archive import ArchiveSettings
+    from holdfast.spark.places import hadoop_options
+
+    source = _source(url, path, secret_file, uncertain_end=uncertain_end)
+    move_hold = _hold(source, hold, hold_bytes)
+    settings = ArchiveSettings(accept_gap=accept_gap, compression=compression)
+    with open_spark("archive", master, conf) as spark:
+        store = Archive.open(to, hadoop_options(spark))
+        run = _ArchiveRun(spark, source, store, settings, move_hold, is_quiet=json)
+        run.loop(interval if continuous else None)
+    if json:
+        write_json({"archive": to} | asdict(run.progress))
+        return
+    _tell_archived(run.progress, to)
+
+
+class _ArchiveRun:
+    """One run of the archiver: until all is archived, or until told to stop."""
+
+    def __init__(
+        self,
+        spark: Any,
+        source: LogSource,
+        store: Any,
+        settings: Any,
+        move_hold: Callable[[int], None] | None,
+        *,
+        is_quiet: bool,
+    ) -> None:
+        from holdfast.spark.pipelines.archive import ArchiveProgress
+
+        self.spark = spark
+        self.source = source
+        self.store = store
+        self.settings = settings
+        self.move_hold = move_hold
+        self.is_quiet = is_quiet
+        self.progress = ArchiveProgress()
+        self.stopping = threading.Event()
+
+    def loop(self, interval_seconds: float | None) -> None:
+        """Archive once, or again and again until SIGTERM or SIGINT; what is begun is finished."""
+        from holdfast.environment.clock import SystemClock
+        from holdfast.spark.pipelines.archive import sweep
+
+        self.progress.swept = sweep(self.store, now_microseconds=SystemClock().wall_microseconds())
+        if self.move_hold is not None:
+            end = self.store.catalogue().last_index
+            self.move_hold(end + 1 if end else self.source.position().first_index)
+        if interval_seconds is None:
+            self._turn()
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stopping.set())
+        while not self.stopping.is_set():
+            try:
+                self._turn()
+            except LinkError as error:
+                write_error(f"waiting for the cluster: {error}")
+            self.stopping.wait(interval_seconds)
+
+    def _turn(self) -> None:
+        from holdfast.spark.pipelines.archive import archive_once, compact
+
+        warned = len(self.progress.warnings)
+        commits = self.progress.commits
+        archive_once(
+            self.spark,
+            self.source,
+            self.store,
+            self.settings,
+            told=self._told,
+            move_hold=self.move_hold,
+            progress=self.progress,
+        )
+        if self.progress.commits > commits:
+            self.progress.compacted += compact(self.spark, self.store, self.settings)
+        for warning in self.progress.warnings[warned:]:
+            write_error(f"warning: {warning}")
+
+    def _told(self, progress: ArchiveProgress) -> None:
+        if not self.is_quiet:
+            write_error(progress_line(progress))
+
+
+def progress_line(progress: ArchiveProgress) -> str:
+    """What was archived so far, and how far behind the cluster that is."""
+    return (
+        f"archived {progress.entries:,} entries, {progress.messages:,} messages,"
+        f" {format_size(progress.log_bytes)}; through entry {progress.last_index:,}; behind by"
+        f" {progress.lag_seconds:.1f} s, {progress.lag_records:,} records"
+    )
+
+
+def _tell_archived(progress: ArchiveProgress, to: str) -> None:
+    rate = progress.messages / progress.seconds if progress.seconds else 0.0
+    write_fields(
+        [
+            ("archive", to),
+            ("entries", progress.entries),
+            ("messages", progress.messages),
+            ("of the log", format_size(progress.log_bytes)),
+            ("in files", format_size(progress.file_bytes)),
+            ("through entry", progress.last_index),
+            ("behind", f"{progress.lag_seconds:.1f} s, {progress.lag_records:,} records"),
+            ("merged ranges", progress.compacted),
+            ("took", f"{format_seconds(progress.seconds)}, {rate:,.0f} messages/s"),
+        ]
+    )
+
+
+def _source(
+    url: str | None, path: str | None, secret_file: Path | None, *, uncertain_end: bool = False
+) -> LogSource:
+    from holdfast.spark.log_directory import LogDirectory
+    from holdfast.spark.log_proof import CommittedDirectory
+
+    if (url is None) == (path is None):
+        raise ConfigError(["--url, --path: name one of them: where the log is read from"])
+    if url is not None:
+        return remote_log(url, secret_file)
+    assert path is not None
+    directory = LogDirectory(path.removeprefix("file://"))
+    return directory if uncertain_end else CommittedDirectory(directory.path)
+
+
+def _hold(source: LogSource, name: str | None, size: str) -> Callable[[int], None] | None:
+    from holdfast.spark.log_client import RemoteLog
+    from holdfast.spark.options import size_of
+
+    if name is None:
+        return None
+    if not isinstance(source, RemoteLog):
+        raise ConfigError(["--hold: files cannot be held; it needs --url"])
+    try:
+        bytes_max = size_of(size)
+    except ValueError as error:
+        raise ConfigError([f"--hold-bytes: {error}"]) from error
+    log, hold = source, name
+
+    def move(index: int) -> None:
+        log.ask("POST", f"/holds/{hold}", {"index": index, "bytes_max": bytes_max})
+
+    return move
+
+
+# Audit --------------------------------------------------------------------------------------------
+
+
+def audit(
+    url: Annotated[
+        list[str] | None,
+        typer.Option("--url", metavar="URL", help="Admin port of a node; repeat for each."),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option("--path", metavar="DIR", help="A data directory; repeat for each."),
+    ] = None,
+    archived: Annotated[
+        str | None, typer.Option("--archive", metavar="PATH", help="An archive of the log.")
+    ] = None,
+    secret_file: SecretFileOption = None,
+    report: Annotated[
+        str | None,
+        typer.Option("--report", metavar="FILE", help="Differences as .json lines or Parquet."),
+    ] = None,
+    account: Annotated[
+        bool, typer.Option("--account/--no-account", help="Account for every message too.")
+    ] = True,
+    json: JsonOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Prove that replicas and archive hold the same, and that no message is missing."""
+    from holdfast.spark.archive_store import Archive
+    from holdfast.spark.log_directory import LogDirectory
+    from holdfast.spark.pipelines.audit import audit as run_audit
+    from holdfast.spark.pipelines.findings import write_findings
+    from holdfast.spark.pipelines.replica_audit import Replica
+    from holdfast.spark.places import hadoop_options
+
+    replicas = [
+        Replica(address, remote_log(address, secret_file))
+        for each in url or []
+        for address in each.split(",")
+    ]
+    replicas += [Replica(each, LogDirectory(each.removeprefix("file://"))) for each in path or []]
+    if not replicas and archived is None:
+        raise ConfigError(["--url, --path, --archive: name what is to be audited"])
+    with open_spark("audit", master, conf) as spark:
+        store = Archive.open(archived, hadoop_options(spark)) if archived else None
+        result = run_audit(spark, replicas, store, with_account=account)
+    if report is not None:
+        write_findings(result.findings, report)
+    if json:
+        write_json(audit_json(result))
+    else:
+        _tell_audit(result)
+    if not result.is_sound:
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+def audit_json(result: AuditResult) -> dict[str, Any]:
+    """The result of an audit for programs."""
+    replicas = result.replicas
+    return {
+        "sound": result.is_sound,
+        "verdict": result.verdict,
+        "findings": [asdict(each) for each in result.findings],
+        "replicas": {
+            name: {"first_index": it.first_index, "last_index": it.last_index}
+            for name, it in (replicas.positions.items() if replicas else ())
+        },
+        "segments_equal": replicas.segments_equal if replicas else 0,
+        "segments_proven": replicas.segments_proven if replicas else 0,
+        "entries_proven": replicas.entries if replicas else 0,
+        "archive_entries_proven": result.archive_entries,
+        "messages": result.account.messages if result.account else None,
+        "fates": result.account.fates if result.account else None,
+        "seconds": result.seconds,
+    }
+
+
+def _tell_audit(result: AuditResult) -> None:
+    if result.replicas is not None:
+        rows = [
+            (name, it.first_index, it.last_index, len(it.bases))
+            for name, it in result.replicas.positions.items()
+        ]
+        write_table(("replica", "first entry#", "last entry#", "segments#"), rows)
+        write_line(
+            f"segments equal by hash: {result.replicas.segments_equal:,}; proven entry by entry:"
+            f" {result.replicas.segments_proven:,}, {result.replicas.entries:,} entries"
+        )
+    if result.archive is not None:
+        write_line(
+            f"archive: entries {result.archive.first_index:,} to {result.archive.last_index:,},"
+            f" {result.archive_entries:,} rebuilt from their rows and proven"
+        )
+    if result.account is not None:
+        found = ", ".join(f"{count:,} {fate}" for fate, count in result.account.fates.items())
+        write_line(f"{result.account.messages:,} messages in {result.account_of}: {found}")
+    elif result.account_of:
+        write_line(f"account {result.account_of}")
+    for finding in result.findings:
+        write_line(f"- {finding}")
+    write_line(result.verdict)
+    write_line(f"took {format_seconds(result.seconds)}")
+
+
+# Restore ------------------------------------------------------------------------------------------
+
+
+def restore(
+    archived: Annotated[str, typer.Option("--archive", metavar="PATH", help="The archive.")],
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="A directory that is not there yet.")
+    ] = None,
+    as_of_index: Annotated[
+        int | None, typer.Option("--as-of-index", min=1, metavar="N", help="The last entry.")
+    ] = None,
+    as_of_time: Annotated[
+        str | None,
+        typer.Option("--as-of-time", metavar="TIME", help="ISO 8601, in UTC if it has no zone."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would come back.")
+    ] = False,
+    accept_broken: Annotated[
+        bool, typer.Option("--accept-broken", help="Restore what there is of a broken archive.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Read every file against its digest.")
+    ] = True,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The node that will run on it.")
+    ] = "holdfast",
+    address: Annotated[
+        str, typer.Option("--address", metavar="HOST:PORT", help="Its peer port, if it has one.")
+    ] = "",
+    site: Annotated[str, typer.Option("--site", metavar="SITE", help="Its site.")] = "",
+    segment: Annotated[
+        str, typer.Option("--segment", metavar="SIZE", help="Segment size of the new cluster.")
+    ] = "64m",
+    scratch: Annotated[
+        str, typer.Option("--scratch", metavar="PATH", help="Shared with the workers of --master.")
+    ] = "",
+    json: JsonOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Turn an archive into a data directory that boots as a new cluster."""
+    from holdfast.spark.archive_store import Archive
+    from holdfast.spark.options import microseconds, size_of
+    from holdfast.spark.pipelines.restore import RestoreSettings
+    from holdfast.spark.pipelines.restore import restore as run_restore
+    from holdfast.spark.pipelines.restored_log import NewMember
+    from holdfast.spark.places import hadoop_options
+
+    if to is None and not dry_run:
+        raise ConfigError(["--to: name a directory, or ask for a --dry-run"])
+    try:
+        settings = RestoreSettings(
+            as_of_index=as_of_index,
+            as_of_time=microseconds(as_of_time) if as_of_time else None,
+            accept_broken=accept_broken,
+            is_verified=verify,
+            segment_bytes=size_of(segment),
+            scratch=scratch,
+            member=NewMember(name=name, address=address, site=site),
+        )
+    except ValueError as error:
+        raise ConfigError([f"--as-of-time, --segment: {error}"]) from error
+    with open_spark("restore", master, conf) as spark:
+        store = Archive.open(archived, hadoop_options(spark))
+        plan = run_restore(spark, store, None if dry_run else to, settings)
+    if json:
+        write_json(asdict(plan))
+    else:
+        _tell_restored(plan, to, name)
+
+
+def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:
+    columns = ("queue", "messages#", "bytes#", "first#", "last#", "next#")
+    rows = [
+        (it.name, it.messages, it.bytes, it.first_sequence, it.last_sequence, it.next_sequence)
+        for it in plan.queues
+    ]
+    write_table(columns, rows)
+    write_line(
+        f"as of entry {plan.as_of_index:,} ({_time(plan.as_of_time)}) of"
+        f" {plan.archive_last_index:,}: {plan.messages:,} live messages,"
+        f" {format_size(plan.bytes)}, {plan.producers:,} producers' numbers"
+    )
+    for missing in plan.missing:
+        write_line(f"missing: {missing}")
+    for note in plan.notes:
+        write_line(f"note: {note}")
+    if plan.restored is None:
+        write_line("nothing was written: this was a dry run")
+        return
+    rate = plan.messages / plan.seconds if plan.seconds else 0.0
+    write_line(
+        f"{to} is cluster {plan.restored.cluster_id[:16]}, fenced from the old one; start it with"
+        f" 'holdfast serve --data {to} --name {name}', and keep the old nodes stopped"
+    )
+    write_line(f"took {format_seconds(plan.seconds)}, {rate:,.0f} messages/s")
+
+
+def _time(microseconds: int) -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"

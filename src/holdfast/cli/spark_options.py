@@ -1,0 +1,113 @@
+"""
+What every command on Spark shares: where Spark runs, who is asked, and how a failure is told.
+
+A fault that one of our own errors names in a worker comes back from Spark wrapped in two tracebacks
+of other people's code; here it becomes that one sentence again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.errors import ConfigError, HoldfastError, StoreError
+
+if TYPE_CHECKING:
+    from holdfast.spark.log_client import RemoteLog
+
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's master; by default this machine."),
+]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+]
+SecretFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--secret-file",
+        envvar="HOLDFAST_SECRET_FILE",
+        metavar="FILE",
+        help="The cluster's secret; needed from another machine.",
+    ),
+]
+
+_OWN_ERROR: Final = re.compile(r"holdfast\.errors\.(\w+): ([^\n]+)")
+
+
+@contextmanager
+def open_spark(app: str, master: str | None, conf: list[str] | None) -> Iterator[Any]:
+    """
+    Start Spark for one command, and stop it at the end.
+
+    Raises:
+        ConfigError: There is no Java, or a setting makes no sense.
+        HoldfastError: What a worker raised, as one sentence.
+    """
+    from holdfast.spark.session import spark_session
+
+    session = spark_session(f"holdfast {app}", master, conf_of(conf))
+    try:
+        with told_plainly():
+            yield session
+    finally:
+        session.stop()
+
+
+def conf_of(pairs: list[str] | None) -> dict[str, str]:
+    """
+    Read `KEY=VALUE` pairs.
+
+    Raises:
+        ConfigError: One has no `=`.
+    """
+    found = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError([f"--conf: expected KEY=VALUE, found {pair!r}"])
+        found[key.strip()] = value.strip()
+    return found
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """Turn what Spark raises for a worker's fault into the fault itself."""
+    try:
+        yield
+    except (HoldfastError, OSError, typer.Exit):
+        raise
+    except Exception as error:
+        sentence = own_sentence(str(error))
+        if not sentence:
+            raise
+        raise StoreError(sentence) from error
+
+
+def own_sentence(text: str) -> str:
+    """Give the last of our own errors in a traceback; empty if there is none."""
+    found = _OWN_ERROR.findall(text)
+    return found[-1][1].strip() if found else ""
+
+
+def remote_log(url: str, secret_file: Path | None) -> RemoteLog:
+    """
+    Give the log of a cluster by its admin ports.
+
+    Raises:
+        ConfigError: The URL or the secret cannot be used.
+    """
+    from holdfast.spark.log_client import RemoteLog
+    from holdfast.spark.options import read_options
+
+    given = {"url": url}
+    if secret_file is not None:
+        given["secret_file"] = str(secret_file)
+    options = read_options(given)
+    return RemoteLog(options.urls, token=options.token)

@@ -1,0 +1,217 @@
+"""Restore on real Spark, held to a log of operations that the test kept itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.client import blocking
+from holdfast.environment.disk import RealDisk
+from holdfast.errors import ArchiveError, ConfigError
+from holdfast.journal.entry import KIND_RECORDS, parse_entry
+from holdfast.journal.scan import scan_log
+from holdfast.model.records import MessageRecord, ProducerRecord, QueueRecord
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.pipelines.archive import archive_once
+from holdfast.spark.pipelines.restore import RestoreSettings, restore
+from holdfast.spark.pipelines.restored_log import NewMember
+from holdfast.store.record_codec import decode_records
+from holdfast.testing.local_cluster import LocalNode
+from holdfast.testing.operation_log import Live, Moment, OperationLog
+from holdfast.testing.stomp_socket import StompSocket
+from holdfast.testing.written_log import CLUSTER_ID
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory) -> OperationLog:
+    operations = OperationLog(tmp_path_factory.mktemp("restore") / "log", seed=21)
+    operations.run(160)
+    return operations
+
+
+@pytest.fixture(scope="module")
+def archive(spark, log, tmp_path_factory) -> Archive:
+    found = Archive.open(str(tmp_path_factory.mktemp("restore") / "archive"))
+    archive_once(spark, LogDirectory(str(log.directory)), found)
+    return found
+
+
+def restored(directory: Path) -> tuple[list[Live], dict[str, int]]:
+    """What lives in a restored directory, read by the journal's own scan."""
+    names: dict[int, str] = {}
+    live: list[Live] = []
+    producers: dict[str, int] = {}
+    for segment in scan_log(directory / "journal", RealDisk()).segments:
+        data = segment.path.read_bytes()
+        for index in range(segment.base_index, segment.last_index + 1):
+            entry = parse_entry(data, segment.place(index)[0])
+            if entry.kind != KIND_RECORDS:
+                continue
+            for record in decode_records(entry.body):
+                if isinstance(record, QueueRecord):
+                    names[record.queue_number] = record.name
+                elif isinstance(record, ProducerRecord):
+                    producers[record.producer_id] = record.sequence
+                elif isinstance(record, MessageRecord):
+                    live.append(
+                        Live(
+                            names[record.queue_number],
+                            record.sequence,
+                            record.headers or b"",
+                            record.body or b"",
+                            record.redelivery_count,
+                            record.stored_at,
+                        )
+                    )
+    return sorted(live, key=lambda each: (each.queue, each.sequence)), producers
+
+
+@pytest.mark.parametrize("share", [0.35, 0.7, 1.0])
+def test_as_of_a_time_exactly_what_lived_then_comes_back(
+    spark, log: OperationLog, archive, tmp_path, share: float
+) -> None:
+    """
+    Headers, bodies, sequences, redelivery counts, times and producers' numbers are as they were.
+    """
+    moment: Moment = log.moments[int(share * len(log.moments)) - 1]
+    settings = RestoreSettings(as_of_time=moment.time + 1)
+
+    plan = restore(spark, archive, tmp_path / "new", settings)
+
+    live, producers = restored(tmp_path / "new")
+    assert moment.live == tuple(live)
+    assert moment.producers == producers
+    assert (moment.index, len(moment.live)) == (plan.as_of_index, plan.messages)
+    assert {q.name: q.messages for q in plan.queues} == {
+        name: sum(each.queue == name for each in moment.live)
+        for name in {each.queue for each in moment.live}
+    }
+
+
+@pytest.mark.slow
+def test_the_restored_directory_boots_and_delivers(spark, log, archive, tmp_path) -> None:
+    """
+    A node starts on it, delivers the same ids in order, knows its producers, refuses a gap, and
+    never gives an old number again.
+    """
+    moment = log.moments[-1]
+    settings = RestoreSettings(as_of_index=moment.index, member=NewMember(name="new"))
+    restore(spark, archive, tmp_path / "new", settings)
+    node = LocalNode("new", tmp_path)
+    node.start()
+    try:
+        status = node.wait_until(lambda status: status["serving"], "serving")
+        assert CLUSTER_ID.hex() != status["cluster_id"]
+        assert CLUSTER_ID.hex()[:8] == status["cluster_id"][:8]
+        for queue in sorted({each.queue for each in moment.live}):
+            _check_delivery(node, moment, queue)
+        _check_producers(node, moment)
+    finally:
+        node.kill()
+
+
+def _check_delivery(node: LocalNode, moment: Moment, queue: str) -> None:
+    number = int(queue.rpartition("-")[2])
+    wanted = [each for each in moment.live if each.queue == queue]
+    with blocking.connect(f"stomp://127.0.0.1:{node.stomp_port}") as connection:
+        with connection.subscribe(f"/queue/{queue}", prefetch=1000) as subscription:
+            found = [subscription.receive(5.0) for _ in wanted]
+            assert subscription.receive(0.2) is None
+            assert [f"ID:{CLUSTER_ID.hex()[:8]}-{number}-{each.sequence}" for each in wanted] == [
+                message.id for message in found if message
+            ]
+            assert [each.body for each in wanted] == [it.body for it in found if it]
+            for message in found:
+                if message is not None:
+                    message.acknowledge(confirm=True)
+            connection.send(f"/queue/{queue}", b"new")
+            fresh = subscription.receive(5.0)
+            assert fresh is not None
+            assert int(fresh.id.rpartition("-")[2]) > 1_000_000_000
+
+
+def _check_producers(node: LocalNode, moment: Moment) -> None:
+    last = moment.producers["one"]
+    with StompSocket(node.stomp_port) as socket:
+        socket.connect()
+
+        def send(number: int) -> str:
+            headers = {
+                "destination": "/queue/numbered",
+                "producer-id": "one",
+                "producer-sequence": str(number),
+                "persistent": "true",
+            }
+            return socket.ask("SEND", headers, b"x").command
+
+        assert ["RECEIPT", "ERROR", "RECEIPT"] == [send(last), send(last + 2), send(last + 1)]
+    queues = {queue["name"]: queue for queue in node.get("/queues")["queues"]}
+    assert 1 == queues["numbered"]["pending"]
+
+
+def test_a_dry_run_writes_nothing(spark, log, archive, tmp_path) -> None:
+    """
+    It says what would come back.
+    """
+    plan = restore(spark, archive, None)
+
+    assert len(log.moments[-1].live) == plan.messages
+    assert plan.restored is None
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_directory_in_use_is_refused(spark, archive, tmp_path) -> None:
+    """
+    Nothing is ever restored over something.
+    """
+    (tmp_path / "journal").mkdir()
+
+    with pytest.raises(ConfigError, match="not empty"):
+        restore(spark, archive, tmp_path)
+
+
+def test_a_moment_that_is_not_archived_is_refused(spark, log, archive) -> None:
+    """
+    Before the first entry and behind the last one nothing is known.
+    """
+    with pytest.raises(ArchiveError, match="begins after"):
+        restore(spark, archive, None, RestoreSettings(as_of_time=5))
+    with pytest.raises(ArchiveError, match="is not in it"):
+        restore(spark, archive, None, RestoreSettings(as_of_index=10_000))
+
+
+def test_a_broken_archive_is_refused_unless_accepted(spark, log, tmp_path) -> None:
+    """
+    With a manifest gone, and with a file gone, the refusal and the accepted restore name it.
+    """
+    archive, source = Archive.open(str(tmp_path / "archive")), LogDirectory(str(log.directory))
+    archive_once(spark, source, archive)
+    second = archive.catalogue().ranges[-1]
+    victim = second.files[len(second.files) // 2]
+    (tmp_path / "archive" / victim.path).unlink()
+
+    with pytest.raises(ArchiveError, match=victim.path):
+        restore(spark, archive, tmp_path / "new")
+    plan = restore(spark, archive, tmp_path / "new", RestoreSettings(accept_broken=True))
+
+    assert plan.restored is not None
+    assert any(victim.path in each for each in plan.missing)
+    assert any("messages may be lost" in each for each in plan.missing)
+
+
+def test_an_edited_manifest_is_refused(spark, log, tmp_path) -> None:
+    """
+    A manifest carries its own digest.
+    """
+    archive = Archive.open(str(tmp_path / "archive"))
+    archive_once(spark, LogDirectory(str(log.directory)), archive)
+    path = sorted((tmp_path / "archive" / "_holdfast").iterdir())[-1]
+    fields = json.loads(path.read_text())
+    fields["messages"] += 1
+    path.write_text(json.dumps(fields))
+
+    with pytest.raises(ArchiveError, match="was changed after it was written"):
+        restore(spark, archive, None)
