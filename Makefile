@@ -66,6 +66,9 @@ ablations: setup ## switch one safeguard off at a time; the simulator must notic
 demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three or witness)
 	$(BIN)/python $(DEMO) --topology $(TOPOLOGY) $(ARGS)
 
+demo-dr: setup ## destroy a whole cluster, come back from archive and far site: RPO and RTO
+	$(BIN)/python examples/demo_dr.py $(ARGS)
+
 bench: setup ## measure; prints medians and ratios (ARGS=--help lists the scenarios)
 	$(BIN)/python $(BENCH) $(ARGS)
 

@@ -45,4 +45,23 @@ fi
 pip="$venv/bin/python -m pip --disable-pip-version-check -qq"
 $pip install --constraint constraints.txt --upgrade pip setuptools
 $pip install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+
+# The data pipeline runs on Spark, and Spark on Java 17 or newer. Everything else works without.
+java_is_new_enough() {
+    java=java
+    [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ] && java=$JAVA_HOME/bin/java
+    major=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+    [ "${major:-0}" -ge 17 ]
+}
+
+install_java() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
+    echo "setup: no Java 17 or newer; installing openjdk-17-jre-headless" >&2
+    apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2
+}
+
+java_is_new_enough || { install_java && java_is_new_enough; } || echo "setup: Spark needs Java 17" \
+    "or newer; on Debian and Ubuntu: apt-get install openjdk-17-jre-headless (as root)" >&2
+
 echo "setup: $("$venv/bin/python" --version), Holdfast and its tools are in $venv"
