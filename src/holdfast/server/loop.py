@@ -11,7 +11,8 @@ The order rule: a reply leaves only after its batch is committed and applied. It
 `_apply_committed` and nowhere else.
 
 Invariants:
-    `pending` holds the batches proposed in this leadership, in log order, none twice.
+    `pending` holds the batches proposed in this leadership, in log order, none twice; one is
+    applied only when the entry of its index AND term is committed.
     A node that is not serving has no client connections.
 """
 
@@ -363,6 +364,11 @@ class Conductor:
             self.on_damage(error)
             return
         for entry in entries:
+            if pending and pending[0][0] == entry.index and entry.term != self.context.term:
+                # Another leader's entry stands where ours would have: this leadership is over,
+                # and what it proposed from here on is not stored.
+                self.stop_serving()
+                self.on_role_change()
             if pending and pending[0][0] == entry.index:
                 _, batch = pending.popleft()
                 broker.apply_batch(batch, entry.first_record, entry.timestamp)

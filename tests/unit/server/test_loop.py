@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import QueueRecord
 from holdfast.server.settings import ServerSettings
 
 
@@ -429,3 +430,24 @@ def test_a_turn_is_scheduled_once(node, count) -> None:
     node.conductor.turn()
     node.conductor.stored(SimpleNamespace(failure=None, seconds=0.1))  # type: ignore[arg-type]
     assert len(calls) == 2
+
+
+def test_another_leaders_entry_confirms_nothing(node, send) -> None:
+    """
+    It stands where ours would have, and is committed in the very turn in which we step down.
+    """
+    connection = node.connect(send(b"x"))
+    connection.transport.take()
+    (ours,) = node.store.entries
+    node.store.entries.clear()
+    node.store.term += 1
+    node.store.append([QueueRecord(9, "theirs")], 0.0, 1)
+    node.store.is_serving = node.store.is_leader = False
+    assert node.store.entries[0].index == ours.index
+
+    node.store.commit_all()
+    node.turn()
+
+    assert b"RECEIPT" not in connection.transport.take()
+    assert node.broker.state.live_count() == 0
+    assert node.broker.state.queues[9].name == "theirs"
