@@ -146,6 +146,17 @@ class BallotFile:
         if self.current is not None and floor > self.current.durable_floor:
             self._write_slot(replace(self.current, durable_floor=floor))
 
+    def write_again(self, floor: int) -> None:
+        """
+        Write to both slots anew what was loaded, with the log durable through `floor`.
+
+        After a failed sync the cache may show a ballot that the disk does not have: a process that
+        starts on it would vote by what the next power cut takes away.
+        """
+        ballot = self.current
+        if ballot is not None:
+            self._save_twice(replace(ballot, durable_floor=max(floor, ballot.durable_floor)))
+
     def lower_floor(self, floor: int) -> None:
         """Give up the claim on entries after `floor`, before they are cut off."""
         if self.current is not None and floor < self.current.durable_floor:

@@ -176,7 +176,7 @@ class Journal:
                 resolve_unknown_tail=resolve_unknown_tail,
                 lost_and_found=directory / "lost+found",
             )
-            ballot_file.save_floor(scan.last_index)
+            ballot_file.write_again(scan.last_index)
         except OSError as error:
             lock.release()
             raise JournalFailedError(f"{directory} could not be recovered: {error}") from error

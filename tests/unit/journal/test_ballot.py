@@ -157,3 +157,23 @@ def test_a_power_cut_at_the_first_save_is_no_amnesia(operation: int) -> None:
             disk.power_cut()
         loaded = BallotFile(PATH, disk).load()
         assert loaded is None or loaded.term == 1
+
+
+def test_a_ballot_that_a_failed_sync_left_in_the_cache_is_written_again(
+    disk: SimulatedDisk,
+) -> None:
+    """Started on it, the node would vote by what the next power cut takes away."""
+    file = BallotFile(PATH, disk)
+    file.save(vote(1, "a"))
+    disk.fail_next["sync"] = 5
+    with pytest.raises(OSError, match="simulated"):
+        file.save(vote(2, "b"))
+
+    again = BallotFile(PATH, disk)
+    again.load()
+    again.write_again(3)
+    disk.power_cut()
+
+    found = BallotFile(PATH, disk).load()
+    assert found is not None
+    assert (found.term, found.voted_for, found.durable_floor) == (2, "b", 3)
