@@ -328,8 +328,11 @@ def source_has_its_test(file: SourceFile) -> Iterator[str]:
         return
     if name.startswith("testing/"):
         return  # every test that stands on it tests it
-    wanted = Path("tests/unit") / Path(name).parent / f"test_{Path(name).name}"
-    if not (REPOSITORY / wanted).exists():
+    test_name = f"test_{Path(name).name}"
+    wanted = Path("tests/unit") / Path(name).parent / test_name
+    # What needs a Spark session is tested where there is one for all.
+    shared = Path("tests/spark") / test_name if name.startswith("spark/") else wanted
+    if not (REPOSITORY / wanted).exists() and not (REPOSITORY / shared).exists():
         yield f"{file.name}: no test file: write {wanted}"
 
 
