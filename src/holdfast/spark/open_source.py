@@ -4,14 +4,25 @@ From the options to the source: the one place that knows all kinds of places a l
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from holdfast.spark.archive_store import MANIFESTS
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.log_source import LogSource
 from holdfast.spark.options import ReadOptions
 
 
 def open_source(options: ReadOptions) -> LogSource:
-    """Return where the log is read from; nothing is opened before it is asked."""
+    """
+    Return where the log is read from; of an archive its manifests are read, of others nothing yet.
+
+    Raises:
+        ArchiveError: The path is in an object store, and there is no archive.
+    """
     if options.urls:
         return RemoteLog(options.urls, token=options.token)
+    if "://" in options.path or (Path(options.path) / MANIFESTS).is_dir():
+        return ArchivedSource.open(options.path)
     return LogDirectory(options.path, cluster_id=options.cluster_id)
