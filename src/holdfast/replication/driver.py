@@ -435,6 +435,7 @@ class Driver:
             self._found()
         consensus.tick(state)
         if state.log.damaged:
+            state.log.forget_dropped()
             self._repairs.ask(state)
         consensus.flush(state)
         self._persist()

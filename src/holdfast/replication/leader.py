@@ -226,7 +226,7 @@ def _replicate_to(state: State, peer: str, progress: Progress) -> None:
     if progress.is_waiting and not is_due:
         return
     if progress.next_index < state.log.journal.first_index:
-        _send_reset(state, peer, progress)
+        send_reset(state, peer, progress)
         return
     if progress.pace is Pace.REPLICATING:
         if not _stream(state, peer, progress) and is_due:
@@ -296,7 +296,8 @@ def _entries(state: State, next_index: int) -> list[Entry]:
         return []
 
 
-def _send_reset(state: State, peer: str, progress: Progress) -> None:
+def send_reset(state: State, peer: str, progress: Progress) -> None:
+    """Tell a peer to begin its log at our first kept entry: what is before it is not to be had."""
     if state.is_witness:
         return  # A trimmed log is no beginning for anybody; the data node we hand over to has one.
     journal = state.log.journal

@@ -51,6 +51,7 @@ class EntryLog(Protocol):
     def stage_reset(
         self, base_index: int, previous_term: int, previous_chain: bytes, base_record_number: int
     ) -> Any: ...
+    def drop_before(self, index: int) -> int: ...
 
 
 class ReplicatedLog:
@@ -162,6 +163,23 @@ class ReplicatedLog:
         self.epoch += 1
         job = self.journal.stage_reset(base_index, previous_term, previous_chain, base_record)
         self.jobs.append(job)
+
+    def forget_dropped(self) -> None:
+        """Damage in segments that were reclaimed meanwhile concerns nobody any more."""
+        first = self.journal.first_index
+        if self.damaged and min(self.damaged) < first:
+            self.damaged = {index for index in self.damaged if index >= first}
+
+    def give_up_before(self, base_index: int) -> None:
+        """
+        Drop what is before a segment's base, because it is damaged here and kept nowhere.
+
+        What follows stays. The application starts over at the new first entry, as after
+        `begin_anew`: it may not have been given what is lost.
+        """
+        self.journal.drop_before(base_index)
+        self.forget_dropped()
+        self.epoch += 1
 
     def take_jobs(self) -> list[Any]:
         """The write jobs since the last call, in order."""

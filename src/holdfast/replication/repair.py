@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.journal.entry import Entry, verify_chain
+from holdfast.replication.leader import send_reset
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.state import Role, State
 
@@ -86,6 +87,11 @@ def answer(state: State, peer: str, message: RepairRequest) -> None:
     """Send our copy of an entry, or say that we have no good one."""
     entry: Entry | None = None
     journal = state.log.journal
+    progress = state.progress.get(peer)
+    if message.index < journal.first_index and state.role is Role.LEADER and progress is not None:
+        # Nothing lives there any more, so nobody keeps it: the peer can only do without.
+        send_reset(state, peer, progress)
+        return
     if journal.first_index <= message.index <= journal.last_index:
         try:
             entry = journal.entry(message.index)

@@ -180,3 +180,23 @@ def test_a_closed_link_to_the_leader_means_standing_soon(member) -> None:
     follower.on_leader_link_closed(bench.state)
 
     assert bench.state.election_deadline <= bench.state.now + 0.03
+
+
+def test_damage_that_nobody_can_mend_is_dropped_with_its_segment(member, entry_after) -> None:
+    """The leader no longer keeps what is before its base; the rest of our log stays."""
+    bench = member(terms=[2] * 9)
+    for _ in range(3):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    base = bench.journal.segments()[1].base_index
+    bench.state.log.damaged.add(2)
+    term, chain, record = bench.journal.previous(base)
+
+    follower.on_reset(bench.state, "b", ResetRequest(3, base, term, chain, record, 4.0))
+
+    assert (set(), base, 1) == (
+        bench.state.log.damaged,
+        bench.journal.first_index,
+        bench.state.log.epoch,
+    )
+    assert base - 1 == follower.durable_match(bench.state)

@@ -103,3 +103,18 @@ def test_our_copy_is_sent_on_request(member) -> None:
         ("b", RepairResponse(2, bench.journal.entry(2))),
         ("b", RepairResponse(99, None)),
     ] == bench.sent()
+
+
+def test_who_asks_for_what_is_reclaimed_is_told_to_start_later(leading, entry_after) -> None:
+    """The leader keeps no copy, and nothing lives there any more."""
+    bench = leading()
+    for _ in range(4):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    base = bench.journal.segments()[1].base_index
+    bench.journal.drop_before(base)
+
+    answer(bench.state, "b", RepairRequest(1))
+
+    ((peer, message),) = bench.sent()
+    assert ("b", base) == (peer, message.base_index)
