@@ -69,7 +69,10 @@ def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
         return Refusal(f"{hello.name} is this node's own name: two nodes are called alike")
     membership = state.membership
     known = membership or bootstrap
-    if known.get(hello.name) is None and not _is_retired(state, hello):
+    # A fresh node may have been told of members that are not the present ones: whoever knows the
+    # secret and belongs to a cluster that knows this node's name may take it in.
+    is_host = membership is None and hello.cluster_id
+    if known.get(hello.name) is None and not _is_retired(state, hello) and not is_host:
         names = ", ".join(member.name for member in known.members)
         return Refusal(f"{hello.name} is not a member; the members are {names}")
     if not hello.cluster_id or not state.cluster_id:

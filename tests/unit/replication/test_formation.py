@@ -95,3 +95,13 @@ def test_a_lost_disk_may_come_back(member) -> None:
     fresh = Hello("b", "99" * 16)
 
     assert None is judge(bench.state, NAMED, fresh)
+
+
+def test_a_fresh_node_lets_any_formed_cluster_in(member) -> None:
+    """The members it was told of may be old ones; the present leader has to reach it."""
+    bench = member()
+    bench.state.membership, bench.state.cluster_id = None, ""
+    stranger = Hello("n1", "dd" * 16)
+
+    assert judge(bench.state, NAMED, stranger) is not None
+    assert None is judge(bench.state, NAMED, replace(stranger, cluster_id="cc" * 16))
