@@ -26,6 +26,7 @@ from holdfast.errors import (
     HoldfastError,
     JournalFailedError,
     LogDivergedError,
+    RecordNotFoundError,
 )
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import HEADER_BYTES, Entry, parse_entry
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 DIGEST_EVERY = 16
 """The state is compared after every so many entries."""
-EXCESS_TERMS_MAX = 12
+EXCESS_TERMS_MAX = 8
 """How many terms may go by without a leader in one run: split votes, candidates that die."""
 
 
@@ -68,8 +69,8 @@ class Checkers:
         self.commit_index = 0
         self.digests: dict[int, bytes] = {}
         self.votes: dict[tuple[str, int], str] = {}
-        self.claims: dict[str, int] = {}
-        """By identity: the highest entry that it said it had stored, rightly."""
+        self.claims: dict[str, dict[int, bytes]] = {}
+        """By identity: the entries it said it had stored everything up to, and their chains."""
         self.owners: dict[str, tuple[str, int]] = {}
         self.terms: dict[tuple[str, int], int] = {}
         self.elections = 0
@@ -104,7 +105,7 @@ class Checkers:
             identity = driver.hello.node_id
             if self._epochs.get(identity) != (node.life, driver.log_epoch):
                 self._epochs[identity] = (node.life, driver.log_epoch)
-                self.claims[identity] = 0
+                self.claims[identity] = {}
         self._check_terms(node)
 
     def _check_terms(self, node: SimulatedNode) -> None:
@@ -177,6 +178,8 @@ class Checkers:
                     return
                 self._check_copies(node, each)
             self.commit_index = index
+            if node.driver.is_leader:
+                self._check_electable(node, index)
         elif index in self.commit_chains:
             self._compare(node, index, "S2")
 
@@ -212,7 +215,7 @@ class Checkers:
                 continue
             if self.owners.get(member.node_id) != (node.name, node.disk_number):
                 # The disk is lost since; what it said before that was true.
-                has_it = self.claims.get(member.node_id, 0) >= entry.index
+                has_it = self.claimed(member.node_id) >= entry.index
             else:
                 has_it = node.name in self.distrusted or holds(node, entry, path, byte)
             if has_it:
@@ -226,6 +229,37 @@ class Checkers:
             f"{len(holders)} of {len(voters)} voters at {sites} sites have on their platters;"
             f" {needed} at {sites_needed} are needed"
         )
+
+    def _check_electable(self, leader: SimulatedNode, index: int) -> None:
+        """S3: nobody who lacks what is committed could be elected."""
+        membership = self._membership(leader)
+        if membership is None or self.distrusted or leader.driver.config_index > index:
+            return
+        chain = self.commit_chains[index]
+        positions: dict[str, tuple[int, int]] = {}
+        lacking = []
+        for member in membership.voters:
+            node = self.world.network.nodes[member.name]
+            if self.owners.get(member.node_id) != (node.name, node.disk_number):
+                continue
+            journal = node.journal
+            stored = journal.stored_index
+            try:
+                positions[node.name] = (journal.term_at(stored), stored)
+                has_it = journal.first_index > index or (
+                    stored >= index and journal.chain_at(index) == chain
+                )
+            except (CorruptEntryError, RecordNotFoundError):
+                return
+            if not has_it:
+                lacking.append(node.name)
+        needed = majority(len(membership.voters))
+        for name in lacking:
+            votes = sum(position <= positions[name] for position in positions.values())
+            if votes >= needed:
+                raise ViolationError(
+                    "S3", f"entry {index} is committed and {name} could be elected without it"
+                )
 
     def _membership(self, node: SimulatedNode) -> Membership | None:
         """The members as the node's own log tells them."""
@@ -270,9 +304,7 @@ class Checkers:
         for member in membership.data_members:
             peer = self.world.network.nodes[member.name]
             is_same = self.owners.get(member.node_id) == (peer.name, peer.disk_number)
-            stored = max(
-                self.claims.get(member.node_id, 0), peer.journal.stored_index if is_same else 0
-            )
+            stored = max(self.claimed(member.node_id), peer.journal.stored_index if is_same else 0)
             if stored < first - 1:
                 raise ViolationError(
                     "S18", f"the witness dropped entry {first - 1}, which {member.name} lacks"
@@ -310,7 +342,7 @@ class Checkers:
     def _check_claim(self, node: SimulatedNode, message: AppendResponse) -> None:
         """S16: what a reply says is stored, is on the platter."""
         index = message.match_index
-        if message.rejected or message.match_chain == NO_CHAIN or node.name in self.distrusted:
+        if message.rejected or message.match_chain == NO_CHAIN:
             return
         journal = node.journal
         if index < journal.first_index:
@@ -320,13 +352,15 @@ class Checkers:
             entry = journal.entry(index)
         except CorruptEntryError:
             return
-        if entry.chain != message.match_chain or not holds(node, entry, place.path, place.byte):
+        is_trusted = node.name not in self.distrusted
+        if is_trusted and not holds(node, entry, place.path, place.byte):
             raise ViolationError(
                 "S16", f"{node.name} says it has entry {index}, which is not on its platter"
             )
+        if entry.chain != message.match_chain:
+            raise ViolationError("S16", f"{node.name} says it has another entry {index}")
         identity = node.driver.hello.node_id
-        if index > self.claims.get(identity, 0):
-            self.claims[identity] = index
+        self.claims.setdefault(identity, {})[index] = message.match_chain
 
     def _vote(self, node: SimulatedNode, term: int, candidate: str) -> None:
         """S15: one vote per term and identity."""
@@ -340,6 +374,20 @@ class Checkers:
             raise ViolationError(
                 "S15", f"{node.name} voted for {known} and for {candidate} in term {term}"
             )
+
+    def claimed(self, identity: str) -> int:
+        """Through which entry this identity once said, rightly, that it has what is committed."""
+        known = self.commit_chains
+        through = self.commit_index
+        found = self.claims.get(identity, {})
+        return max(
+            (
+                index
+                for index, chain in found.items()
+                if index > through or known.get(index, chain) == chain
+            ),
+            default=0,
+        )
 
     def _is_vote_kept(self, node: SimulatedNode, term: int, candidate: str) -> bool:
         """Whether a vote, or a newer one, is on the platter."""
@@ -366,7 +414,7 @@ class Checkers:
             raise ViolationError("S15", f"{node.name} forgot term {term}: {node.driver.term}")
         journal = node.journal
         known = max(journal.last_index, journal.unknown_through)
-        due = min(self.claims.get(identity, 0), self.commit_index)
+        due = min(self.claimed(identity), self.commit_index)
         if known < due and not journal.damage:
             raise ViolationError(
                 "S17", f"{node.name} had said it stores {due} and came back with {known}"

@@ -57,6 +57,7 @@ SAFE = {
     "power cut in a write": 5,
     "power cut everywhere": 1,
     "pause": 4,
+    "leader cut off, then paused": 3,
     "partition": 5,
     "one-way cut": 4,
     "partial partition": 2,
@@ -281,6 +282,25 @@ class Nemesis:
         if node.life == life:
             self.world.note(node.name, "goes on")
             node.resume()
+
+    def _cut_and_pause(self) -> bool:
+        """What a leader could not send any more waits while another one takes over."""
+        leader = self.world.leader()
+        others = [node.name for node in self.world.nodes if node is not leader]
+        if leader is None or not others:
+            return False
+        self.world.note(leader.name, "is cut off, and soon paused")
+        self.world.network.cut_between([leader.name], others)
+        self.world.network.cut_between(others, [leader.name])
+        pause = self.chance.uniform(0.01, 0.2)
+        self.world.timeline.after(pause, self._pause_and_heal, leader, leader.life)
+        return True
+
+    def _pause_and_heal(self, node: SimulatedNode, life: int) -> None:
+        if node.life == life and node.is_running:
+            node.pause()
+            self._heal_network()
+            self.world.timeline.after(self.chance.uniform(0.8, 1.6), self._resume, node, life)
 
     # ---- the network
 
@@ -536,6 +556,7 @@ class Nemesis:
         "power cut in a write": _cut_power_in_a_write,
         "power cut everywhere": _cut_power_everywhere,
         "pause": _pause,
+        "leader cut off, then paused": _cut_and_pause,
         "partition": _partition,
         "one-way cut": _cut_one_way,
         "partial partition": _cut_partly,

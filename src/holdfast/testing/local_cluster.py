@@ -118,7 +118,7 @@ class LocalNode:
     def get(self, path: str) -> Any:
         """Ask the admin port; raises OSError while it is closed."""
         url = f"http://{self.admin}{path}"
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback http
+        with urllib.request.urlopen(url, timeout=5) as answer:
             return json.loads(answer.read())
 
     def status(self) -> dict[str, Any] | None:

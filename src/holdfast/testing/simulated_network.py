@@ -179,7 +179,7 @@ class PeerNetwork:
                 continue
             is_wanted = name in node.links.addresses
             if self._is_linked(node.name, name):
-                if not is_wanted:
+                if not is_wanted and node.name not in peer.links.addresses:
                     self.unlink(node.name, name, closed=False)
             elif is_wanted:
                 missing += 1

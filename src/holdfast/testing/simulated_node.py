@@ -327,6 +327,9 @@ class SimulatedNode:
             return
         self.is_paused = False
         backlog, self._backlog = self._backlog, []
+        if self.chance.random() < 0.5:
+            # Which an event loop takes first, what came or what is due, is its own affair.
+            backlog.sort(key=lambda item: item[0] == self._tick)
         for action, arguments in backlog:
             self._happen(self.life, action, arguments)
 
