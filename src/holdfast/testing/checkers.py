@@ -180,6 +180,9 @@ class Checkers:
             self.commit_index = index
             if node.driver.is_leader:
                 self._check_electable(node, index)
+                if journal.stored_index >= index:
+                    own = self.claims.setdefault(node.driver.hello.node_id, {})
+                    own[index] = self.commit_chains[index]
         elif index in self.commit_chains:
             self._compare(node, index, "S2")
 
@@ -192,8 +195,7 @@ class Checkers:
             entry = leader.journal.entry(index)
         except CorruptEntryError:
             return
-        byte = leader.journal.place_of(index).byte
-        path = leader.journal.place_of(index).path
+        path, byte, _ = leader.journal.place_of(index)
         found = self._missing_copies(membership.members, entry, path, byte)
         if found and leader.driver.config_index > index:
             # The members changed in the same turn, after the commit.
@@ -316,7 +318,8 @@ class Checkers:
         """Look at an entry that a broker has applied."""
         log = self.log
         index = entry.index
-        self._note_commit(node)
+        if index > self._commits.get(node.name, (0, 0))[1]:
+            self._note_commit(node)
         if index > node.driver.commit_index or self.commit_chains.get(index) != entry.chain:
             raise ViolationError("S17", f"{node.name} applied entry {index}, not committed so")
         if index == log.last_index + 1:
@@ -344,8 +347,10 @@ class Checkers:
         index = message.match_index
         if message.rejected or message.match_chain == NO_CHAIN:
             return
+        identity = node.driver.hello.node_id
+        claims = self.claims.setdefault(identity, {})
         journal = node.journal
-        if index < journal.first_index:
+        if index < journal.first_index or claims.get(index) == message.match_chain:
             return
         place = journal.place_of(index)
         try:
@@ -359,8 +364,7 @@ class Checkers:
             )
         if entry.chain != message.match_chain:
             raise ViolationError("S16", f"{node.name} says it has another entry {index}")
-        identity = node.driver.hello.node_id
-        self.claims.setdefault(identity, {})[index] = message.match_chain
+        claims[index] = message.match_chain
 
     def _vote(self, node: SimulatedNode, term: int, candidate: str) -> None:
         """S15: one vote per term and identity."""

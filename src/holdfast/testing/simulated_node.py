@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("/simulated")
 _STOMP = StompSettings()
-_TURN_SECONDS_MAX = 0.002
+_TURN_SECONDS_MAX = 0.006
 _FLOOR_SECONDS = 0.05
 
 
@@ -385,7 +385,10 @@ class SimulatedNode:
         failure = result.failure
         if failure is not None:
             self.world.checkers.on_write_failure(self, failure)
-        self.post(0.0001, self.conductor.stored, result)
+        self.post(0.0001, self._tell_stored, result)
+
+    def _tell_stored(self, result: WriteResult) -> None:
+        self.take_turn(lambda: self.conductor.stored(result))
 
     # ---- what the conductor tells
 

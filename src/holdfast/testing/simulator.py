@@ -89,7 +89,7 @@ class Simulation:
         self.client_cut: set[tuple[str, str]] = set()
         self.client_delay = 0.002
         self.chaos_seconds = self.plan.chaos_seconds
-        self.tick_seconds = 0.05
+        self.tick_seconds = 0.08
         self.sync_seconds = (0.0005, 0.008)
         self.pipe_count = 0
         self.is_space_short = False
@@ -135,7 +135,7 @@ class Simulation:
             sites=made.sites,
         )
         self.server_settings = ServerSettings(
-            tick_seconds=0.02,
+            tick_seconds=0.05,
             apply_bytes_max=made.apply_bytes_max,
             output_bytes_max=64 * KiB,
             output_high_bytes=8 * KiB,
