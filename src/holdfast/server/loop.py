@@ -145,7 +145,8 @@ class Conductor:
         """Take the writer's word that something is durable, or that it failed for good."""
         self.store.stored(result)
         self.counters.synced(result)
-        self.schedule()
+        if not self.is_scheduled:
+            self.turn()  # At once: somebody waits for the receipt.
 
     def _turn(self, now: float) -> None:
         if now - self.turned_at > self.settings.pause_seconds:
