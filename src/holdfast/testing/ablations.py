@@ -22,7 +22,6 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.broker.queue import Queue
-from holdfast.errors import CorruptEntryError
 from holdfast.journal import scan
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
@@ -34,7 +33,7 @@ from holdfast.replication.state import State
 from holdfast.server import cleaning
 from holdfast.server.loop import Conductor
 from holdfast.store.replicated_store import ReplicatedStore
-from holdfast.testing.faults import Plan, plan
+from holdfast.testing.faults import Plan, focused, plan
 from holdfast.testing.simulated_node import SeededRandomness
 from holdfast.testing.simulator import simulate
 
@@ -70,11 +69,7 @@ def without(ablation: Ablation) -> Iterator[None]:
 
 def made_for(ablation: Ablation, seed: int) -> Plan:
     """The seed's plan, bent towards what the safeguard is for."""
-    made = plan(seed, topology="three" if ablation.kinds else "")
-    if ablation.kinds:
-        made.kinds = dict.fromkeys(ablation.kinds, 1)
-        made.victim = "a" if set(ablation.kinds) & {"bit flip", "wiped disk"} else ""
-        made.is_one_left_dead = False
+    made = focused(seed, ablation.kinds) if ablation.kinds else plan(seed)
     ablation.bend(made)
     return made
 
@@ -456,8 +451,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print("every ablation is caught" if not missed else f"{missed} are not caught")
     return 1 if missed else 0
 
-
-__all__ = ["ABLATIONS", "Ablation", "CorruptEntryError", "catch", "main", "without"]
 
 if __name__ == "__main__":
     sys.exit(main())

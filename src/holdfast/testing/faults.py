@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -165,6 +165,16 @@ def plan(seed: int, *, topology: str = "") -> Plan:
     if made.victim:
         made.scrub_bytes_per_second = 64 * KiB
     made.is_one_left_dead = chance.random() < 0.2 and made.topology in {"three", "five"}
+    return made
+
+
+def focused(seed: int, kinds: Sequence[str], *, topology: str = "three") -> Plan:
+    """The plan of a seed, with this trouble only and on this topology."""
+    made = plan(seed, topology=topology)
+    made.kinds = dict.fromkeys(kinds, 1)
+    made.victim = "a" if set(kinds) & set(DESTRUCTIVE) else ""
+    made.scrub_bytes_per_second = 64 * KiB if made.victim else 1
+    made.is_one_left_dead = False
     return made
 
 
