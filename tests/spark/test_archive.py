@@ -129,7 +129,7 @@ def test_kill_the_driver_five_times(spark, tmp_path) -> None:
     Killed without warning at random moments, then completed: nothing is missing, nothing is double.
     """
     log = OperationLog(tmp_path / "log", seed=11, segment_bytes=8 * 1024)
-    log.run(700)
+    log.run(600)
     target = tmp_path / "archive"
     chance = random.Random(5)
     kills = 0
@@ -143,8 +143,11 @@ def test_kill_the_driver_five_times(spark, tmp_path) -> None:
         assert driver.stdout is not None
         with driver, driver.stdout:
             driver.stdout.readline()
-            time.sleep(chance.uniform(0.3, 2.5))
-            assert driver.poll() is None, "the log is too short to kill the driver in the middle"
+            wanted = len(list(target.rglob("*.parquet"))) + chance.randint(1, 12)
+            while len(list(target.rglob("*.parquet"))) < wanted:
+                assert driver.poll() is None, "the log is too short to kill it in the middle"
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0, 0.05))
             os.killpg(driver.pid, signal.SIGKILL)
         kills += 1
 

@@ -301,6 +301,7 @@ class RangeWriter:
     def abandon(self) -> None:
         """Remove everything written: the job failed."""
         if self._output is not None:
+            self._table.close()
             self._output.close()
             self._archive.place.remove(self._path)
         for file in self.files:

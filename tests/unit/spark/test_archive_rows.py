@@ -6,7 +6,14 @@ import pyarrow as pa
 import pytest
 
 from holdfast.errors import CorruptArchiveError
-from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.entry import (
+    FIRST_CHAIN,
+    KIND_CONFIG,
+    KIND_NOOP,
+    KIND_RECORDS,
+    Entry,
+    seal_entry,
+)
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,

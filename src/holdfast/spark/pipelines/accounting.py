@@ -55,8 +55,11 @@ def take_account(records: DataFrame, where: str, *, is_whole: bool) -> Account:
     for row in became.groupBy("fate").count().collect():
         account.fates[row["fate"]] = row["count"]
     stored = messages(records)
-    account.messages = stored.select("queue_number", "sequence").distinct().count()
-    account.queues = stored.select("queue_number").distinct().count()
+    counted = stored.agg(
+        f.count_distinct("queue_number", "sequence").alias("messages"),
+        f.count_distinct("queue_number").alias("queues"),
+    ).collect()[0]
+    account.messages, account.queues = counted["messages"], counted["queues"]
     account.findings += stored_twice(stored, where)
     account.findings += queue_gaps(stored, where, is_whole=is_whole)
     producers, found = producer_gaps(records, where, is_whole=is_whole)

@@ -119,13 +119,29 @@ def _audit_archive(spark: SparkSession, archive: Archive, result: AuditResult) -
         )
         for each in catalogue.breaks
     ]
+    result.findings += _lost_beginning(name, catalogue)
     files = catalogue.files()
-    if not files:
-        return
     task = partial(prove_file, archive=archive)
     for found, entries in spark.sparkContext.parallelize(files, len(files)).map(task).collect():
         result.findings += found
         result.archive_entries += entries
+
+
+def _lost_beginning(name: str, catalogue: Catalogue) -> list[Finding]:
+    """An archive that begins late and knows what was before it has lost its first ranges."""
+    first = catalogue.ranges[0]
+    if first.first_index == 1 or catalogue.complete_from:
+        return []
+    return [
+        Finding(
+            where=name,
+            kind="archive-gap",
+            reason=f"entries 1 to {first.first_index - 1:,} are missing from the archive, and"
+            f" nothing in it says that what lived was written again",
+            first_index=1,
+            last_index=first.first_index - 1,
+        )
+    ]
 
 
 def prove_file(file: ArchivedFile, *, archive: Archive) -> tuple[list[Finding], int]:

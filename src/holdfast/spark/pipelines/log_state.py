@@ -219,40 +219,35 @@ def lasting_state(records: DataFrame) -> LastingState:
 
 
 def _queues(records: DataFrame) -> tuple[list[QueueRecord], int]:
-    declared = (
-        records.where("kind = 'queue'")
+    """The queues that exist, and the next number that was never used: one pass, one job."""
+
+    def where(kind: str, value: Any) -> Any:
+        return f.max(f.when(f.col("kind") == kind, value))
+
+    rows = (
+        records.where("queue_number IS NOT NULL OR kind = 'counters'")
         .groupBy("queue_number")
         .agg(
-            f.max_by("destination", "record_number").alias("name"),
-            f.max("next_sequence").alias("next"),
+            where("queue", f.struct("record_number", "destination")).alias("declared"),
+            where("queue", f.col("next_sequence")).alias("next"),
+            where("message", f.col("sequence")).alias("last"),
+            where("delete-queue", f.col("record_number")).alias("deleted_at"),
+            where("counters", f.col("next_sequence")).alias("counter"),
             f.max("dispatch_mark").alias("mark"),
-            f.max("record_number").alias("declared_at"),
         )
+        .orderBy("queue_number")
         .collect()
     )
-    marks = dict(
-        _pairs(records.where("kind = 'dispatch-mark'"), f.max("dispatch_mark").alias("value"))
-    )
-    sequences = dict(_pairs(messages(records), f.max("sequence").alias("value")))
-    deleted = dict(
-        _pairs(records.where("kind = 'delete-queue'"), f.max("record_number").alias("value"))
-    )
-    counters = records.where("kind = 'counters'").agg(f.max("next_sequence")).collect()[0][0] or 1
+    next_number = 1
     found = []
-    for row in sorted(declared, key=lambda row: row["queue_number"]):
-        number = row["queue_number"]
-        counters = max(counters, number + 1)
-        if deleted.get(number, 0) > row["declared_at"]:
+    for row in rows:
+        number, declared = row["queue_number"], row["declared"]
+        next_number = max(next_number, row["counter"] or 1, (number or 0) + 1)
+        if declared is None or (row["deleted_at"] or 0) > declared["record_number"]:
             continue
-        next_sequence = max(row["next"] or 1, sequences.get(number, 0) + 1)
-        mark = max(row["mark"] or 0, marks.get(number) or 0)
-        found.append(QueueRecord(number, row["name"], next_sequence, mark))
-    return found, counters
-
-
-def _pairs(rows: DataFrame, value: Any) -> list[tuple[int, int]]:
-    found = rows.groupBy("queue_number").agg(value).collect()
-    return [(row["queue_number"], row["value"]) for row in found]
+        next_sequence = max(row["next"] or 1, (row["last"] or 0) + 1)
+        found.append(QueueRecord(number, declared["destination"], next_sequence, row["mark"] or 0))
+    return found, next_number
 
 
 def producer_numbers(records: DataFrame) -> DataFrame:

@@ -127,10 +127,11 @@ def restore(
         state = moved_on(lasting_state(slim), SEQUENCES_SKIPPED, QUEUES_SKIPPED)
         living = live(slim).cache()
         start = _log_start(slim, catalogue, as_of)
-        plan = _account(living, catalogue, start, len(state.producers))
+        plan = _account(catalogue, start, len(state.producers))
         plan.missing = missing
         names = {queue.queue_number: queue for queue in state.queues}
         plan.queues = [_named(each, names.get(number)) for number, each in _queue_accounts(living)]
+        plan.messages = sum(each.messages for each in plan.queues)
         plan.bytes = sum(each.bytes for each in plan.queues)
         if directory is not None:
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
@@ -305,9 +306,7 @@ def _log_start(records: DataFrame, catalogue: Catalogue, as_of: int) -> LogStart
     )
 
 
-def _account(
-    living: DataFrame, catalogue: Catalogue, start: LogStart, producers: int
-) -> RestorePlan:
+def _account(catalogue: Catalogue, start: LogStart, producers: int) -> RestorePlan:
     return RestorePlan(
         cluster_id=start.cluster_id,
         as_of_index=start.index - 1,
@@ -315,7 +314,7 @@ def _account(
         archive_last_index=catalogue.last_index,
         queues=[],
         producers=producers,
-        messages=living.count(),
+        messages=0,
         bytes=0,
         missing=[],
         notes=[

@@ -1,0 +1,83 @@
+"""The verdict, and proving one data file: without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ConfigError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_source import LogPosition
+from holdfast.spark.manifests import Catalogue
+from holdfast.spark.pipelines.accounting import Account
+from holdfast.spark.pipelines.audit import AuditResult, audit, prove_file
+from holdfast.spark.pipelines.findings import Finding
+from holdfast.spark.pipelines.replica_audit import ReplicaAudit
+from holdfast.testing.written_log import block_of, message
+
+
+def replicas(count: int) -> ReplicaAudit:
+    position = LogPosition(first_index=1, last_index=2)
+    return ReplicaAudit([], {str(number): position for number in range(count)})
+
+
+@pytest.mark.parametrize(
+    ("result", "verdict"),
+    [
+        (AuditResult(replicas=replicas(3)), "3 replicas hold the same log."),
+        (AuditResult(replicas=replicas(1)), "the log is sound."),
+        (AuditResult(archive=Catalogue()), "the archive is sound."),
+        (
+            AuditResult(replicas=replicas(2), archive=Catalogue(), account=Account(messages=5)),
+            (
+                "2 replicas hold the same log; the archive gives it back byte for byte;"
+                " all 5 messages are accounted for."
+            ),
+        ),
+    ],
+)
+def test_a_good_verdict_says_what_was_compared(result: AuditResult, verdict: str) -> None:
+    """
+    One sentence that a person understands.
+    """
+    assert verdict == result.verdict
+    assert result.is_sound
+
+
+def test_a_bad_verdict_says_where() -> None:
+    """
+    How many differences, and in which copies.
+    """
+    found = [Finding(where="b", kind="damaged", reason="x")] * 2
+
+    result = AuditResult(replicas=replicas(3), findings=found)
+
+    assert not result.is_sound
+    assert result.verdict.startswith("NOT the same: 2 differences, in b;")
+
+
+def test_nothing_to_audit_is_a_mistake() -> None:
+    """
+    The sentence says what to name.
+    """
+    with pytest.raises(ConfigError, match="at least one"):
+        audit(None, [])  # type: ignore[arg-type] # Spark is not asked
+
+
+def test_a_data_file_is_proven_or_named(tmp_path: Path) -> None:
+    """
+    A sound file gives its entries' number, one that is gone a finding with its place.
+    """
+    archive = Archive.open(str(tmp_path))
+    writer = archive.writer(bytes(16).hex(), {})
+    writer.add(block_of([QueueRecord(1, "q")], [message(1, 1)]))
+    (file,) = writer.finish()
+
+    good = prove_file(file, archive=archive)
+    archive.place.remove(file.path)
+    bad, count = prove_file(file, archive=archive)
+
+    assert ([], 2) == good
+    assert (0, ["missing"], file.path) == (count, [it.kind for it in bad], bad[0].place)

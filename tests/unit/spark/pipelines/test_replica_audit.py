@@ -1,0 +1,86 @@
+"""Proving one part of one replica, and finding where two part: without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.model.records import QueueRecord
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_source import LogPosition
+from holdfast.spark.pipelines.findings import Finding
+from holdfast.spark.pipelines.replica_audit import (
+    Replica,
+    _ends,
+    _Part,
+    _without_echoes,
+    first_difference,
+    prove,
+)
+from holdfast.testing.written_log import WrittenLog, message
+
+
+def written(place: Path, name: str, *bodies: bytes) -> Replica:
+    with WrittenLog(place / name) as log:
+        log.put(QueueRecord(1, "q"))
+        for sequence, body in enumerate(bodies, 1):
+            log.put(message(1, sequence, body))
+    return Replica(name, LogDirectory(str(place / name)))
+
+
+def test_a_sound_part_is_proven(tmp_path: Path) -> None:
+    """
+    Everything is counted and nothing is found.
+    """
+    proof = prove(_Part(written(tmp_path, "a", b"x", b"y"), 1, 3))
+
+    assert ((), 3) == (proof.findings, proof.entries)
+    assert 32 == len(proof.chain_after)
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    """
+    Segment, byte and entry of a flipped bit.
+    """
+    replica = written(tmp_path, "a", b"x" * 500, b"y")
+    (path,) = (tmp_path / "a" / "journal").iterdir()
+    data = bytearray(path.read_bytes())
+    data[data.index(b"x" * 500)] ^= 1
+    path.write_bytes(data)
+
+    (found,) = prove(_Part(replica, 1, 3)).findings
+
+    assert ("damaged", path.name, 2) == (found.kind, found.place, found.first_index)
+
+
+def test_the_first_difference_is_found(tmp_path: Path) -> None:
+    """
+    Two sound logs that part at entry 3.
+    """
+    one = written(tmp_path, "a", b"x", b"y", b"z")
+    other = written(tmp_path, "b", b"x", b"Y", b"z")
+
+    assert 3 == first_difference(one, other, 1, 4)
+
+
+def test_another_cluster_is_told() -> None:
+    """
+    Logs of two clusters are not compared in silence.
+    """
+    positions = {
+        name: LogPosition(first_index=1, last_index=1, cluster_id=name * 32) for name in "ab"
+    }
+
+    assert ["b"] == [found.where for found in _ends([], positions)]
+
+
+def test_what_a_missing_segment_implies_is_left_out() -> None:
+    """
+    One missing file is one finding, not another for each entry in it.
+    """
+    whole = Finding(
+        where="a", kind="missing", reason="the segment x is missing", first_index=5, last_index=9
+    )
+    echo = Finding(where="a", kind="missing", reason="gone", first_index=6, last_index=6)
+    other = Finding(where="b", kind="missing", reason="gone", first_index=6, last_index=6)
+
+    assert [whole, other] == _without_echoes([whole, echo, other])

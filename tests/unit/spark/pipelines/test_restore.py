@@ -1,0 +1,82 @@
+"""Which moment is restored: without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ArchiveError, ConfigError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.manifests import Catalogue
+from holdfast.spark.pipelines.archive import LogRange, joined, write_range
+from holdfast.spark.pipelines.restore import RestoreSettings, as_of_index, index_at
+from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """Ten entries, a second apart."""
+    with WrittenLog(tmp_path / "log") as log:
+        log.put(QueueRecord(1, "q"))
+        for sequence in range(1, 10):
+            log.put(message(1, sequence))
+    found = Archive.open(str(tmp_path / "archive"))
+    source = LogDirectory(str(tmp_path / "log"))
+    for first, last in ((1, 4), (5, 10)):
+        before = None if first > 1 else bytes(16).hex()
+        written = write_range(LogRange(first, last, before), source=source, archive=found, names={})
+        found.publish(joined([written], source.position().cluster_id))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "index"), [(0, 1), (0.5, 1), (3, 4), (3.9, 4), (6, 7), (6.7, 7), (9, 10), (999, 10)]
+)
+def test_the_last_entry_at_or_before_a_time(archive: Archive, seconds: float, index: int) -> None:
+    """
+    Between ranges, inside one, and behind the end.
+    """
+    moment = FIRST_TIME + int(seconds * STEP_MICROSECONDS)
+
+    assert index == index_at(archive, archive.catalogue(), moment)
+
+
+def test_a_time_before_the_archive_is_refused(archive: Archive) -> None:
+    """
+    Nothing is known of it.
+    """
+    with pytest.raises(ArchiveError, match="begins after"):
+        index_at(archive, archive.catalogue(), FIRST_TIME - 1)
+
+
+def test_one_moment_only(archive: Archive) -> None:
+    """
+    An index and a time together are a mistake; neither means the end.
+    """
+    catalogue = archive.catalogue()
+
+    assert 10 == as_of_index(archive, catalogue, RestoreSettings())
+    assert 3 == as_of_index(archive, catalogue, RestoreSettings(as_of_index=3))
+    with pytest.raises(ConfigError, match="one of them"):
+        as_of_index(archive, catalogue, RestoreSettings(as_of_index=3, as_of_time=5))
+    with pytest.raises(ArchiveError, match="not in it"):
+        as_of_index(archive, catalogue, RestoreSettings(as_of_index=11))
+
+
+def test_an_archive_of_a_cleaned_log_is_incomplete_at_first(archive: Archive) -> None:
+    """
+    Before the log says that everything older was written again nobody knows what lived.
+    """
+    late = archive.catalogue().ranges[1]
+    never = Catalogue((late,))
+    later = Catalogue((replace(late, cleaned_through=4, complete_from=8),))
+
+    with pytest.raises(ArchiveError, match="does not reach"):
+        as_of_index(archive, never, RestoreSettings())
+    with pytest.raises(ArchiveError, match="complete from entry 8"):
+        as_of_index(archive, later, RestoreSettings(as_of_index=7))
+    assert 8 == as_of_index(archive, later, RestoreSettings(as_of_index=8))

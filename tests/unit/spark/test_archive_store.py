@@ -1,0 +1,102 @@
+"""Data files and manifests on a disk, without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast.errors import CorruptArchiveError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_proof import blocks_of
+from holdfast.spark.manifests import ArchivedFile
+from holdfast.testing.written_log import WrittenLog, block_of, message
+
+BLOCK = block_of([QueueRecord(1, "q")], [message(1, 1, b"a"), message(1, 2, b"b")])
+START = bytes(16).hex()
+
+
+def written(archive: Archive) -> ArchivedFile:
+    writer = archive.writer(START, {})
+    writer.add(BLOCK)
+    (file,) = writer.finish()
+    return file
+
+
+def test_a_file_gives_its_entries_again(tmp_path: Path) -> None:
+    """
+    What is written is proven and read back, in whole and in part.
+    """
+    archive = Archive.open(str(tmp_path))
+
+    file = written(archive)
+
+    assert [BLOCK.raw(0), BLOCK.raw(1)] == [entry.raw for entry in archive.entries(file)]
+    assert [2] == [entry.index for entry in archive.entries(file, 2)]
+    assert [1] == [entry.index for entry in archive.entries(file, 0, 1)]
+    assert (1, 2, 3, 2) == (file.first_index, file.last_index, file.rows, file.messages)
+    assert "day=1970-01-01" in file.path
+    archive.check(file)
+    archive.check_size(file)
+
+
+def test_a_new_day_begins_a_new_file(tmp_path: Path) -> None:
+    """
+    Folders are days of log time, so no file holds two.
+    """
+    with WrittenLog(tmp_path / "log") as log:
+        log.put(QueueRecord(1, "q"))
+        log.time += 24 * 3600 * 1_000_000
+        log.put(message(1, 1))
+    archive = Archive.open(str(tmp_path / "archive"))
+    writer = archive.writer(START, {})
+
+    for block in blocks_of(LogDirectory(str(tmp_path / "log")), 1, 2):
+        writer.add(block)
+    files = writer.finish()
+
+    assert ["2023-11-14", "2023-11-15"] == [file.day for file in files]
+    assert files[0].chain_after == files[1].chain_before
+
+
+@pytest.mark.parametrize("spoil", ["cut", "flip", "gone", "other"])
+def test_a_file_that_is_not_as_written_is_told(tmp_path: Path, spoil: str) -> None:
+    """
+    Missing, cut, rotten or replaced: the error names the file.
+    """
+    archive = Archive.open(str(tmp_path))
+    file = written(archive)
+    path = tmp_path / file.path
+    data = path.read_bytes()
+    if spoil == "gone":
+        path.unlink()
+    elif spoil == "other":
+        pq.write_table(pq.read_table(path).slice(0, 1), path)
+    else:
+        path.write_bytes(data[:-9] if spoil == "cut" else data[:40] + b"\xff" + data[41:])
+
+    with pytest.raises(CorruptArchiveError) as caught:
+        archive.check(file)
+
+    assert file.path == caught.value.path
+    if spoil in {"cut", "gone", "other"}:
+        with pytest.raises(CorruptArchiveError):
+            archive.check_size(file)
+        with pytest.raises(CorruptArchiveError):
+            list(archive.entries(file))
+
+
+def test_an_abandoned_writer_leaves_nothing(tmp_path: Path) -> None:
+    """
+    A failed task removes what it wrote.
+    """
+    archive = Archive.open(str(tmp_path))
+    writer = archive.writer(START, {})
+    writer.add(BLOCK)
+
+    writer.abandon()
+
+    assert [] == list(tmp_path.rglob("*.parquet"))

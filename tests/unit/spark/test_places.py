@@ -1,0 +1,71 @@
+"""Places: local folders under every spelling, and what is handed on to object stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.errors import ConfigError
+from holdfast.spark.places import Place, _s3_arguments, hadoop_options
+
+
+@pytest.mark.parametrize("spelling", ["{}", "file://{}", "{}/"])
+def test_write_publish_list_read_remove(tmp_path: Path, spelling: str) -> None:
+    """
+    A folder is the same under a plain path and a URI, and made as needed.
+    """
+    place = Place(spelling.format(tmp_path / "x"))
+    with place.write_durable("deep/down/one") as out:
+        out.write(b"1")
+    place.publish("deep/two", b"2")
+    place.publish("deep/two", b"22")
+
+    found = [(each.path, each.size) for each in place.files("deep")]
+
+    assert [("deep/down/one", 1), ("deep/two", 2)] == found
+    assert b"22" == place.read("deep/two")
+    assert f"file://{tmp_path}/x" == place.spark_uri
+    place.remove("deep/two")
+    place.remove("deep/two")
+    with pytest.raises(FileNotFoundError):
+        place.read("deep/two")
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    """
+    An archive begins with nothing.
+    """
+    assert [] == list(Place(str(tmp_path / "none")).files("_holdfast"))
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    """
+    The sentence says what works.
+    """
+    with pytest.raises(ConfigError, match="s3a://"):
+        Place("ftp://x/y").read("z")
+
+
+def test_hadoops_settings_are_handed_on() -> None:
+    """
+    An object store is reached with the keys and the endpoint that Spark was given.
+    """
+    given = {
+        "fs.s3a.access.key": "k",
+        "fs.s3a.secret.key": "s",
+        "fs.s3a.endpoint": "http://127.0.0.1:9000",
+    }
+    settings = SimpleNamespace(get=given.get)
+    spark = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: settings))
+
+    found = _s3_arguments(dict(hadoop_options(spark)))
+
+    assert {
+        "access_key": "k",
+        "secret_key": "s",
+        "endpoint_override": "127.0.0.1:9000",
+        "scheme": "http",
+    } == found
+    assert () == hadoop_options(object())
