@@ -111,9 +111,22 @@ def is_proven(state: State, entry: Entry) -> bool:
         if not verify_chain(entry, log.chain_at(index - 1)):
             return False
         proofs += 1
-    if index < log.last_index and index + 1 not in log.damaged:
-        if not verify_chain(log.journal.entry(index + 1), entry.chain):
+    following = _following(state, index)
+    if following is not None:
+        if not verify_chain(following, entry.chain):
             return False
         proofs += 1
     # Between two damaged neighbours the chain that the journal still knows has to do.
     return proofs > 0 or log.chain_at(index) == entry.chain
+
+
+def _following(state: State, index: int) -> Entry | None:
+    """The next entry, if it is here and good."""
+    log = state.log
+    if index >= log.last_index or index + 1 in log.damaged:
+        return None
+    try:
+        return log.journal.entry(index + 1)
+    except CorruptEntryError:
+        log.damaged.add(index + 1)
+        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors import StoreError
+from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
 
@@ -118,3 +118,21 @@ def test_who_asks_for_what_is_reclaimed_is_told_to_start_later(leading, entry_af
 
     ((peer, message),) = bench.sent()
     assert ("b", base) == (peer, message.base_index)
+
+
+def test_a_neighbour_that_is_damaged_too_proves_nothing(member, monkeypatch) -> None:
+    """It is met only now: it joins the damage, and the one before must do as proof."""
+    bench = member(terms=[2, 2, 2])
+    copy = bench.journal.entry(3)
+    bench.state.log.damaged.add(3)
+    read = bench.journal.entry
+
+    def unreadable(index):
+        if index == 4:
+            raise CorruptEntryError("gone", index=4)
+        return read(index)
+
+    monkeypatch.setattr(bench.journal, "entry", unreadable)
+
+    assert is_proven(bench.state, copy)
+    assert {3, 4} == bench.state.log.damaged
