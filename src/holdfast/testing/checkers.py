@@ -435,7 +435,8 @@ class Checkers:
         """Judge a process that ended by itself."""
         self.ended[type(error).__name__] += 1
         if isinstance(error, JournalFailedError):
-            if not node.disk.failures and not self.world.is_space_short:
+            is_hurt = node.disk.failures or self.world.is_space_short
+            if not is_hurt and node.name not in self.distrusted:
                 raise ViolationError("S16", f"{node.name} ended without a fault: {error}")
         elif isinstance(error, LogDivergedError):
             if node.name not in self.distrusted:

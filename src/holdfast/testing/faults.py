@@ -234,7 +234,8 @@ class Nemesis:
         """Start a node again; one that was shut out gets an empty disk first."""
         if node.is_removed and node.is_ending:
             return
-        if node.is_ending or node.ended_by in {"StoreError", "LogDivergedError"}:
+        is_useless = node.ended_by == "JournalFailedError" and node.disk.is_unreadable
+        if is_useless or node.is_ending or node.ended_by in {"StoreError", "LogDivergedError"}:
             node.replace_disk()
             self.world.count("operator empties a disk")
         node.disk.limit(None)

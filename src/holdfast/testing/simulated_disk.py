@@ -98,6 +98,7 @@ class SimulatedFile:
         if data:
             first, last = offset // SECTOR_BYTES, (offset + len(data) - 1) // SECTOR_BYTES
             self._inode.dirty.update(range(first, last + 1))
+            self._disk.mend_sectors(self._inode, offset, offset + len(data))
             if self._inode.forgotten:
                 self._inode.forgotten.difference_update(range(first, last + 1))
         if is_cut:
@@ -342,6 +343,18 @@ class SimulatedDisk:
         if growth and self._used() + growth > self._capacity:
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         return self.operations == self.cut_at
+
+    def mend_sectors(self, inode: _Inode, start: int, end: int) -> None:
+        """Let sectors that are written as a whole be readable again, as drives do."""
+        bad = self._unreadable.get(id(inode))
+        if bad:
+            first, last = -(-start // SECTOR_BYTES), end // SECTOR_BYTES
+            bad.difference_update(range(first, last))
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether any sector cannot be read."""
+        return any(self._unreadable.values())
 
     def check_readable(self, inode: _Inode, offset: int, count: int) -> None:
         """Raise EIO if the range touches an unreadable sector."""
