@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import structlog
+
 from holdfast.admin.status import HoldStatus, LogPosition, LogSlice
 from holdfast.errors import DestinationError, RecordNotFoundError
 from holdfast.model.records import HoldRecord
@@ -17,8 +19,13 @@ from holdfast.model.records import HoldRecord
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
+log = structlog.get_logger("holdfast.server")
+
 HOLD_BYTES_DEFAULT: Final = 16 * 1024**3
 """What is kept for a named reader that names no bound."""
+
+HOLD_WATCH_SECONDS: Final = 5.0
+"""How often the holds are looked at for an alarm."""
 
 HOLD_ALARM_SHARE: Final = 0.8
 """A hold that keeps more than this part of its bound is an alarm."""
@@ -87,6 +94,34 @@ def hold_status(node: Node, hold: HoldRecord) -> HoldStatus:
         lost_through=hold.lost_through,
         is_near_bound=held > HOLD_ALARM_SHARE * hold.bytes_max,
     )
+
+
+class HoldWatch:
+    """Says once when a reader falls so far behind that it is about to lose entries."""
+
+    __slots__ = ("_next", "_node", "_told")
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._next = 0.0
+        self._told: set[str] = set()
+
+    def step(self, now: float) -> None:
+        """Look at the holds, every few seconds."""
+        holds = self._node.broker.state.holds
+        if now < self._next or not holds:
+            return
+        self._next = now + HOLD_WATCH_SECONDS
+        near = {name for name, hold in holds.items() if hold_status(self._node, hold).is_near_bound}
+        for name in sorted(near - self._told):
+            status = hold_status(self._node, holds[name])
+            log.warning(
+                "a reader of the log is far behind: it will lose entries at its bound",
+                hold=name,
+                held_bytes=status.held_bytes,
+                bytes_max=status.bytes_max,
+            )
+        self._told = near
 
 
 def _readable_index(node: Node) -> int:

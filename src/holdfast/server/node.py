@@ -64,7 +64,13 @@ from holdfast.replication.peer_link import PeerLinks
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
-from holdfast.server.log_access import hold_record, hold_status, log_position, log_slice
+from holdfast.server.log_access import (
+    HoldWatch,
+    hold_record,
+    hold_status,
+    log_position,
+    log_slice,
+)
 from holdfast.server.loop import Conductor
 from holdfast.server.requests import OperatorReply
 from holdfast.server.settings import ServerSettings
@@ -156,6 +162,7 @@ class Node:
         )
         self.checkpoints = Checkpoints(self.broker, self.store, self.checkpoint_files)
         self.scrubber = Scrubber(self.journal)
+        self.hold_watch = HoldWatch(self)
         self.seen_role = ""
         self.loop: asyncio.AbstractEventLoop | None = None
 
@@ -249,6 +256,7 @@ class Node:
             conductor.tick()
             self._watch_role()
             self.checkpoints.step()
+            self.hold_watch.step(self.clock.monotonic())
             self._scrub()
             await asyncio.sleep(tick_seconds)
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdfast.admin.status import LogSlice
 from holdfast.errors import DestinationError, RecordNotFoundError
 from holdfast.model.records import HoldRecord
 from holdfast.server.log_access import (
     HOLD_BYTES_DEFAULT,
+    HoldWatch,
     hold_record,
     hold_status,
     log_position,
@@ -122,3 +124,23 @@ def test_a_hold_over_four_fifths_of_its_bound_is_an_alarm(node: PaperNode) -> No
     """
     assert hold_status(node, HoldRecord("h", 3, 1_000)).is_near_bound
     assert not hold_status(node, HoldRecord("h", 3, 1_200)).is_near_bound
+
+
+def test_a_reader_that_falls_behind_is_told_of_once(node: PaperNode) -> None:
+    """
+    Again only after it has caught up in between; holds are not looked at all the time.
+    """
+    holds = node.broker.state.holds
+    holds["h"] = HoldRecord("h", 3, 1_000)
+    watch = HoldWatch(node)
+    with capture_logs() as told:
+        watch.step(100.0)
+        watch.step(110.0)
+        assert ["h"] == [line["hold"] for line in told]
+        holds["h"] = HoldRecord("h", 3, 2_000)
+        watch.step(120.0)
+        holds["h"] = HoldRecord("h", 3, 1_000)
+        watch.step(121.0)
+        assert 1 == len(told)
+        watch.step(130.0)
+        assert 2 == len(told)

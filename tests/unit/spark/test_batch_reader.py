@@ -1,0 +1,117 @@
+"""
+Planning and reading without Spark: the reader's methods, called as Spark calls them.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThan, InputPartition
+
+from holdfast.errors import CorruptEntryError, RecordNotFoundError
+from holdfast.model.records import AcknowledgeRecord, QueueRecord
+from holdfast.spark.batch_reader import BatchReader
+from holdfast.spark.options import read_options
+from holdfast.spark.partitions import BacklogPartition, LogPartition
+from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, message
+
+COUNT = 40
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Messages 1 to 38 in entries 2 to 39; entry 40 acknowledges all but 3 and 30."""
+    with WrittenLog(tmp_path) as written:
+        written.put(QueueRecord(1, "a"))
+        for number in range(1, COUNT - 1):
+            written.put(message(1, number, bytes(7_000)))
+        written.put(AcknowledgeRecord(1, [n for n in range(1, COUNT - 1) if n not in (3, 30)]))
+    return tmp_path
+
+
+def reader(log: Path, **options: str) -> BatchReader:
+    return BatchReader(read_options({"path": str(log), **options}))
+
+
+def rows(made: BatchReader) -> list[dict]:
+    """Plan, send to an executor and read, as Spark does."""
+    executor = pickle.loads(pickle.dumps(made))
+    partitions = pickle.loads(pickle.dumps(made.partitions()))
+    return [row for it in partitions for batch in executor.read(it) for row in batch.to_pylist()]
+
+
+def test_a_plan_has_a_part_per_segment(log: Path) -> None:
+    """Together they are the log; each knows the cluster."""
+    parts = reader(log).partitions()
+    assert all(isinstance(part, LogPartition) for part in parts)
+    assert {CLUSTER_ID.hex()} == {part.cluster_id for part in parts}
+    covered = [n for part in parts for n in range(part.first_index, part.last_index + 1)]
+    assert list(range(1, COUNT + 1)) == covered
+    assert len(parts) >= 4
+    assert list(range(1, COUNT - 1)) == [row["sequence"] for row in rows(reader(log))]
+
+
+def test_conditions_narrow_the_plan(log: Path) -> None:
+    """Spark keeps all of them; entries beyond need not be planned."""
+    made = reader(log)
+    conditions = [GreaterThan(("index",), 30), EqualTo(("destination",), "a")]
+    assert conditions == list(made.pushFilters(conditions))
+    assert made.partitions()[0].first_index == 31
+    assert list(range(30, COUNT - 1)) == [row["sequence"] for row in rows(made)]
+
+
+def test_the_reader_passes_for_one_that_takes_no_conditions() -> None:
+    """What Spark looks at before it refuses a session without pushdown."""
+    made = reader(Path("/x"))
+    assert made.pushFilters.__func__ is DataSourceReader.pushFilters
+
+
+def test_an_empty_range_has_no_parts(log: Path) -> None:
+    """Spark then reads its own placeholder, which has no rows."""
+    made = reader(log, start_index="41")
+    assert [] == made.partitions()
+    assert [] == list(made.read(InputPartition(None)))
+
+
+def test_a_backlog_plans_only_where_something_lives(log: Path) -> None:
+    """Two messages in two segments: two short parts."""
+    made = reader(log, view="backlog")
+    parts = made.partitions()
+    assert [(4, 4), (31, 31)] == [(part.first_index, part.last_index) for part in parts]
+    assert all(isinstance(part, BacklogPartition) for part in parts)
+    assert [3, 30] == [row["sequence"] for row in rows(made)]
+    assert COUNT - 2 == len(rows(reader(log, view="backlog", as_of="39")))
+
+
+def test_a_backlog_of_a_moment_that_is_not_in_the_log_is_refused(log: Path) -> None:
+    """Neither beyond its end nor before its beginning."""
+    with pytest.raises(RecordNotFoundError, match="as_of 41"):
+        reader(log, view="backlog", as_of="41").partitions()
+    min((log / "journal").glob("*.segment")).unlink()
+    with pytest.raises(RecordNotFoundError, match="as_of 3"):
+        reader(log, view="backlog", as_of="3").partitions()
+
+
+def test_a_start_before_the_log_is_an_error_not_a_shorter_table(log: Path) -> None:
+    """Entries that were asked for and are gone are told."""
+    min((log / "journal").glob("*.segment")).unlink()
+    with pytest.raises(RecordNotFoundError, match="no longer"):
+        rows(reader(log, start_index="2"))
+    assert rows(reader(log))
+
+
+def test_a_damaged_log_has_no_backlog_unless_it_is_reported(log: Path) -> None:
+    """The missing entry could be an acknowledgement."""
+    path = sorted((log / "journal").glob("*.segment"))[1]
+    data = bytearray(path.read_bytes())
+    data[4096 + 200] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptEntryError):
+        reader(log, view="backlog").partitions()
+    assert [3, 30] == [
+        row["sequence"]
+        for row in rows(reader(log, view="backlog", mode="report"))
+        if row["problem"] is None
+    ]

@@ -1,0 +1,230 @@
+"""
+Reading from a cluster that answers as the test says: which node is asked, and what is done when one
+fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.errors import (
+    AuthenticationError,
+    CorruptEntryError,
+    HoldfastError,
+    LinkLostError,
+    RecordNotFoundError,
+)
+from holdfast.spark import log_client
+from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log_source import DamagedRange
+from holdfast.testing.written_log import message, sealed
+
+ENTRIES = sealed(*([message(1, n, bytes(100))] for n in range(1, 11)))
+NODES = ("a", "b", "c")
+
+
+class PaperCluster:
+    """Three nodes that have the entries 1 to 10; `faults` says what a node raises instead."""
+
+    def __init__(self) -> None:
+        self.roles = {"a": "leader", "b": "follower", "c": "learner"}
+        self.last = dict.fromkeys(NODES, 10)
+        self.faults: dict[str, HoldfastError] = {}
+        self.damaged: dict[str, int] = {}
+        self.answer_entries = 3
+        self.asked: list[tuple[str, int]] = []
+        self.slept = 0
+
+    def link(self, address: str, token: str) -> PaperLink:
+        return PaperLink(self, address)
+
+    def data(self, node: str, index: int, through: int) -> bytes:
+        self.asked.append((node, index))
+        if node in self.faults:
+            raise self.faults[node]
+        last = min(through, self.last[node], index + self.answer_entries - 1)
+        raws = [bytearray(entry.raw) for entry in ENTRIES[index - 1 : last]]
+        if self.damaged.get(node, 0) in range(index, last + 1):
+            raws[self.damaged[node] - index][-20] ^= 1
+        return b"".join(raws)
+
+
+class PaperLink:
+    def __init__(self, cluster: PaperCluster, address: str) -> None:
+        self.cluster = cluster
+        self.address = address
+
+    def __enter__(self) -> PaperLink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def ask(self, method: str, path: str, data: bytes | None) -> dict[str, Any]:
+        if self.address in self.cluster.faults:
+            raise self.cluster.faults[self.address]
+        if path.startswith("/log/position"):
+            return {
+                "name": self.address,
+                "role": self.cluster.roles[self.address],
+                "first_index": 1,
+                "commit_index": self.cluster.last[self.address],
+                "cluster_id": "c1",
+                "last_timestamp": 9,
+                "bases": [1, 6],
+                "through_index": 4,
+            }
+        return {"queues": [{"number": 1, "name": "q"}], "path": path, "by": self.address}
+
+    def read_log(self, index: int, bytes_max: int, through: int) -> bytes:
+        return self.cluster.data(self.address, index, through)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> PaperCluster:
+    paper = PaperCluster()
+    monkeypatch.setattr(log_client, "_Link", paper.link)
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += 10.0
+        paper.slept += 1
+
+    monkeypatch.setattr(log_client.time, "sleep", sleep)
+    monkeypatch.setattr(log_client.time, "monotonic", lambda: now[0])
+    return paper
+
+
+LOG = RemoteLog(NODES)
+
+
+def indexes(first: int = 1, last: int = 10) -> list[int]:
+    found: list[int] = []
+    for block in LOG.blocks(first, last):
+        assert isinstance(block, EntryBlock)
+        found += block.indexes.tolist()
+    return found
+
+
+def test_the_position_is_the_furthest_of_all_nodes(cluster: PaperCluster) -> None:
+    """A follower that is behind must not hide what is committed."""
+    cluster.last["b"] = 7
+    position = LOG.position()
+    assert (1, 10, "c1", (1, 6)) == (
+        position.first_index,
+        position.last_index,
+        position.cluster_id,
+        position.bases,
+    )
+    assert {1: "q"} == LOG.queue_names()
+    assert 4 == LOG.reach(2, 100)
+
+
+def test_a_range_comes_from_a_follower(cluster: PaperCluster) -> None:
+    """One node for all of it, while it answers; the leader is the last choice."""
+    assert list(range(2, 10)) == indexes(2, 9)
+    assert {"b"} == {node for node, _ in cluster.asked}
+    assert ["b", "c", "a"] == LOG.ranked()
+
+
+def test_a_node_that_dies_in_the_middle_is_left(
+    cluster: PaperCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading goes on at the entry where it was, at another."""
+    found: list[int] = []
+    for block in LOG.blocks(1, 10):
+        found += block.indexes.tolist()
+        cluster.faults["b"] = LinkLostError("gone")
+    assert list(range(1, 11)) == found
+    assert ("c", 4) in cluster.asked
+
+
+def test_a_node_that_lags_is_left_for_one_that_does_not(cluster: PaperCluster) -> None:
+    """What it does not have yet, another has."""
+    cluster.last["b"] = cluster.last["c"] = 5
+    assert list(range(1, 11)) == indexes()
+    assert ("a", 6) in cluster.asked
+
+
+def test_a_damaged_copy_is_left_for_a_good_one(cluster: PaperCluster) -> None:
+    """Rot on one node's disk does not end up in an archive."""
+    cluster.damaged["b"] = 5
+    assert list(range(1, 11)) == indexes()
+
+
+def test_what_is_damaged_everywhere_is_damage(cluster: PaperCluster) -> None:
+    """One entry, with the reason; the rest is read."""
+    cluster.damaged = dict.fromkeys(NODES, 5)
+    found = list(LOG.blocks(4, 6))
+    ranges = [it for it in found if isinstance(it, DamagedRange)]
+    assert [(5, 5)] == [(it.first_index, it.last_index) for it in ranges]
+    assert "checksum" in str(ranges[0].error)
+    assert isinstance(ranges[0].error, CorruptEntryError)
+
+
+def test_a_cluster_that_is_away_for_a_moment_is_waited_for(
+    cluster: PaperCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a power cut: a task does not fail for that."""
+    cluster.faults = dict.fromkeys(NODES, LinkLostError("refused"))
+    sleep = log_client.time.sleep
+
+    def back(seconds: float) -> None:
+        sleep(seconds)
+        cluster.faults = {}
+
+    monkeypatch.setattr(log_client.time, "sleep", back)
+    assert [1, 2] == indexes(1, 2)
+    assert cluster.slept == 1
+
+
+def test_a_cluster_that_stays_away_is_an_error(cluster: PaperCluster) -> None:
+    """Bounded patience, for entries, positions and questions."""
+    cluster.faults = dict.fromkeys(NODES, LinkLostError("refused"))
+    for ask in (indexes, LOG.position, LOG.queue_names):
+        with pytest.raises(LinkLostError, match="refused"):
+            ask()
+    assert cluster.slept >= 3
+
+
+def test_a_wrong_token_is_told_at_once(cluster: PaperCluster) -> None:
+    """Asking again would not help."""
+    cluster.faults = dict.fromkeys(NODES, AuthenticationError("the token is wrong"))
+    for ask in (indexes, LOG.position, LOG.queue_names):
+        with pytest.raises(AuthenticationError):
+            ask()
+    assert cluster.slept == 0
+
+
+def test_entries_that_are_gone_everywhere_are_told_at_once(
+    cluster: PaperCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the node's sentence; one that still has them is found first."""
+    gone = RecordNotFoundError("begins with entry 50")
+    data = cluster.data
+
+    def read(node: str, index: int, through: int) -> bytes:
+        if node in missing:
+            raise gone
+        return data(node, index, through)
+
+    monkeypatch.setattr(cluster, "data", read)
+    missing = {"b", "c"}
+    assert [1, 2] == indexes(1, 2)
+    missing.add("a")
+    with pytest.raises(RecordNotFoundError, match="begins with entry 50"):
+        indexes()
+    assert cluster.slept == 0
+
+
+def test_a_question_goes_to_the_next_node(cluster: PaperCluster) -> None:
+    """The first that answers."""
+    cluster.faults["a"] = LinkLostError("refused")
+    assert "b" == LOG.ask("POST", "/holds/x", {"index": 1})["by"]
+    assert "token" not in repr(RemoteLog(NODES, token="word"))

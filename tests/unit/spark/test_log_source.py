@@ -1,0 +1,68 @@
+"""
+What can be asked of any source: where a time is, and the names of all queues.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import CorruptEntryError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_source import DamagedRange, first_index_at, search_names
+from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
+
+COUNT = 40
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> LogDirectory:
+    """One entry a second, in several segments; a queue is declared late."""
+    with WrittenLog(tmp_path) as written:
+        written.put(QueueRecord(1, "a"))
+        for number in range(2, COUNT):
+            written.put(message(1, number, bytes(7_000)))
+        written.put(QueueRecord(2, "late"))
+    return LogDirectory(str(tmp_path))
+
+
+def test_a_time_is_found_by_halving(log: LogDirectory) -> None:
+    """Every entry by its own time and by the moment just after the one before."""
+    position = log.position()
+    for index in range(1, COUNT + 1):
+        moment = FIRST_TIME + (index - 1) * STEP_MICROSECONDS
+        assert index == first_index_at(log, position, moment)
+        assert index == first_index_at(log, position, moment - STEP_MICROSECONDS + 1)
+    assert COUNT + 1 == first_index_at(log, position, moment + 1)
+
+
+def test_damage_where_the_time_is_looked_for_is_an_error(
+    log: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To begin anywhere would lose messages."""
+    fault = DamagedRange(1, 1, CorruptEntryError("rotten"))
+    position = log.position()
+    monkeypatch.setattr(LogDirectory, "blocks", lambda *_: iter([fault]))
+    with pytest.raises(CorruptEntryError, match="rotten"):
+        first_index_at(log, position, FIRST_TIME)
+
+
+def test_names_are_searched_where_nobody_has_looked_yet(
+    log: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second search in a process goes through what is new only."""
+    assert {1: "a", 2: "late"} == search_names(log)
+    with WrittenLog(Path(log.path)) as written:
+        written.put(QueueRecord(3, "later"))
+    asked = []
+    blocks = LogDirectory.blocks
+
+    def noted(self: LogDirectory, first: int, last: int):
+        asked.append((first, last))
+        return blocks(self, first, last)
+
+    monkeypatch.setattr(LogDirectory, "blocks", noted)
+    assert {1: "a", 2: "late", 3: "later"} == search_names(log)
+    assert [(COUNT + 1, COUNT + 1)] == asked

@@ -1,0 +1,35 @@
+"""
+A range of the log in parts: each entry in exactly one.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from holdfast.spark.partitions import BacklogPartition, LogPartition, split
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "wanted"),
+    [
+        (1, 30, [(1, 9), (10, 19), (20, 30)]),
+        (10, 19, [(10, 19)]),
+        (5, 10, [(5, 9), (10, 10)]),
+        (25, 99, [(25, 99)]),
+        (7, 7, [(7, 7)]),
+        (8, 7, []),
+    ],
+)
+def test_a_range_is_cut_where_segments_begin(
+    first: int, last: int, wanted: list[tuple[int, int]]
+) -> None:
+    """Both ends included."""
+    assert wanted == split(first, last, (1, 10, 20))
+
+
+def test_partitions_travel_to_executors() -> None:
+    """Spark pickles them."""
+    for partition in (LogPartition(1, 2, {1: "a"}, "c"), BacklogPartition(1, 2, places=b"x")):
+        assert partition == pickle.loads(pickle.dumps(partition))
