@@ -60,8 +60,14 @@ def on_vote_request(state: State, peer: str, message: VoteRequest) -> None:
 
 
 def _may_vote(state: State) -> bool:
-    if state.membership is None or state.fenced_reason:
+    if state.fenced_reason:
         return False
+    if state.membership is None:
+        # Its log was being begun anew when it died, and the members stood there. It may vote: what
+        # it had lacked the entry that made its leader drop what came before, and so could not have
+        # kept a candidate back that a majority, which has that entry, does not keep back. Whether
+        # it is a voter the candidate knows, by this node's identity.
+        return bool(state.cluster_id)
     member = state.members.get(state.name)
     return member is None or (member.node_id == state.node_id and member.kind != "fenced")
 

@@ -96,12 +96,20 @@ def test_an_unknown_tail_counts_as_held(member) -> None:
 def test_who_belongs_nowhere_does_not_vote(member) -> None:
     """A fresh node, one that lost its identity, and one that was shut out give no votes."""
     fresh, lost, fenced = member(), member(), member()
-    fresh.state.membership = None
+    fresh.state.membership, fresh.state.cluster_id = None, ""
     lost.state.node_id = "ff" * 16
     fenced.state.fenced_reason = "removed"
 
     for bench in (fresh, lost, fenced):
         assert [False] == vote(bench, 5, 9, 5)
+
+
+def test_who_died_while_its_log_was_begun_anew_votes(member) -> None:
+    """Its members stood in that log; without its vote a majority could not elect anybody."""
+    bench = member()
+    bench.state.membership = None
+
+    assert [True] == vote(bench, 5, 9, 5)
 
 
 def test_of_two_that_stand_at_once_one_gives_way(member) -> None:
