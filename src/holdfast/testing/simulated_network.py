@@ -6,7 +6,7 @@ very late, and cuts in one direction. Messages travel as bytes, so that no two n
 object. A client's connection is a pair of byte streams in memory: in order, cut as a whole.
 
 Invariants:
-    Nothing reaches a process that was started after it was sent.
+    Nothing reaches a process, or comes over a link, that was made after it was sent.
     All chance comes from one stream of numbers, drawn in the order of events.
 """
 
@@ -94,7 +94,9 @@ class PeerNetwork:
         """Pairs of sender and receiver between which nothing passes."""
         self.lost_count = self.doubled_count = self.late_count = self.reordered_count = 0
         self._good = Trouble()
-        self._linked: set[tuple[str, str]] = set()
+        self._linked: dict[tuple[str, str], int] = {}
+        """By the two names in order: the number of the link between them."""
+        self._link_count = 0
         self._arrivals: dict[tuple[str, str], float] = {}
         self._dialing: set[tuple[str, int]] = set()
 
@@ -104,7 +106,8 @@ class PeerNetwork:
         """Take a message to its target, as well as the link does."""
         pair = (source.name, target)
         self._checkers.on_message(source, target, message)
-        if not self._is_linked(*pair):
+        link = self._link(*pair)
+        if not link:
             return
         trouble = self.trouble.get(pair, self._good)
         chance = self._random.random
@@ -126,15 +129,14 @@ class PeerNetwork:
         data = b"".join(encode_message(message))
         self._world.saw(*pair, data)
         node = self.nodes[target]
-        node.post(pause, self._arrive, source.name, node, data)
+        node.post(pause, self._arrive, source.name, node, link, data)
         if trouble.doubled and chance() < trouble.doubled:
             self.doubled_count += 1
-            node.post(
-                pause + chance() * trouble.delay_max * 20, self._arrive, *(pair[0], node, data)
-            )
+            late = pause + chance() * trouble.delay_max * 20
+            node.post(late, self._arrive, source.name, node, link, data)
 
-    def _arrive(self, source: str, node: SimulatedNode, data: bytes) -> None:
-        if (source, node.name) in self.cut or not self._is_linked(source, node.name):
+    def _arrive(self, source: str, node: SimulatedNode, link: int, data: bytes) -> None:
+        if (source, node.name) in self.cut or self._link(source, node.name) != link:
             return
         _, kind = FRAME_HEADER.unpack_from(data)
         node.driver.receive(source, decode_message(kind, data, FRAME_HEADER.size, len(data)))
@@ -142,8 +144,9 @@ class PeerNetwork:
 
     # ---- links
 
-    def _is_linked(self, one: str, other: str) -> bool:
-        return ((one, other) if one < other else (other, one)) in self._linked
+    def _link(self, one: str, other: str) -> int:
+        """The number of the link between two nodes; 0 if there is none."""
+        return self._linked.get((one, other) if one < other else (other, one), 0)
 
     def cut_between(self, sources: list[str], targets: list[str]) -> None:
         """Let nothing pass from any of these to any of those."""
@@ -178,7 +181,7 @@ class PeerNetwork:
             if peer is node:
                 continue
             is_wanted = name in node.links.addresses
-            if self._is_linked(node.name, name):
+            if self._link(node.name, name):
                 if not is_wanted and node.name not in peer.links.addresses:
                     self.unlink(node.name, name, closed=False)
             elif is_wanted:
@@ -196,7 +199,8 @@ class PeerNetwork:
             if refusal is not None:
                 self._refuse(peer, node.name, refusal)
                 return
-        self._linked.add(min(pairs))
+        self._link_count += 1
+        self._linked[min(pairs)] = self._link_count
         hellos = replace(one.driver.hello), replace(other.driver.hello)
         one.driver.link_up(other.name, hellos[1])
         other.driver.link_up(one.name, hellos[0])
@@ -218,14 +222,14 @@ class PeerNetwork:
         pair = (one, other) if one < other else (other, one)
         if pair not in self._linked:
             return
-        self._linked.discard(pair)
+        del self._linked[pair]
         for here, there in (pair, pair[::-1]):
             node = self.nodes[here]
             pause = 0.0001 + self._random.random() * 0.002
             node.post(pause, self._told, node, there, closed)
 
     def _told(self, node: SimulatedNode, peer: str, closed: bool) -> None:
-        if self._is_linked(node.name, peer):
+        if self._link(node.name, peer):
             return
         node.driver.link_down(peer, closed=closed)
         node.conductor.schedule()
