@@ -141,3 +141,41 @@ def test_what_was_cleaned_away_is_never_passed_over(spark: SparkSession, tmp_pat
     frame = spark.readStream.format("holdfast").load(str(log))
     with pytest.raises(PySparkException, match=r"entries 4 to \d+ are no longer"):
         run(frame, tmp_path / "checkpoint")
+
+
+def test_a_held_log_is_read_whole_while_it_is_written_and_cleaned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Everything is acknowledged at once and may go; the hold keeps it until Spark has it."""
+    with LocalCluster(tmp_path, "single", ["--segment", "65536"]) as cluster:
+        node = cluster.start()
+        options = {"url": url(cluster), "hold": "slow", "columns": "destination,body"}
+        frame = spark.readStream.format("holdfast").options(**options).load()
+        frame = frame.where("destination = 'busy'")
+        taken = joined(run(frame, tmp_path / "checkpoint"))
+        bodies = [f"{number} {'x' * 4_000}" for number in range(300)]
+        for start in (0, 100, 200):
+            part = bodies[start : start + 100]
+            send(cluster, "busy", part)
+            consume(cluster, "busy", len(part))
+            taken += joined(run(frame, tmp_path / "checkpoint"))
+        assert bodies == taken
+
+        def has_let_go(status: dict[str, Any]) -> bool:
+            run(frame, tmp_path / "checkpoint")  # tells that the batch before is done
+            return bool(status["store"]["first_index"] > 1)
+
+        node.wait_until(has_let_go, "cleaned", 60)
+        gone = spark.read.format("holdfast").options(url=url(cluster), start_index=1)
+        with pytest.raises(PySparkException, match="no longer in the log"):
+            gone.load().count()
+        assert spark.read.format("holdfast").options(url=url(cluster)).load().count() < 300
+
+
+def consume(nodes: LocalCluster, queue: str, count: int) -> None:
+    with blocking.connect(nodes.uri) as connection:
+        with connection.subscribe(f"/queue/{queue}") as subscription:
+            for _ in range(count):
+                found = subscription.receive(20)
+                assert found is not None
+                found.acknowledge()
