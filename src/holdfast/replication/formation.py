@@ -69,9 +69,10 @@ def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
         return Refusal(f"{hello.name} is this node's own name: two nodes are called alike")
     membership = state.membership
     known = membership or bootstrap
-    # A fresh node may have been told of members that are not the present ones: whoever knows the
-    # secret and belongs to a cluster that knows this node's name may take it in.
-    is_host = membership is None and hello.cluster_id
+    # What this node knows of the members may be old, by its log or by its command line: whoever
+    # knows the secret and belongs to this cluster, or to one while this node is fresh, may be its
+    # present leader. Messages are judged by term and identity all the same.
+    is_host = hello.cluster_id and (membership is None or hello.cluster_id == state.cluster_id)
     if known.get(hello.name) is None and not _is_retired(state, hello) and not is_host:
         names = ", ".join(member.name for member in known.members)
         return Refusal(f"{hello.name} is not a member; the members are {names}")

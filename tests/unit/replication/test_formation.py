@@ -51,7 +51,11 @@ def test_strangers_are_refused_with_a_reason(member) -> None:
 
     reasons = [
         judge(bench.state, NAMED, replace(hello, **fields)).reason
-        for fields in ({"name": "x"}, {"name": "a"}, {"cluster_id": "cc" * 16})
+        for fields in (
+            {"name": "x", "cluster_id": ""},
+            {"name": "a"},
+            {"cluster_id": "cc" * 16},
+        )
     ]
 
     assert "x is not a member" in reasons[0]
@@ -105,3 +109,11 @@ def test_a_fresh_node_lets_any_formed_cluster_in(member) -> None:
 
     assert judge(bench.state, NAMED, stranger) is not None
     assert None is judge(bench.state, NAMED, replace(stranger, cluster_id="cc" * 16))
+
+
+def test_a_member_lets_a_newer_member_in_that_it_never_heard_of(member) -> None:
+    """It was away while that one was added; the newer one may lead now."""
+    bench = member()
+    hello = bench.state.connected["b"]
+
+    assert None is judge(bench.state, NAMED, replace(hello, name="n1", node_id="dd" * 16))
