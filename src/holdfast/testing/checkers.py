@@ -100,13 +100,17 @@ class Checkers:
             self._firsts[node.name] = (node.life, first)
             if known is not None and known[0] == node.life:
                 self._check_dropped(node, first)
-        if driver.log_epoch:
-            # Its log was begun anew: what it said of the one before is settled.
-            identity = driver.hello.node_id
-            if self._epochs.get(identity) != (node.life, driver.log_epoch):
-                self._epochs[identity] = (node.life, driver.log_epoch)
-                self.claims[identity] = {}
+        self._note_epoch(node)
         self._check_terms(node)
+
+    def _note_epoch(self, node: SimulatedNode) -> None:
+        """Where a log was begun anew, what was said of the one before is settled."""
+        epoch = node.driver.log_epoch
+        if epoch:
+            identity = node.driver.hello.node_id
+            if self._epochs.get(identity) != (node.life, epoch):
+                self._epochs[identity] = (node.life, epoch)
+                self.claims[identity] = {}
 
     def _check_terms(self, node: SimulatedNode) -> None:
         """F10: terms are spent on elections that a majority wants, not by who is cut off."""
@@ -347,6 +351,7 @@ class Checkers:
         index = message.match_index
         if message.rejected or message.match_chain == NO_CHAIN:
             return
+        self._note_epoch(node)
         identity = node.driver.hello.node_id
         claims = self.claims.setdefault(identity, {})
         journal = node.journal
@@ -525,7 +530,7 @@ class Checkers:
                 continue
             through = min(node.journal.sealed_through, node.driver.commit_index)
             for segment in node.journal.segments():
-                if segment.last_index > through:
+                if not segment.sealed or not segment.base_index <= segment.last_index <= through:
                     continue
                 content = bytes(node.disk.durable_content(segment.path) or b"")
                 other, expected = seen.setdefault(segment.path.name, (node.name, content))

@@ -190,6 +190,7 @@ class Nemesis:
         self._kinds = list(self.plan.kinds)
         self._weights = list(self.plan.kinds.values())
         self._added = 0
+        self._forced = ""
 
     def start(self) -> None:
         """Begin the chaos."""
@@ -555,9 +556,14 @@ class Nemesis:
         dead = [node for node in self.world.nodes if not node.is_alive]
         if self.plan.topology != "two" or len(alive) != 1 or len(dead) != 1:
             return False
+        if self._forced not in {"", alive[0].name}:
+            return (
+                False  # An operator must never force both: the one shut out has to come back empty.
+            )
         if not self._ask(alive[0], alive[0].driver.promote_force):
             return False
         self.world.note("operator", f"forces {alive[0].name} to go on alone")
+        self._forced = alive[0].name
         self.world.checkers.forced = True
         return True
 
