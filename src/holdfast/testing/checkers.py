@@ -355,7 +355,10 @@ class Checkers:
         identity = node.driver.hello.node_id
         claims = self.claims.setdefault(identity, {})
         journal = node.journal
-        if index < journal.first_index or claims.get(index) == message.match_chain:
+        if claims.get(index) == message.match_chain:
+            return
+        if index < journal.first_index:
+            claims[index] = message.match_chain  # Its log begins behind that.
             return
         place = journal.place_of(index)
         try:

@@ -75,6 +75,7 @@ SAFE = {
 """Kinds that cost nobody what is durable, and how often they come."""
 DESTRUCTIVE = {
     "bit flip": 2,
+    "crash and a bit flip at the log's end": 1,
     "bit flip in the ballot": 1,
     "bit flip in a checkpoint": 1,
     "misdirected write": 1,
@@ -95,6 +96,8 @@ class Plan:
     chaos_seconds: float = 3.0
     pause_seconds: tuple[float, float] = (0.03, 0.35)
     """Between two misfortunes."""
+    sync_seconds: tuple[float, float] = (0.0005, 0.008)
+    """How long a write and its sync take on a disk that is not slow."""
     segment_bytes: int = 16 * KiB
     tail_cache_bytes: int = 1 << 20
     memory_bytes: int = 1 << 20
@@ -438,6 +441,21 @@ class Nemesis:
         self.world.note(node.name, f"has a bit flipped in {path.name}")
         return True
 
+    def _flip_at_the_end(self) -> bool:
+        """What it wrote last is spoilt, before it noted how far its log is durable."""
+        node = self._victim()
+        if node is None or not node.is_alive:
+            return False
+        node.stop(power=False)
+        paths = [path for path in node.disk.durable_paths() if path.suffix == ".segment"]
+        content = node.disk.content(paths[-1]).rstrip(b"\0") if paths else b""
+        if len(content) < 4096 + 200:
+            return True
+        self._distrust(node)
+        node.disk.flip_bit(paths[-1], (len(content) - self.chance.randrange(1, 100)) * 8)
+        self.world.note(node.name, f"has a bit flipped at the end of {paths[-1].name}")
+        return True
+
     def _distrust(self, node: SimulatedNode) -> None:
         self.world.checkers.distrusted.add(node.name)
         self.world.history.is_order_known = False
@@ -585,6 +603,7 @@ class Nemesis:
         "disk full": _fill_disk,
         "slow disk": _slow_disk,
         "bit flip": lambda self: self._flip(".segment"),
+        "crash and a bit flip at the log's end": _flip_at_the_end,
         "bit flip in the ballot": lambda self: self._flip("ballot"),
         "bit flip in a checkpoint": lambda self: self._flip(".checkpoint"),
         "misdirected write": _misdirect,

@@ -90,7 +90,7 @@ class Simulation:
         self.client_delay = 0.002
         self.chaos_seconds = self.plan.chaos_seconds
         self.tick_seconds = 0.08
-        self.sync_seconds = (0.0005, 0.008)
+        self.sync_seconds = self.plan.sync_seconds
         self.pipe_count = 0
         self.is_space_short = False
         self.faults: Counter[str] = Counter()
