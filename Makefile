@@ -5,7 +5,7 @@ STAMP := .venv/.holdfast-setup
 PYTEST := $(BIN)/pytest
 # The quick stage: no sockets, no real time. The whole stage: real processes, or many cases.
 QUICK := tests/unit tests/property tests/test_*.py
-WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz
+WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
 DEMO := examples/demo.py

@@ -38,6 +38,9 @@ PATIENCE_SECONDS: Final = 30.0
 """How long to go on asking when no node answers: a failover takes less."""
 
 TIMEOUT_SECONDS: Final = 20.0
+POSITION_SECONDS: Final = 3.0
+"""A node answers that from memory; one that hangs must not hold up every batch for long."""
+
 PAUSE_SECONDS: Final = 0.2
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of an answer in JSON."""
@@ -81,10 +84,13 @@ class RemoteLog:
         """
         reading = _Reading(self)
         index = first_index
-        while index <= last_index:
-            found = reading.next(index, last_index)
-            yield found
-            index = found.last_index + 1
+        try:
+            while index <= last_index:
+                found = reading.next(index, last_index)
+                yield found
+                index = found.last_index + 1
+        finally:
+            reading.close()
 
     def queue_names(self) -> dict[int, str]:
         """The names of the queues there are now."""
@@ -133,7 +139,7 @@ class RemoteLog:
             last: HoldfastError = LinkLostError("no admin port was named")
             for address in self.addresses:
                 try:
-                    with _Link(address, self.token) as link:
+                    with _Link(address, self.token, POSITION_SECONDS) as link:
                         found.append((address, link.ask("GET", "/log/position", None)))
                 except AuthenticationError:
                     raise
@@ -221,10 +227,10 @@ class _Link:
 
     __slots__ = ("_connection", "_token", "address")
 
-    def __init__(self, address: str, token: str) -> None:
+    def __init__(self, address: str, token: str, seconds: float = TIMEOUT_SECONDS) -> None:
         self.address = address
         self._token = token
-        self._connection = HTTPConnection(address, timeout=TIMEOUT_SECONDS)
+        self._connection = HTTPConnection(address, timeout=seconds)
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,8 @@
 """
 From the options to the source: the one place that knows all kinds of places a log may be in.
+
+Readers know only the contract in `log_source`. It is called on the driver and again on every
+executor, as sources keep nothing open between calls.
 """
 
 from __future__ import annotations

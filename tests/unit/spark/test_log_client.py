@@ -38,7 +38,7 @@ class PaperCluster:
         self.asked: list[tuple[str, int]] = []
         self.slept = 0
 
-    def link(self, address: str, token: str) -> PaperLink:
+    def link(self, address: str, token: str, seconds: float = 20.0) -> PaperLink:
         return PaperLink(self, address)
 
     def data(self, node: str, index: int, through: int) -> bytes:
