@@ -390,7 +390,7 @@ ABLATIONS = [
     Ablation(
         "count entries of old terms",
         _count_old_terms,
-        ("crash", "bad links"),
+        ("two leaders die with what only they have",),
         _quick_failures,
     ),
     Ablation("no pre-vote", _stand_without_asking, ("partition",), _long),

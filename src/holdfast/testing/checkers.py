@@ -79,6 +79,7 @@ class Checkers:
         self.distrusted: set[str] = set()
         """Nodes whose disk changed behind their back: their platters prove nothing."""
         self.excess_terms = 0
+        self._begun_anew: set[str] = set()
         self._epochs: dict[str, tuple[int, int]] = {}
         self._commits: dict[str, tuple[int, int]] = {}
         self._firsts: dict[str, tuple[int, int]] = {}
@@ -110,6 +111,7 @@ class Checkers:
             identity = node.driver.hello.node_id
             if self._epochs.get(identity) != (node.life, epoch):
                 self._epochs[identity] = (node.life, epoch)
+                self._begun_anew.add(identity)
                 self.claims[identity] = {}
 
     def _check_terms(self, node: SimulatedNode) -> None:
@@ -139,6 +141,7 @@ class Checkers:
             self.elections += 1
             self.top_term = max(self.top_term, term)
             self.world.note(node.name, f"leads term {term}")
+            self.world.nemesis.elected(node)
             self._check_complete(node, term)
         elif leader != node.name:
             raise ViolationError("S1", f"term {term} is led by {leader} and {node.name}")
@@ -427,7 +430,8 @@ class Checkers:
         journal = node.journal
         known = max(journal.last_index, journal.unknown_through)
         due = min(self.claimed(identity), self.commit_index)
-        if known < due and not journal.damage:
+        is_emptied = not journal.last_index and identity in self._begun_anew
+        if known < due and not journal.damage and not is_emptied:
             raise ViolationError(
                 "S17", f"{node.name} had said it stores {due} and came back with {known}"
             )

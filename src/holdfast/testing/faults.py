@@ -58,6 +58,7 @@ SAFE = {
     "power cut everywhere": 1,
     "pause": 4,
     "leader cut off, then paused": 3,
+    "two leaders die with what only they have": 2,
     "partition": 5,
     "one-way cut": 4,
     "partial partition": 2,
@@ -194,6 +195,8 @@ class Nemesis:
         self._weights = list(self.plan.kinds.values())
         self._added = 0
         self._forced = ""
+        self._doomed: SimulatedNode | None = None
+        """The first of two leaders that are to die one after the other."""
 
     def start(self) -> None:
         """Begin the chaos."""
@@ -224,7 +227,7 @@ class Nemesis:
         if not self.is_active:
             return
         for node in self.world.nodes:
-            if not node.is_alive and node.name not in self._restarts:
+            if not node.is_alive and node.name not in self._restarts and node is not self._doomed:
                 self._restarts.add(node.name)
                 self.world.timeline.after(self.chance.uniform(0.05, 1.0), self._restart, node)
         self.world.timeline.after(0.1, self._supervise)
@@ -316,6 +319,36 @@ class Nemesis:
             node.pause()
             self._heal_network()
             self.world.timeline.after(self.chance.uniform(0.8, 1.6), self._resume, node, life)
+
+    def _kill_two_leaders(self) -> bool:
+        """Raft's figure 8: one dies with entries that nobody else has, its successor too."""
+        leader = self.world.leader()
+        if leader is None or len(self.world.nodes) < 3 or self._doomed is not None:
+            return False
+        self._doomed = leader
+        self._isolate_and_kill(leader, 0.06)
+        return True
+
+    def _isolate_and_kill(self, node: SimulatedNode, seconds: float) -> None:
+        others = [other.name for other in self.world.nodes if other is not node]
+        self.world.note(node.name, "is cut off, and soon dead")
+        self.world.network.cut_between([node.name], others)
+        self.world.network.cut_between(others, [node.name])
+        self.world.timeline.after(seconds, self._kill_and_heal, node)
+
+    def _kill_and_heal(self, node: SimulatedNode) -> None:
+        node.stop(power=False)
+        self.world.network.cut = {pair for pair in self.world.network.cut if node.name not in pair}
+        first = self._doomed
+        if first is not None and first is not node:
+            self._doomed = None
+            if not first.is_alive and self.is_active:
+                self.revive(first)
+
+    def elected(self, node: SimulatedNode) -> None:
+        """Note that somebody leads; perhaps it must not do so for long."""
+        if self._doomed is not None and self._doomed is not node and self.is_active:
+            self._isolate_and_kill(node, 0.03)
 
     # ---- the network
 
@@ -592,6 +625,7 @@ class Nemesis:
         "power cut everywhere": _cut_power_everywhere,
         "pause": _pause,
         "leader cut off, then paused": _cut_and_pause,
+        "two leaders die with what only they have": _kill_two_leaders,
         "partition": _partition,
         "one-way cut": _cut_one_way,
         "partial partition": _cut_partly,
