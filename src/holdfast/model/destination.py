@@ -3,8 +3,8 @@ What a destination's written name means.
 
 `/queue/a` and `/topic/a` name a queue and a topic; `/temp-queue/a` and `/temp-topic/a` belong to
 the connection that uses them; `/remote-temp-queue/ID` is how another connection sees the first
-one's temporary queue. A bare name is a queue, prefix and all, as ActiveMQ reads it. Pure values; nothing
-here knows whether a destination exists.
+one's temporary queue. A bare name is a queue, prefix and all, as ActiveMQ reads it. Pure values;
+nothing here knows whether a destination exists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 What passed through this node since it started: for /metrics and status, never for decisions.
 
-Plain numbers that only grow; a restart starts them anew, as Prometheus expects of counters. Owned by
-the loop.
+Plain numbers that only grow; a restart starts them anew, as Prometheus expects of counters. Owned
+by the loop.
 """
 
 from __future__ import annotations

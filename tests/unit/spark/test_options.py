@@ -59,7 +59,7 @@ def test_all_mistakes_are_told_together() -> None:
             {
                 "path": "/x",
                 "url": "ftp://a",
-                "view": "mesages",
+                "view": "letters",
                 "hold": "a b",
                 "end_index": "0",
                 "as_of": "3",
