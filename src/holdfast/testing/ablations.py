@@ -332,7 +332,11 @@ def _never_flag() -> list[Patch]:
 
 
 def _serve_early() -> list[Patch]:
-    return [(driver.Driver, "is_serving", property(lambda self: self.is_leader))]
+    # It is kept twice: by the driver, and by the store for a hand-over that is given up.
+    return [
+        (driver.Driver, "is_serving", property(lambda self: self.is_leader)),
+        (ReplicatedStore, "is_applied_whole", property(lambda _self: True)),
+    ]
 
 
 def _forget_the_unknown() -> list[Patch]:
@@ -367,7 +371,9 @@ def _quick_failures(made: Plan) -> None:
 
 
 def _slow_disks(made: Plan) -> None:
-    made.sync_seconds = (0.05, 0.3)
+    made.sync_seconds = (0.02, 0.1)
+    made.pause_seconds = (0.6, 1.5)
+    made.chaos_seconds = 6.0
 
 
 def _witness(made: Plan) -> None:
