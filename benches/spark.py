@@ -1,0 +1,345 @@
+"""
+The pipeline on Spark beside the same work in one process: rows and bytes per second.
+
+Two logs, 2 million messages of 1 KiB and 10 million of 100 bytes, each read with all columns:
+(a) by the parser alone in one Python process, and by Spark into its sink `noop`; and archived:
+(b) by the archive's own writer (parser and pyarrow's Parquet) in one Python process, and by Spark.
+Spark's start-up is told apart, and everything runs once before it is measured. The peak memory of
+Spark's Python workers is sampled, for the whole log and for a tenth of it: it must not grow.
+
+Run: .venv/bin/python benches/spark.py [--quick] [--rounds N] [--write docs/benchmarks-spark.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from machine import KIB, heading, load_average
+
+from holdfast.model.records import MessageRecord, QueueRecord
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.batch_reader import BatchReader
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_proof import chain_before_log
+from holdfast.spark.options import read_options
+from holdfast.spark.pipelines.archive import ArchiveSettings, LogRange, archive_once, write_range
+from holdfast.spark.session import spark_session
+from holdfast.testing.written_log import WrittenLog
+
+HEADERS = b"content-type:application/json\npersistent:true\ncorrelation-id:abc\n"
+PER_ENTRY = 500
+SAMPLE_SECONDS = 0.05
+REACH, AIM = 0.5, 0.8
+
+
+@dataclass
+class Log:
+    """A log to be measured."""
+
+    title: str
+    messages: int
+    body_bytes: int
+    directory: Path = field(default_factory=Path)
+
+    def write(self, folder: Path) -> None:
+        """Write it: bodies half random, half text, all different; one producer, four queues."""
+        self.directory = folder / f"log-{self.messages}-{self.body_bytes}"
+        noise = os.urandom(KIB * KIB)
+        text = (b'{"customer": 4711, "item": "espresso", "price": 2.80} ' * 20)[: self.body_bytes]
+        half = self.body_bytes // 2
+        with WrittenLog(self.directory, segment_bytes=64 * KIB * KIB) as log:
+            log.put(*(QueueRecord(queue, f"orders.{queue}") for queue in range(1, 5)))
+            for start in range(0, self.messages, PER_ENTRY):
+                records = []
+                for n in range(start, min(start + PER_ENTRY, self.messages)):
+                    at = n * 7919 % (len(noise) - half)
+                    body = noise[at : at + half] + text[half:]
+                    size = len(HEADERS) + len(body)
+                    records.append(
+                        MessageRecord(n % 4 + 1, n // 4 + 1, HEADERS, body, size, "bench-1", n + 1)
+                    )
+                log.put(*records)
+
+    @property
+    def log_bytes(self) -> int:
+        """What the messages take in the log, without preallocated ends."""
+        return self.messages * (self.body_bytes + len(HEADERS) + 60)
+
+
+@dataclass
+class Result:
+    """One line of the table."""
+
+    log: Log
+    work: str
+    seconds: list[float]
+    worker_bytes: int = 0
+
+    @property
+    def rate(self) -> float:
+        return self.log.messages / statistics.median(self.seconds)
+
+    def row(self, beside: float | None) -> str:
+        """A line of the table; `beside` is the rate of the same work in one process."""
+        low, high = min(self.seconds), max(self.seconds)
+        spread = f"{self.log.messages / high / 1e3:,.0f}–{self.log.messages / low / 1e3:,.0f}"
+        megabytes = self.rate * self.log.log_bytes / self.log.messages / 1e6
+        ratio = "" if beside is None else f"{self.rate / beside:.2f}"
+        memory = f"{self.worker_bytes / KIB**2:,.0f}" if self.worker_bytes else ""
+        return (
+            f"| {self.log.title} | {self.work} | {self.rate / 1e3:,.0f} | {spread}"
+            f" | {megabytes:,.0f} | {ratio} | {memory} |"
+        )
+
+
+# The work -----------------------------------------------------------------------------------------
+
+
+def parse(log: Log) -> None:
+    """(a): what all of Spark's tasks do, one after the other in this process."""
+    reader = BatchReader(read_options({"path": str(log.directory)}))
+    rows = 0
+    for partition in reader.partitions():
+        for batch in reader.read(partition):
+            rows += batch.num_rows
+    assert rows == log.messages, rows
+
+
+def write_parquet(log: Log, folder: Path) -> None:
+    """(b): the archive's files, written range after range in this process."""
+    source = LogDirectory(str(log.directory))
+    archive = Archive.open(str(folder))
+    position = source.position()
+    names = source.queue_names()
+    ends = [base - 1 for base in position.bases[1:]] + [position.last_index]
+    messages = 0
+    for first, last in zip(position.bases, ends, strict=True):
+        chain = chain_before_log(source, position) if first == position.first_index else None
+        done = write_range(
+            LogRange(first, last, chain), source=source, archive=archive, names=names
+        )
+        names |= done.queues
+        messages += done.messages
+    assert messages == log.messages, messages
+
+
+def spark_noop(spark: Any, log: Log) -> None:
+    """Read all columns and throw them away."""
+    frame = spark.read.format("holdfast").load(str(log.directory))
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def spark_archive(spark: Any, log: Log, folder: Path) -> None:
+    """The pipeline `archive`, from nothing."""
+    done = archive_once(
+        spark, LogDirectory(str(log.directory)), Archive.open(str(folder)), ArchiveSettings()
+    )
+    assert done.messages == log.messages, done.messages
+
+
+@contextmanager
+def fresh(folder: Path) -> Iterator[Path]:
+    """A folder that is not there before and after."""
+    target = folder / "archive"
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        yield target
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+
+
+# Measuring ----------------------------------------------------------------------------------------
+
+
+class WorkerMemory:
+    """The most memory that one of Spark's Python workers had while this was entered."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(SAMPLE_SECONDS):
+            for place in Path("/proc").glob("[0-9]*"):
+                try:
+                    self._look(place)
+                except (OSError, ValueError, IndexError):
+                    continue  # it has ended
+
+    def _look(self, place: Path) -> None:
+        if b"pyspark.daemon" in (place / "cmdline").read_bytes() and _is_ours(int(place.name)):
+            pages = int((place / "statm").read_text().split()[1])
+            self.bytes = max(self.bytes, pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _is_ours(process: int) -> bool:
+    """Whether a process descends from this one: others may run Spark here too."""
+    while process > 1 and process != os.getpid():
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return process == os.getpid()
+
+
+def timed(work: Callable[[], None], rounds: int) -> list[float]:
+    """Seconds of each round, after one that does not count."""
+    found = []
+    for _ in range(rounds + 1):
+        gc.collect()
+        began = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - began)
+    return found[1:]
+
+
+def measure(spark: Any, log: Log, folder: Path, rounds: int) -> list[Result]:
+    """All four lines of one log."""
+
+    def parquet(write: Callable[[Path], None]) -> Callable[[], None]:
+        def work() -> None:
+            with fresh(folder) as target:
+                write(target)
+
+        return work
+
+    found = [Result(log, "(a) parser, one process", timed(lambda: parse(log), rounds))]
+    with WorkerMemory() as memory:
+        seconds = timed(lambda: spark_noop(spark, log), rounds)
+    found.append(Result(log, "Spark into noop", seconds, memory.bytes))
+    seconds = timed(parquet(lambda target: write_parquet(log, target)), rounds)
+    found.append(Result(log, "(b) parser and Parquet, one process", seconds))
+    with WorkerMemory() as memory:
+        seconds = timed(parquet(lambda target: spark_archive(spark, log, target)), rounds)
+    found.append(Result(log, "Spark, archive", seconds, memory.bytes))
+    for result in found:
+        print(result.row(None), flush=True)
+    return found
+
+
+# The page -----------------------------------------------------------------------------------------
+
+_PAGE = """\
+# Benchmarks of the pipeline on Spark
+
+Written by `{command}`;
+nobody edits it by hand. Absolute numbers belong to the machine below, where Java and the Python
+workers share the processors; ratios travel better.
+
+{conditions}
+
+{notice}| log | work | thousand rows/s | range | MB/s of log | × of one process | worker, peak MiB |
+|---|---|---|---|---|---|---|
+{rows}
+
+Medians of {rounds} warm rounds. `noop` is Spark's sink that throws away; it is given all columns of
+`messages`. (a) is the same parser without Spark; (b) the archive's own writer, with the same
+Parquet, without Spark. Reach: {reach} of one process; aim: {aim}. Starting Spark took
+{start:.1f} s, which is in none of the figures. The peak is that of the largest Python worker: the
+line of a tenth of a log beside the whole one tells whether it grows with the log.
+"""
+
+
+def page(results: list[Result], arguments: argparse.Namespace, **facts: Any) -> str:
+    """The whole page."""
+    beside: dict[tuple[int, int, str], float] = {}
+    rows = []
+    for each in results:
+        key = (each.log.messages, each.log.body_bytes, "archive" if "Par" in each.work else "noop")
+        if each.work.startswith("("):
+            beside[key] = each.rate
+            rows.append(each.row(None))
+        else:
+            kind = "archive" if "archive" in each.work else "noop"
+            rows.append(each.row(beside[(*key[:2], kind)]))
+    notice = ""
+    if arguments.quick:
+        notice = (
+            "**Measured with `--quick`**: a hundredth of the logs, so that fixed costs (planning,\n"
+            "starting tasks) weigh far more than they should. These are not the figures of the"
+            " goal.\n\n"
+        )
+    if facts["load"] > 1.0:
+        notice += (
+            f"**The machine was shared**: the load average before was {facts['load']:.1f}.\n"
+            "Neither absolute numbers nor ratios can be relied on.\n\n"
+        )
+    return _PAGE.format(
+        command=facts["command"],
+        conditions="\n".join(f"- {name}: {value}" for name, value in facts["conditions"].items()),
+        notice=notice,
+        rows="\n".join(rows),
+        rounds=arguments.rounds,
+        reach=REACH,
+        aim=AIM,
+        start=facts["start"],
+    )
+
+
+def main() -> None:
+    """Write the logs, measure, tell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the logs")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--directory", type=Path, help="where the logs are written")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--write", type=Path, help="the page to write")
+    arguments = parser.parse_args()
+    scale = 100 if arguments.quick else 1
+    logs = [
+        Log("2 M × 1 KiB, a tenth", 200_000 // scale, KIB),
+        Log("2 M × 1 KiB", 2_000_000 // scale, KIB),
+        Log("10 M × 100 B, a tenth", 1_000_000 // scale, 100),
+        Log("10 M × 100 B", 10_000_000 // scale, 100),
+    ]
+    if arguments.quick:
+        logs = logs[1::2]
+    load = load_average()
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=arguments.directory) as name:
+        folder = Path(name)
+        conditions = heading(folder)
+        began = time.perf_counter()
+        spark = spark_session("bench", arguments.master)
+        spark.range(1).count()
+        start = time.perf_counter() - began
+        results: list[Result] = []
+        for log in logs:
+            log.title += f" / {scale}" if arguments.quick else ""
+            log.write(folder)
+            results += measure(spark, log, folder, arguments.rounds)
+            shutil.rmtree(log.directory)
+        spark.stop()
+    options = (" --quick" if arguments.quick else "") + f" --rounds {arguments.rounds}"
+    text = page(
+        results,
+        arguments,
+        start=start,
+        load=load,
+        conditions=conditions,
+        command=f".venv/bin/python benches/spark.py{options} --write {arguments.write}",
+    )
+    print(text)
+    if arguments.write:
+        arguments.write.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
