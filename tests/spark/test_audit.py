@@ -29,10 +29,10 @@ def original(spark, tmp_path_factory) -> Path:
     """Three equal replicas and an archive of all but the newest entries."""
     directory = tmp_path_factory.mktemp("audit")
     log = OperationLog(directory / "a", seed=8)
-    log.run(70)
+    log.run(45)
     archive = Archive.open(str(directory / "archive"))
     archive_once(spark, LogDirectory(str(directory / "a")), archive)
-    log.run(20)
+    log.run(15)
     for name in NAMES[1:]:
         shutil.copytree(directory / "a", directory / name)
     return directory

@@ -23,7 +23,7 @@ from holdfast.spark.manifests import ArchivedFile, Catalogue
 from holdfast.spark.pipelines.accounting import Account, take_account
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.log_state import archived_records, log_records, without_content
-from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit, audit_replicas
+from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit, audit_replicas, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,7 +122,7 @@ def _audit_archive(spark: SparkSession, archive: Archive, result: AuditResult) -
     result.findings += _lost_beginning(name, catalogue)
     files = catalogue.files()
     task = partial(prove_file, archive=archive)
-    for found, entries in spark.sparkContext.parallelize(files, len(files)).map(task).collect():
+    for found, entries in spread(spark, files).map(task).collect():
         result.findings += found
         result.archive_entries += entries
 

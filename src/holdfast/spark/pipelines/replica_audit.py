@@ -12,10 +12,11 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.errors import HoldfastError
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
@@ -29,8 +30,10 @@ from holdfast.spark.partitions import split
 from holdfast.spark.pipelines.findings import Finding
 
 if TYPE_CHECKING:
+    from pyspark import RDD
     from pyspark.sql import SparkSession
 
+TASKS_PER_CORE: Final = 8
 _READ_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -90,8 +93,7 @@ def audit_replicas(spark: SparkSession, replicas: list[Replica]) -> ReplicaAudit
     parts = _parts(replicas, positions, digests, audit)
     proofs = []
     if parts:
-        context = spark.sparkContext
-        proofs = context.parallelize(parts, len(parts)).map(prove).collect()
+        proofs = spread(spark, parts).map(prove).collect()
     for proof in proofs:
         audit.findings += proof.findings
         audit.entries += proof.entries
@@ -172,6 +174,12 @@ def _has_entry(source: LogSource, index: int) -> bool:
     return True
 
 
+def spread(spark: SparkSession, items: Sequence[object]) -> RDD[Any]:
+    """Hand items to the workers: several to a task where there are many, for tasks cost too."""
+    context = spark.sparkContext
+    return context.parallelize(items, min(len(items), TASKS_PER_CORE * context.defaultParallelism))
+
+
 # Hashes -------------------------------------------------------------------------------------------
 
 
@@ -197,7 +205,7 @@ def _digests(
                 for base in positions[each.name].bases[:-1]
             ]
     if files:
-        hashed = spark.sparkContext.parallelize(files, len(files)).map(_hash_file).collect()
+        hashed = spread(spark, files).map(_hash_file).collect()
         for name, base, digest in hashed:
             if digest:
                 found[name][base] = digest

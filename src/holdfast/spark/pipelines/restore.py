@@ -35,6 +35,7 @@ from holdfast.spark.pipelines.log_state import (
     without_content,
 )
 from holdfast.spark.pipelines.message_packing import pack_files, unpacked
+from holdfast.spark.pipelines.replica_audit import spread
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, Restored, RestoredLog
 from holdfast.spark.places import Place
 
@@ -250,8 +251,7 @@ def check_files(
     if not files:
         return []
     task = partial(_check_file, archive=archive, with_digests=with_digests)
-    count = min(len(files), 64)
-    found = spark.sparkContext.parallelize(files, count).flatMap(task).collect()
+    found = spread(spark, files).flatMap(task).collect()
     return sorted(found)
 
 
