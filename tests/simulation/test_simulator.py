@@ -19,6 +19,7 @@ from holdfast.testing.faults import (
     OPERATORS,
     SAFE,
     TOPOLOGIES,
+    UNDETECTED,
     Nemesis,
     focused,
     plan,
@@ -106,7 +107,7 @@ def test_plans_cover_every_kind_and_every_topology() -> None:
 
     assert {it.topology for it in plans} == set(TOPOLOGIES)
     assert {kind for it in plans for kind in it.kinds} == {*SAFE, *DESTRUCTIVE, *OPERATORS}
-    assert set(Nemesis._ACTIONS) == {*SAFE, *DESTRUCTIVE, *OPERATORS}
+    assert set(Nemesis._ACTIONS) == {*SAFE, *DESTRUCTIVE, *OPERATORS, *UNDETECTED}
 
 
 def test_events_run_in_the_order_of_their_time() -> None:

@@ -81,6 +81,8 @@ class Checkers:
         self.excess_terms = 0
         self._begun_anew: set[str] = set()
         self._epochs: dict[str, tuple[int, int]] = {}
+        self.rolled_back: set[str] = set()
+        """Nodes whose whole disk was replaced by an older copy of itself."""
         self._commits: dict[str, tuple[int, int]] = {}
         self._firsts: dict[str, tuple[int, int]] = {}
         self._memberships: dict[tuple[int, bytes], Membership] = {}
@@ -431,7 +433,8 @@ class Checkers:
         known = max(journal.last_index, journal.unknown_through)
         due = min(self.claimed(identity), self.commit_index)
         is_emptied = not journal.last_index and identity in self._begun_anew
-        if known < due and not journal.damage and not is_emptied:
+        is_excused = is_emptied or node.name in self.rolled_back
+        if known < due and not journal.damage and not is_excused:
             raise ViolationError(
                 "S17", f"{node.name} had said it stores {due} and came back with {known}"
             )
@@ -459,7 +462,10 @@ class Checkers:
         elif isinstance(error, BallotLostError) or not isinstance(error, HoldfastError):
             if node.name not in self.distrusted:
                 raise ViolationError("S15", f"{node.name} broke: {error!r}")
-        elif node.name not in self.distrusted:
+        elif node.name not in self.distrusted or isinstance(
+            error, CorruptEntryError | RecordNotFoundError
+        ):
+            # Damage is met, told and mended; it must not end a process.
             raise ViolationError("S17", f"{node.name} could not go on: {error}")
 
     def on_write_failure(self, node: SimulatedNode, failure: JournalFailedError) -> None:
