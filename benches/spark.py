@@ -7,7 +7,7 @@ Two logs, 2 million messages of 1 KiB and 10 million of 100 bytes, each read wit
 Spark's start-up is told apart, and everything runs once before it is measured. The peak memory of
 Spark's Python workers is sampled, for the whole log and for a tenth of it: it must not grow.
 
-Run: .venv/bin/python benches/spark.py [--quick] [--rounds N] [--write docs/benchmarks-spark.md]
+Run: .venv/bin/python benches/spark.py [--quick | --scale N] [--rounds N] [--write FILE]
 """
 
 from __future__ import annotations
@@ -271,9 +271,9 @@ def page(results: list[Result], arguments: argparse.Namespace, **facts: Any) -> 
             kind = "archive" if "archive" in each.work else "noop"
             rows.append(each.row(beside[(*key[:2], kind)]))
     notice = ""
-    if arguments.quick:
+    if facts["scale"] > 1:
         notice = (
-            "**Measured with `--quick`**: a hundredth of the logs, so that fixed costs (planning,\n"
+            f"**Measured on 1/{facts['scale']} of the logs**, so that fixed costs (planning,\n"
             "starting tasks) weigh far more than they should. These are not the figures of the"
             " goal.\n\n"
         )
@@ -298,19 +298,20 @@ def main() -> None:
     """Write the logs, measure, tell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="a hundredth of the logs")
+    parser.add_argument("--scale", type=int, help="another part of them: 10 is a tenth")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory", type=Path, help="where the logs are written")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--write", type=Path, help="the page to write")
     arguments = parser.parse_args()
-    scale = 100 if arguments.quick else 1
+    scale = arguments.scale or (100 if arguments.quick else 1)
     logs = [
         Log("2 M × 1 KiB, a tenth", 200_000 // scale, KIB),
         Log("2 M × 1 KiB", 2_000_000 // scale, KIB),
         Log("10 M × 100 B, a tenth", 1_000_000 // scale, 100),
         Log("10 M × 100 B", 10_000_000 // scale, 100),
     ]
-    if arguments.quick:
+    if scale > 1:
         logs = logs[1::2]
     load = load_average()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=arguments.directory) as name:
@@ -322,16 +323,17 @@ def main() -> None:
         start = time.perf_counter() - began
         results: list[Result] = []
         for log in logs:
-            log.title += f" / {scale}" if arguments.quick else ""
+            log.title += f" / {scale}" if scale > 1 else ""
             log.write(folder)
             results += measure(spark, log, folder, arguments.rounds)
             shutil.rmtree(log.directory)
         spark.stop()
-    options = (" --quick" if arguments.quick else "") + f" --rounds {arguments.rounds}"
+    options = (f" --scale {scale}" if scale > 1 else "") + f" --rounds {arguments.rounds}"
     text = page(
         results,
         arguments,
         start=start,
+        scale=scale,
         load=load,
         conditions=conditions,
         command=f".venv/bin/python benches/spark.py{options} --write {arguments.write}",

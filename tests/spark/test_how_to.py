@@ -56,6 +56,12 @@ class Reader:
                 self.run(self.placed(text))
         return self.names
 
+    def here(self, *names: str) -> None:
+        """Let these be in the reader's folder: Spark stands where the session began."""
+        for name in names:
+            *before, last = name.split()
+            self.places[name] = " ".join([*before, str(Path.cwd() / last)])
+
     def placed(self, text: str) -> str:
         """The same with the names of real places."""
         for told, real in self.places.items():
@@ -127,10 +133,11 @@ def test_a_queue_is_read_from_a_notebook(reader: Reader, nodes: LocalCluster) ->
     """The cells of the page find the thirty orders, live and in files, by batch and by stream."""
     reader.places |= places_of(nodes)
     reader.places["/var/lib/holdfast"] = str(nodes.nodes["b"].data)
+    reader.here("orders-checkpoint", "orders-parquet")
     names = reader.follow("read-a-queue-from-a-notebook.md")
     assert names["waiting"].count() == 30
     assert names["copied"].where("destination = 'orders'").count() == 30
-    assert names["spark"].read.parquet("orders-parquet").count() == 30
+    assert names["spark"].read.parquet(str(Path.cwd() / "orders-parquet")).count() == 30
 
 
 def test_a_cluster_is_archived(reader: Reader, nodes: LocalCluster, tmp_path: Path) -> None:
@@ -170,9 +177,7 @@ def test_a_lost_site_is_recovered(
         reader.places |= places_of(old)
         reader.places["10.9.0.1:7000"] = f"127.0.0.1:{far.peer_port}"
         reader.places["10.9.0.1:8161"] = far.admin
-        # Spark's workers stand in the folder where the session began, not in the reader's.
-        for option in ("--to", "--data"):
-            reader.places[f"{option} restored"] = f"{option} {tmp_path / 'restored'}"
+        reader.here("--to restored", "--data restored")
         source = f"--path {old.nodes['b'].data} --uncertain-end"
         reader.run(reader.placed(f"holdfast archive {source} --to {STORE}"))
 

@@ -21,6 +21,7 @@ from holdfast.cli.output import (
     write_error,
     write_json,
     write_line,
+    write_lines,
 )
 from holdfast.cli.spark_options import (
     ConfOption,
@@ -105,12 +106,7 @@ def replay(
     spark = spark_session("holdfast replay", master, settings)
     if dry_run:
         with told_plainly():
-            counts = pipeline.count_chosen(spark, source, choice)
-        if json:
-            write_json({"would_send": sum(counts.values()), "by_destination": counts})
-        else:
-            for name, count in counts.items():
-                write_line(f"{count:>12,}  {name}")
+            _tell_chosen(pipeline.count_chosen(spark, source, choice), is_json=json)
         return
     with told_plainly(), _status("replaying", is_quiet=quiet) as told:
         done = pipeline.replay(
@@ -124,19 +120,28 @@ def replay(
             client_options={"login": login, "passcode": passcode},
         )
     if json:
-        write_json(
-            {
-                "target": target,
-                "producers": f"replay-{done.job}-*",
-                "confirmed": done.confirmed,
-                "body_bytes": done.body_bytes,
-                "by_destination": dict(done.by_destination),
-                "seconds": round(done.seconds, 3),
-                "rate": round(done.rate, 1),
-            }
-        )
+        write_json(_replay_json(done, target))
     elif not quiet:
         write_error(f"{_replayed(done)}; the same command again stores nothing twice")
+
+
+def _tell_chosen(counts: dict[str, int], *, is_json: bool) -> None:
+    if is_json:
+        write_json({"would_send": sum(counts.values()), "by_destination": counts})
+    else:
+        write_lines(f"{count:>12,}  {name}" for name, count in counts.items())
+
+
+def _replay_json(done: ReplayProgress, target: str) -> dict[str, Any]:
+    return {
+        "target": target,
+        "producers": f"replay-{done.job}-*",
+        "confirmed": done.confirmed,
+        "body_bytes": done.body_bytes,
+        "by_destination": dict(done.by_destination),
+        "seconds": round(done.seconds, 3),
+        "rate": round(done.rate, 1),
+    }
 
 
 def _replayed(progress: ReplayProgress) -> str:
