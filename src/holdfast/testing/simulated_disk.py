@@ -345,10 +345,10 @@ class SimulatedDisk:
         return self.operations == self.cut_at
 
     def mend_sectors(self, inode: _Inode, start: int, end: int) -> None:
-        """Let sectors that are written as a whole be readable again, as drives do."""
+        """Let sectors that are written to be readable again: a drive puts them elsewhere."""
         bad = self._unreadable.get(id(inode))
         if bad:
-            first, last = -(-start // SECTOR_BYTES), end // SECTOR_BYTES
+            first, last = start // SECTOR_BYTES, -(-end // SECTOR_BYTES)
             bad.difference_update(range(first, last))
 
     @property
