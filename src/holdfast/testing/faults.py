@@ -505,6 +505,8 @@ class Nemesis:
             return False
         self._distrust(node)
         node.disk.misdirect_next = self.chance.choice((512, 4096))
+        # Until the floor is noted nothing tells a write that went elsewhere from none at all.
+        self.world.checkers.rolled_back.add(node.name)
         return True
 
     def _spoil_sector(self) -> bool:
