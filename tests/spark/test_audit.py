@@ -100,6 +100,20 @@ def test_a_removed_segment_is_named(spark, place) -> None:
     assert int(victim.stem) == finding.first_index
 
 
+def test_a_removed_first_segment_is_named(spark, place) -> None:
+    """
+    No cleaner said that it might go.
+    """
+    first, second = segments(place, "b")[:2]
+    first.unlink()
+
+    result = run(spark, place, with_archive=False, with_account=False)
+
+    (finding,) = result.findings
+    assert ("b", "missing") == (finding.where, finding.kind)
+    assert (1, int(second.stem) - 1) == (finding.first_index, finding.last_index)
+
+
 def test_a_removed_last_segment_is_named(spark, place) -> None:
     """
     The ballot knows how far the log was durable.

@@ -18,22 +18,29 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.errors import HoldfastError
+import numpy as np
+
+from holdfast.errors import CorruptRecordError, HoldfastError
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import CHAIN_BYTES
+from holdfast.journal.record import RECORD_HEADER_BYTES
 from holdfast.journal.segment import segment_name
+from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_proof import broken_link, chain_at
 from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
 from holdfast.spark.partitions import split
 from holdfast.spark.pipelines.findings import Finding
+from holdfast.spark.record_table import RecordTable, at
+from holdfast.store.record_codec import CLEANED
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import SparkSession
 
 TASKS_PER_CORE: Final = 8
+_INDEX: Final = np.dtype([("index", "<u8")])
 _READ_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -65,6 +72,8 @@ class Proof:
     entries: int
     bytes: int
     findings: tuple[Finding, ...]
+    cleaned_through: int = 0
+    """The highest index of which it says that everything up to it was written again."""
 
 
 @dataclass(slots=True)
@@ -99,6 +108,8 @@ def audit_replicas(spark: SparkSession, replicas: list[Replica]) -> ReplicaAudit
         audit.entries += proof.entries
         audit.bytes += proof.bytes
     audit.segments_proven = len(proofs)
+    cleaned = max((proof.cleaned_through for proof in proofs), default=0)
+    audit.findings += lost_beginnings(positions, cleaned)
     audit.findings += _diverged(replicas, proofs)
     audit.findings = _without_echoes(audit.findings)
     return audit
@@ -258,6 +269,7 @@ def prove(part: _Part) -> Proof:
     chain: bytes | None = None
     entries = size = 0
     last_chain = ""
+    cleaned = 0
     position = source.position()
     if part.first_index > position.first_index:
         try:
@@ -273,6 +285,7 @@ def prove(part: _Part) -> Proof:
             continue
         entries += len(block)
         size += int(block.ends[-1] - block.starts[0])
+        cleaned = max(cleaned, _cleaned_through(block))
         broken = broken_link(block, chain)
         if broken:
             reason = "the chain hash does not continue the log: it is not the entry that was here"
@@ -289,8 +302,43 @@ def prove(part: _Part) -> Proof:
         chain = block.chains[-CHAIN_BYTES:]
         last_chain = chain.hex()
     return Proof(
-        name, part.first_index, part.last_index, last_chain, entries, size, tuple(findings)
+        name,
+        part.first_index,
+        part.last_index,
+        last_chain,
+        entries,
+        size,
+        tuple(findings),
+        cleaned,
     )
+
+
+def _cleaned_through(block: EntryBlock) -> int:
+    """How far the records of a block say that the log was cleaned."""
+    try:
+        table = RecordTable(block)
+    except CorruptRecordError:
+        return 0  # its checksums are good: the account will say what makes no sense
+    places = table.starts[table.types == CLEANED] + RECORD_HEADER_BYTES
+    numbers = at(block.buffer, places, _INDEX)["index"]
+    return int(numbers.max()) if len(numbers) else 0
+
+
+def lost_beginnings(positions: dict[str, LogPosition], cleaned_through: int) -> list[Finding]:
+    """Logs that begin later than any record says they were cleaned: their oldest files are gone."""
+    return [
+        Finding(
+            where=name,
+            kind="missing",
+            reason=f"the segments before {segment_name(it.first_index)} are missing, and no record"
+            f" says that what lived in them was written again",
+            place=segment_name(it.first_index),
+            first_index=cleaned_through + 1,
+            last_index=it.first_index - 1,
+        )
+        for name, it in positions.items()
+        if it.first_index - 1 > cleaned_through
+    ]
 
 
 def _damage(name: str, damaged: DamagedRange) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.model.records import QueueRecord
+from holdfast.model.records import CleanedRecord, QueueRecord
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.pipelines.findings import Finding
@@ -14,6 +14,7 @@ from holdfast.spark.pipelines.replica_audit import (
     _Part,
     _without_echoes,
     first_difference,
+    lost_beginnings,
     prove,
 )
 from holdfast.testing.written_log import WrittenLog, message
@@ -84,3 +85,19 @@ def test_what_a_missing_segment_implies_is_left_out() -> None:
     other = Finding(where="b", kind="missing", reason="gone", first_index=6, last_index=6)
 
     assert [whole, other] == _without_echoes([whole, echo, other])
+
+
+def test_a_log_may_begin_late_only_if_it_was_cleaned(tmp_path: Path) -> None:
+    """
+    The oldest segment removed by hand is named; one that the cleaner dropped is not.
+    """
+    with WrittenLog(tmp_path / "a") as log:
+        log.put(message(1, 1), CleanedRecord(40))
+    positions = {"a": LogPosition(first_index=41, last_index=99)}
+
+    cleaned = prove(_Part(Replica("a", LogDirectory(str(tmp_path / "a"))), 1, 1)).cleaned_through
+
+    assert 40 == cleaned
+    assert [] == lost_beginnings(positions, cleaned)
+    (found,) = lost_beginnings(positions, 12)
+    assert ("missing", 13, 40) == (found.kind, found.first_index, found.last_index)
