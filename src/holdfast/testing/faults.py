@@ -100,7 +100,7 @@ class Plan:
     chaos_seconds: float = 3.0
     pause_seconds: tuple[float, float] = (0.03, 0.35)
     """Between two misfortunes."""
-    sync_seconds: tuple[float, float] = (0.0005, 0.008)
+    sync_seconds: tuple[float, float] = (0.001, 0.02)
     """How long a write and its sync take on a disk that is not slow."""
     segment_bytes: int = 16 * KiB
     tail_cache_bytes: int = 1 << 20

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("/simulated")
 _STOMP = StompSettings()
-_TURN_SECONDS_MAX = 0.006
+_TURN_SECONDS_MAX = 0.01
 _FLOOR_SECONDS = 0.05
 
 

@@ -242,6 +242,8 @@ class Simulation:
             if not node.is_alive:
                 self.nemesis.revive(node)
         for client in self.clients:
+            if isinstance(client, Producer | TransactionProducer):
+                client.hurry()
             if isinstance(client, Consumer):
                 client.death_chance = client.reject_chance = 0.0
 

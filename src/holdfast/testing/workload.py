@@ -181,6 +181,7 @@ class Producer(Client):
         self.is_numbered = is_numbered
         self.window = self.chance.choice((4, 16, 40))
         self.made = 0
+        self.burst_max = 12
         self.unconfirmed: dict[int, tuple[str, bytes]] = {}
         self._again_planned = False
         self._interval = world.chaos_seconds / max(1, count / 6)
@@ -196,12 +197,18 @@ class Producer(Client):
         """Whether something is unconfirmed."""
         return bool(self.unconfirmed) or not self.is_connected
 
+    def hurry(self) -> None:
+        """Make what is left quickly."""
+        self.burst_max = 40
+        self._interval = 0.03
+        self._produce()
+
     def _produce(self) -> None:
         """Make a few messages now and then."""
         if self.is_ended:
             return
         made = []
-        burst = self.chance.randrange(1, 12)
+        burst = self.chance.randrange(1, self.burst_max)
         while burst and self.made < self.count and len(self.unconfirmed) < self.window:
             burst -= 1
             self.made += 1
@@ -277,6 +284,11 @@ class TransactionProducer(Client):
     def is_waiting(self) -> bool:
         """Whether something is unconfirmed."""
         return self.pending is not None or not self.is_connected
+
+    def hurry(self) -> None:
+        """Make what is left quickly."""
+        self._interval = 0.03
+        self._produce()
 
     def _produce(self) -> None:
         if self.is_ended:
