@@ -151,6 +151,8 @@ def plan(seed: int, *, topology: str = "") -> Plan:
             table |= OPERATORS
     count = chance.randrange(2, 9)
     picked = set(chance.choices(list(table), list(table.values()), k=count))
+    if made.topology == "two":
+        picked |= {"crash", "forced promotion"}
     if picked & {"partition", "one-way cut", "partial partition", "bad links", "client cut off"}:
         picked.add("heal network")
     made.kinds = {kind: weight for kind, weight in table.items() if kind in picked}

@@ -50,6 +50,8 @@ _CONFIRM_SECONDS_MAX = 20.0
 _DRAIN_SECONDS_MAX = 20.0
 _CATCH_UP_SECONDS_MAX = 10.0
 _STEP_SECONDS = 0.05
+_SEGMENTS_LEFT_MAX = 4
+"""Nothing lives any more, so hardly anything is to be kept."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -281,11 +283,16 @@ class Simulation:
         )
         self.clients[-1].reject_chance = 0.0  # type: ignore[attr-defined]
         self._await("L3", "messages do not arrive", _DRAIN_SECONDS_MAX, self._is_drained)
+        self._await("L5", "what is dead is not cleaned", _DRAIN_SECONDS_MAX, self._is_cleaned)
         self._await("L4", "somebody does not catch up", _CATCH_UP_SECONDS_MAX, self._is_level)
 
     def _is_drained(self) -> bool:
         movers = [client for client in self.clients if isinstance(client, Mover)]
         return not self.checkers.log.live and all(mover.pending is None for mover in movers)
+
+    def _is_cleaned(self) -> bool:
+        leader = self.leader()
+        return leader is not None and len(leader.journal.segments()) <= _SEGMENTS_LEFT_MAX
 
     def _is_level(self) -> bool:
         leader = self.leader()
