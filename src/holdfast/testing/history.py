@@ -57,6 +57,8 @@ class History:
         self.settled_at: dict[bytes, float] = {}
         self.settled_queues: set[str] = set()
         """Queues that somebody consumes without acknowledging."""
+        self._newest: dict[tuple[str, bytes], int] = {}
+        """By consumer and queue: the place of the newest first delivery."""
         self.is_order_known = True
         """False where damage makes messages come later than their turn."""
         self.delivery_count = self.duplicate_count = self.confirm_count = 0
@@ -112,6 +114,12 @@ class History:
                 raise ViolationError("S11", f"{token} came to {consumer} again and did not say so")
             if sent_at < first_at:
                 self.delivered[message_id] = (sent_at, flagged, token)
+        if not flagged and self.is_order_known:
+            queue = (consumer, message_id.rpartition(b"-")[0])
+            sequence = sequence_of(message_id)
+            if sequence <= self._newest.get(queue, 0):
+                raise ViolationError("S10", f"{token} came to {consumer} out of its turn")
+            self._newest[queue] = sequence
         self.received.add(token)
         return token
 
