@@ -645,6 +645,12 @@ class Nemesis:
         self.world.checkers.forced = True
         return True
 
+    def force_again(self) -> None:
+        """Repeat a forced promotion that the survivor's death cut short; else it is refused."""
+        node = self.world.network.nodes.get(self._forced)
+        if node is not None and node.is_running and not node.driver.is_leader:
+            self._ask(node, node.driver.promote_force)
+
     _ACTIONS: dict[str, Callable[[Nemesis], bool]] = {  # noqa: RUF012 - a table
         "crash": _crash,
         "power cut": _cut_power,

@@ -243,11 +243,17 @@ class Simulation:
             node.resume()
             if not node.is_alive:
                 self.nemesis.revive(node)
+        self.timeline.after(3.0, self._help)
         for client in self.clients:
             if isinstance(client, Producer | TransactionProducer):
                 client.hurry()
             if isinstance(client, Consumer):
                 client.death_chance = client.reject_chance = 0.0
+
+    def _help(self) -> None:
+        """Do what an operator would who sees that nobody leads."""
+        if self.leader() is None:
+            self.nemesis.force_again()
 
     def _left_dead(self) -> SimulatedNode | None:
         if not self.plan.is_one_left_dead or self.checkers.distrusted or self.plan.victim:
