@@ -117,6 +117,7 @@ def test_the_command_writes_page_and_figures(
     master = ["--master", "local[2]"]
     run(["report", "--path", str(log), "--json", "--to", str(page), *master])
     told = capsys.readouterr()
-    assert json.loads(told.out)["totals"]["stored"] == 16
+    found = json.loads(told.out)
+    assert (found["totals"]["stored"], found["source"]["is_part"]) == (16, False)
     assert "events of 16 messages" in told.err
     assert "<svg" in page.read_text()

@@ -99,6 +99,7 @@ def make_report(spark: SparkSession, source: dict[str, str]) -> Report:
         "first_index": position.first_index,
         "last_index": position.last_index,
         "is_complete": position.first_index <= 1,
+        "is_part": any(key.startswith(("start_", "end_")) for key in source),
     }
     return found
 

@@ -90,6 +90,11 @@ def _head(report: Report, title: str) -> str:
             f'<p class="note">The log before entry {_number(source.get("first_index"))} was cleaned'
             " away: messages settled before then are not counted.</p>"
         )
+    if source.get("is_part"):
+        note += (
+            '<p class="note">Only a part of the log was asked for: messages stored before it are'
+            " not counted, and what was settled after it counts as waiting.</p>"
+        )
     return f'<h1>{escape(title)}</h1><div class="soft">{span}<br>{told}</div>{note}'
 
 

@@ -95,7 +95,10 @@ def test_names_are_data() -> None:
 
 def test_the_page_says_what_it_cannot_know() -> None:
     """A cleaned log is told of; a message without a number has a place in the list."""
-    page = render_page(report())
+    part = report()
+    part["source"]["is_part"] = True
+    page = render_page(part)
+    assert "Only a part of the log" in page
     assert "The log before entry 7 was cleaned" in page
     assert "(not numbered)" in page
     assert "2.0 ms" in page
