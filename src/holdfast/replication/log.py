@@ -196,6 +196,9 @@ class ReplicatedLog:
         return index
 
     def _judge_unknown(self) -> None:
+        # Entries come from leaders of a term at least as new as the lost entry's: where our log
+        # reaches its place again, it stands there, or was never committed.
         journal = self.journal
-        if (journal.last_term, journal.last_index) >= (self.unknown_term, self.unknown_index):
+        is_newer = (journal.last_term, journal.last_index) >= self.election_position()
+        if is_newer or journal.last_index >= self.unknown_index:
             self.forget_unknown()

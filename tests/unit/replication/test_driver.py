@@ -372,3 +372,22 @@ def test_a_term_in_the_log_is_never_forgotten() -> None:
     again = Desk(Membership(()), disk)
 
     assert again.driver.term >= term
+
+
+def test_a_lost_entry_of_unknown_term_counts_as_of_the_newest() -> None:
+    """Its header is gone: a candidate whose log is just one entry shorter is refused."""
+    desk = Desk()
+    desk.journal.ballot_file.save(Ballot(node_id=bytes(range(16)), term=5))
+    desk.journal.unknown_through, desk.journal.unknown_term = 7, 0
+    driver = Driver(
+        settings=ReplicationSettings(),
+        name="a",
+        journal=desk.journal,
+        ballot_file=desk.journal.ballot_file,
+        writer=desk,
+        links=desk,
+        randomness=SeededRandomness(1),
+        bootstrap=NAMED,
+    )
+
+    assert (5, 7) == driver._state.log.election_position()
