@@ -493,7 +493,7 @@ class Nemesis:
         if len(content) < 4096 + 200:
             return True
         self._distrust(node)
-        node.disk.flip_bit(paths[-1], (len(content) - self.chance.randrange(1, 100)) * 8)
+        node.disk.flip_bit(paths[-1], (len(content) - self.chance.randrange(1, 300)) * 8)
         self.world.note(node.name, f"has a bit flipped at the end of {paths[-1].name}")
         return True
 
