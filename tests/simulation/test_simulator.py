@@ -36,6 +36,8 @@ PAUSED = ("leader cut off, then paused",)
 SYNC = ("power cut", "power cut in a write", "partition", "heal network", "fsync EIO")
 DAMAGE = ("misdirected write", "crash", "one-way cut", "heal network")
 MEMBERS = ("wiped disk", "add member", "transfer", "crash")
+STRANGERS = ("wiped disk", "add member", "remove member", "promote learner", *POWER[3:], "crash")
+ROT = ("bit flip", "unreadable sector", "misdirected write", "crash", "power cut")
 FOUND = [
     (12, "three", POWER, "a log begun anew and still empty did not open after a power cut"),
     (5, "three", PAUSED, "a deposed leader applied its own batch for another leader's entry"),
@@ -44,6 +46,8 @@ FOUND = [
     (29, "three", PAUSED, "the same"),
     (445, "three", SYNC, "a ballot that only the cache had was believed after a restart"),
     (329, "witness", DAMAGE, "damage that all others had reclaimed stopped a replica for good"),
+    (13, "learner", STRANGERS, "a member that was away refused a newer leader's link"),
+    (23, "three", ROT, "damage beside damage ended the leader"),
     (440, "witness", MEMBERS, "a wiped node could not be reached by a leader it was not told of"),
 ]
 """Seeds and trouble that found a mistake once, and which."""
