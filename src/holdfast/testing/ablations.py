@@ -23,6 +23,8 @@ from rich.console import Console
 
 from holdfast.broker.queue import Queue
 from holdfast.journal import scan
+from holdfast.journal.ballot import BallotFile
+from holdfast.journal.entry import Entry
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.model.records import ProducerRecord, QueueRecord
@@ -321,6 +323,41 @@ def _reply_at_once() -> list[Patch]:
     return [(Conductor, "_seal", seal_and_reply)]
 
 
+def _apply_by_index() -> list[Patch]:
+    apply = Conductor._apply_committed
+
+    def apply_whatever_the_term(self: Any, now: float) -> None:
+        take = self.store.take_committed
+
+        def in_our_term(bytes_max: int) -> list[Entry]:
+            return [
+                Entry(
+                    entry.index,
+                    self.context.term,
+                    entry.kind,
+                    entry.timestamp,
+                    entry.first_record,
+                    entry.record_count,
+                    entry.chain,
+                    entry.raw,
+                    entry.body_length,
+                )
+                for entry in take(bytes_max)
+            ]
+
+        self.store.take_committed = in_our_term
+        try:
+            apply(self, now)
+        finally:
+            del self.store.take_committed
+
+    return [(Conductor, "_apply_committed", apply_whatever_the_term)]
+
+
+def _believe_the_cache() -> list[Patch]:
+    return [(BallotFile, "write_again", BallotFile.save_floor)]
+
+
 def _never_flag() -> list[Patch]:
     forget = Queue.forget_leadership
 
@@ -427,6 +464,16 @@ ABLATIONS = [
     Ablation("a witness trims at once", _trim_at_once, _RESTARTS, _witness),
     Ablation("split a transaction over two entries", _split_the_batch),
     Ablation("reply before the commit", _reply_at_once),
+    Ablation(
+        "apply a batch for any entry of its index",
+        _apply_by_index,
+        ("leader cut off, then paused",),
+    ),
+    Ablation(
+        "believe a ballot that only the cache may have",
+        _believe_the_cache,
+        ("power cut", "fsync EIO", "partition", "heal network"),
+    ),
     Ablation("no dispatch mark", _never_flag),
     Ablation("vote for a shorter log", lambda: [(voting, "_is_complete", lambda *_a: True)]),
     Ablation(
