@@ -86,6 +86,7 @@ class Result:
     work: str
     seconds: list[float]
     worker_bytes: int = 0
+    cpu: str = ""
 
     @property
     def rate(self) -> float:
@@ -100,7 +101,7 @@ class Result:
         memory = f"{self.worker_bytes / KIB**2:,.0f}" if self.worker_bytes else ""
         return (
             f"| {self.log.title} | {self.work} | {self.rate / 1e3:,.0f} | {spread}"
-            f" | {megabytes:,.0f} | {ratio} | {memory} |"
+            f" | {megabytes:,.0f} | {ratio} | {memory} | {self.cpu} |"
         )
 
 
@@ -163,11 +164,14 @@ def fresh(folder: Path) -> Iterator[Path]:
 # Measuring ----------------------------------------------------------------------------------------
 
 
-class WorkerMemory:
-    """The most memory that one of Spark's Python workers had while this was entered."""
+class SparkUse:
+    """What Spark took while this was entered: memory of the largest worker, processor time."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int) -> None:
         self.bytes = 0
+        self.cpu = ""
+        self._rows = rows
+        self._before = _processor_seconds()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -178,6 +182,11 @@ class WorkerMemory:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
+        java, python = (
+            (after - before) / self._rows * 1e6
+            for before, after in zip(self._before, _processor_seconds(), strict=True)
+        )
+        self.cpu = f"{java:.1f} + {python:.1f}"
 
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
@@ -191,6 +200,22 @@ class WorkerMemory:
         if b"pyspark.daemon" in (place / "cmdline").read_bytes() and _is_ours(int(place.name)):
             pages = int((place / "statm").read_text().split()[1])
             self.bytes = max(self.bytes, pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _processor_seconds() -> tuple[float, float]:
+    """Processor time of Java and of the Python workers so far, with that of ended children."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    found = [0.0, 0.0]
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(place.name) == os.getpid() or not _is_ours(int(place.name)):
+                continue
+            words = (place / "stat").read_text().rpartition(")")[2].split()
+            is_python = b"pyspark.daemon" in (place / "cmdline").read_bytes()
+            found[is_python] += sum(map(int, words[11:15])) / ticks
+        except (OSError, ValueError, IndexError):
+            continue  # it has ended
+    return found[0], found[1]
 
 
 def _is_ours(process: int) -> bool:
@@ -222,14 +247,14 @@ def measure(spark: Any, log: Log, folder: Path, rounds: int) -> list[Result]:
         return work
 
     found = [Result(log, "(a) parser, one process", timed(lambda: parse(log), rounds))]
-    with WorkerMemory() as memory:
+    with SparkUse(log.messages * (rounds + 1)) as use:
         seconds = timed(lambda: spark_noop(spark, log), rounds)
-    found.append(Result(log, "Spark into noop", seconds, memory.bytes))
+    found.append(Result(log, "Spark into noop", seconds, use.bytes, use.cpu))
     seconds = timed(parquet(lambda target: write_parquet(log, target)), rounds)
     found.append(Result(log, "(b) parser and Parquet, one process", seconds))
-    with WorkerMemory() as memory:
+    with SparkUse(log.messages * (rounds + 1)) as use:
         seconds = timed(parquet(lambda target: spark_archive(spark, log, target)), rounds)
-    found.append(Result(log, "Spark, archive", seconds, memory.bytes))
+    found.append(Result(log, "Spark, archive", seconds, use.bytes, use.cpu))
     for result in found:
         print(result.row(None), flush=True)
     return found
@@ -246,15 +271,18 @@ workers share the processors; ratios travel better.
 
 {conditions}
 
-{notice}| log | work | thousand rows/s | range | MB/s of log | × of one process | worker, peak MiB |
-|---|---|---|---|---|---|---|
+{notice}| log | work | 1000 rows/s | range | MB/s of log | × of one process | peak MiB | µs/row |
+|---|---|---|---|---|---|---|---|
 {rows}
 
 Medians of {rounds} warm rounds. `noop` is Spark's sink that throws away; it is given all columns of
 `messages`. (a) is the same parser without Spark; (b) the archive's own writer, with the same
 Parquet, without Spark. Reach: {reach} of one process; aim: {aim}. Starting Spark took
 {start:.1f} s, which is in none of the figures. The peak is that of the largest Python worker: the
-line of a tenth of a log beside the whole one tells whether it grows with the log.
+line of a tenth of a log beside the whole one tells whether it grows with the log. The last column
+is processor time per row, of Java and of the Python workers, the first round included: in `noop`
+each row passes from Python to Java through a socket and is made a row of Spark's there, which the
+archive spares: its workers write the files themselves and send Java only what they wrote.
 """
 
 
