@@ -51,7 +51,11 @@ class Checkpoints:
         self.segment_base = self.store.last_segment_base
         if index <= self.saved_index:
             return None
-        place = self.store.place_of(index)
+        try:
+            place = self.store.place_of(index)
+        except StoreError as error:  # The last entry applied is damaged meanwhile.
+            log.warning("checkpoint was not written", index=index, reason=str(error))
+            return None
         parts = encode_state(self.broker.state)
 
         def write() -> None:

@@ -12,7 +12,7 @@ import pytest
 from holdfast.broker.broker import Broker
 from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.settings import BrokerSettings
-from holdfast.errors import StoreError
+from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.model.records import QueueRecord
 from holdfast.server.checkpoints import Checkpoints
 
@@ -119,3 +119,22 @@ def test_a_clean_stop_writes_the_last_one_once(scene) -> None:
     asyncio.run(scene.checkpoints.finish())
     asyncio.run(scene.checkpoints.finish())
     assert [index for index, _ in scene.files.saved] == [5]
+
+
+def test_a_damaged_entry_costs_the_checkpoint_only(scene) -> None:
+    """
+    The entry it would end with cannot be read: the next segment's will do.
+    """
+
+    def damaged(index: int) -> tuple[int, bytes, int]:
+        raise CorruptEntryError("rotten", index=index)
+
+    place_of, scene.store.place_of = scene.store.place_of, damaged
+    scene.store.last_segment_base = 5
+    scene.step()
+    assert scene.files.saved == []
+
+    scene.store.place_of = place_of
+    scene.store.last_segment_base, scene.store.applied_index = 9, 9
+    scene.step()
+    assert [index for index, _ in scene.files.saved] == [9]
