@@ -47,6 +47,7 @@ FOUND = [
     (445, "three", SYNC, "a ballot that only the cache had was believed after a restart"),
     (329, "witness", DAMAGE, "damage that all others had reclaimed stopped a replica for good"),
     (13, "learner", STRANGERS, "a member that was away refused a newer leader's link"),
+    (1876, "three", ("disk full", "misdirected write"), "a checkpoint met a damaged entry"),
     (23, "three", ROT, "damage beside damage ended the leader"),
     (440, "witness", MEMBERS, "a wiped node could not be reached by a leader it was not told of"),
 ]
