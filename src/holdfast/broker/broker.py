@@ -327,11 +327,11 @@ class Broker:
                 del subscription.unacknowledged[key]
             except KeyError:
                 raise _unknown(key) from None
-            self._settle(subscription, key)
+            self._settle(subscription.queue, key)
         else:
             for each in self.settled_by(subscription, key, exact=exact):
                 del subscription.unacknowledged[each]
-                self._settle(subscription, each)
+                self._settle(subscription.queue, each)
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
         if not subscription.is_ready:
@@ -385,7 +385,7 @@ class Broker:
         if key > 0:
             # Also if it is withheld already: as damaged, it would come back once repaired.
             queue.withheld.add(key)
-        self._settle_on(queue, key)
+        self._settle(queue, key)
 
     def reject(
         self,
@@ -428,7 +428,7 @@ class Broker:
     def settled_automatically(self, queue: Queue, keys: list[int]) -> None:
         """Settle what went to consumers that never acknowledge."""
         for key in keys:
-            self._settle_on(queue, key)
+            self._settle(queue, key)
 
     def withhold(self, subscription: Subscription, key: int) -> None:
         """Take back a delivery that could not be read, just dispatched and not sent."""
@@ -448,18 +448,10 @@ class Broker:
         elif make_ready(subscription) and subscription.queue is not None:
             self.state.touch(subscription.queue)
 
-    def _settle(self, subscription: Subscription, key: int) -> None:
-        queue = subscription.queue
+    def _settle(self, queue: Queue | None, key: int) -> None:
+        """Note that a message is done with; a topic (None) keeps nothing of it."""
         if queue is None:
             return
-        if key > 0:
-            if not queue.acknowledged:
-                self.acknowledged_queues.append(queue)
-            queue.acknowledged.append(key)
-        else:
-            self._settle_transient(queue, key)
-
-    def _settle_on(self, queue: Queue, key: int) -> None:
         if key > 0:
             if not queue.acknowledged:
                 self.acknowledged_queues.append(queue)
@@ -568,7 +560,7 @@ class Broker:
         self.held_bytes -= transaction.size_bytes
         for subscription, keys in transaction.settlements:
             for key in keys:
-                self._settle(subscription, key)
+                self._settle(subscription.queue, key)
             self.refill(subscription)
         for queue_number, key in transaction.late:
             self._settle_identity(queue_number, key)

@@ -26,7 +26,8 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.outputs import Batch
-from holdfast.broker.queue import TransientMessage
+from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.subscription import Subscription
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
     CorruptEntryError,
@@ -101,7 +102,7 @@ class Conductor:
         self.heart_beats_at = 0.0
         self.apply_again_at = 0.0
         """Applying waits until then: the next entry is damaged here and asked of a peer."""
-        self.damaged: list[tuple[float, object, int]] = []
+        self.damaged: list[tuple[float, Queue, int]] = []
 
     # ---- when to turn
 
@@ -454,15 +455,12 @@ class Conductor:
 
     def _read_damaged_or_not(
         self,
-        subscription: object,
+        subscription: Subscription,
         key: int,
         record_number: int,
         read: Callable[[int], MessageRecord],
     ) -> MessageRecord | None:
         """Read a message from the log; one that is damaged is withheld, never served."""
-        from holdfast.broker.subscription import Subscription  # noqa: PLC0415 - only when cold
-
-        assert isinstance(subscription, Subscription), "deliveries go to subscriptions"
         try:
             return read(record_number)
         except (CorruptEntryError, RecordNotFoundError) as error:
@@ -477,15 +475,12 @@ class Conductor:
 
     def _retry_damaged(self, now: float) -> None:
         """Offer withheld messages again: a peer may have repaired them."""
-        from holdfast.broker.queue import Queue  # noqa: PLC0415 - only when cold
-
         wait = self.settings.damaged_retry_seconds
         due = [item for item in self.damaged if now - item[0] >= wait]
         if not due:
             return
         self.damaged = [item for item in self.damaged if now - item[0] < wait]
         for _, queue, key in due:
-            assert isinstance(queue, Queue), "only queues keep messages"
             queue.withheld.discard(key)
             queue.give_back([key], redelivered=False)
             self.broker.state.touch(queue)
