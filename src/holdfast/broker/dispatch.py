@@ -23,8 +23,7 @@ def dispatch(queue: Queue, out: list[Delivery], auto_acknowledged: list[int]) ->
     cache = queue.cache
     index = queue.index
     next_key = queue.next_key
-    flag_through = queue.flag_through
-    redelivered = queue.redelivered
+    is_flagged = queue.is_flagged
     while ready:
         subscription = ready[0]
         receiver = subscription.receiver
@@ -36,7 +35,7 @@ def dispatch(queue: Queue, out: list[Delivery], auto_acknowledged: list[int]) ->
         key = next_key()
         if not key:
             return
-        flagged = 0 < key <= flag_through or (bool(redelivered) and key in redelivered)
+        flagged = is_flagged(key)
         if key > 0:
             record = cache.get(key)
             receiver.room_bytes -= record.size if record is not None else 1024
