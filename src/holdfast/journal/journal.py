@@ -204,6 +204,11 @@ class Journal:
         return self._bases[0]
 
     @property
+    def last_base(self) -> int:
+        """The first index of the newest segment."""
+        return self._bases[-1]
+
+    @property
     def stored_index(self) -> int:
         """Everything through here is durable, truncations under way taken into account."""
         truncations = self._truncations

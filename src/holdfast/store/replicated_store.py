@@ -226,7 +226,7 @@ class ReplicatedStore:
     @property
     def last_segment_base(self) -> int:
         """The first index of the segment that is being written."""
-        return self.journal.segments()[-1].base_index
+        return self.journal.last_base
 
     def place_of(self, index: int) -> tuple[int, bytes, int]:
         """Give term, chain and next record number of a log that ends with `index`."""

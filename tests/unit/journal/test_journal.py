@@ -153,6 +153,7 @@ def test_segments_are_described(log: LocalJournal) -> None:
     assert [it.last_index + 1 for it in segments[:-1]] == [it.base_index for it in segments[1:]]
     assert log.journal.bytes_on_disk == len(segments) * 16 * KiB
     assert log.journal.sealed_through == segments[-1].base_index - 1
+    assert log.journal.last_base == log.journal.segments()[-1].base_index
 
 
 def test_a_segment_is_sealed_only_when_all_of_it_is_stored(log: LocalJournal) -> None:

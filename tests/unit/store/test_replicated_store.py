@@ -64,6 +64,10 @@ class FakeJournal:
             for base in bases
         ]
 
+    @property
+    def last_base(self) -> int:
+        return self.segments()[-1].base_index
+
 
 class FakeDriver:
     """A driver that commits when it is told to."""
