@@ -15,11 +15,14 @@ SEED ?=
 COUNT ?= 100
 START ?= 1
 JOBS ?= 1
+MINUTES ?= 10
+HOURS ?= 0.33
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-whole simulate ablations demo bench serve clean
+        format test test-quick test-whole simulate ablations chaos promises soak \
+        demo demo-dr bench serve clean
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -62,6 +65,15 @@ simulate: setup ## whole clusters in virtual time (SEED=n tells one; COUNT=n STA
 
 ablations: setup ## switch one safeguard off at a time; the simulator must notice each
 	$(BIN)/python -m holdfast.testing.ablations $(ARGS)
+
+chaos: setup ## real processes, networks and disks that fail, ten minutes (MINUTES=n; ARGS=--help tells all)
+	$(BIN)/python -m holdfast.testing.chaos --minutes $(MINUTES) $(ARGS)
+
+promises: setup ## run what shows each promise and write docs/reference/promises.md
+	$(BIN)/python -m holdfast.testing.promises $(ARGS)
+
+soak: setup ## HOURS=n of mixed traffic and mild faults; curves of memory, handles and disk
+	$(BIN)/python -m holdfast.testing.soak --hours $(HOURS) $(ARGS)
 
 demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three or witness)
 	$(BIN)/python $(DEMO) --topology $(TOPOLOGY) $(ARGS)
