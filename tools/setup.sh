@@ -64,4 +64,15 @@ install_java() {
 java_is_new_enough || { install_java && java_is_new_enough; } || echo "setup: Spark needs Java 17" \
     "or newer; on Debian and Ubuntu: apt-get install openjdk-17-jre-headless (as root)" >&2
 
+# The chaos tests put a layer between the broker and its disk.
+install_compiler() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] || return 1
+    echo "setup: no C compiler; installing gcc and libc6-dev" >&2
+    apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends gcc libc6-dev >&2
+}
+
+command -v cc >/dev/null 2>&1 || install_compiler || echo "setup: the chaos tests need a C compiler;" \
+    "on Debian and Ubuntu: apt-get install gcc libc6-dev (as root)" >&2
+
 echo "setup: $("$venv/bin/python" --version), Holdfast and its tools are in $venv"
