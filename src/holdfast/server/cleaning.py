@@ -4,6 +4,9 @@ The cleaner at work: on the leader, a little at each tick.
 While too much of the log is dead, it goes through the oldest segment entry by entry, puts what
 still lives into the gathering batch, and at the end says that the segment may go. Once that is
 committed every node drops the segment. The pace is bounded in bytes per second; traffic goes first.
+
+Whether cleaning pays is a sum over all segments and queues, so after a no it is asked again only
+when a segment came or went, when space became low, or after a pause.
 """
 
 from __future__ import annotations
@@ -47,6 +50,10 @@ class Cleaner:
         self.refilled_at = 0.0
         self.stuck_at = 0
         """The first index of a segment that cannot be cleaned, because it is damaged."""
+        self.look_again_at = 0.0
+        """There was nothing to do: not before then again, if the log has the same segments."""
+        self.seen_log = (0, 0, False)
+        """First entry, last sealed entry and whether space was low, at the last look."""
         self.rewritten_bytes = 0
 
     def stop(self) -> None:
@@ -54,13 +61,14 @@ class Cleaner:
         self.next_index = 0
         self.through_index = 0
         self.stuck_at = 0
+        self.look_again_at = 0.0
 
     def step(self, now: float) -> None:
         """Do a bounded piece of work, if there is any."""
         rate = self.settings.clean_bytes_per_second
         self.budget_bytes = min(rate / 4, self.budget_bytes + rate * (now - self.refilled_at))
         self.refilled_at = now
-        if not self.next_index and not self._start(is_low=self.store.is_space_low(now)):
+        if not self.next_index and not self._look(now):
             return
         if self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2:
             return
@@ -70,6 +78,19 @@ class Cleaner:
             self.stuck_at = self.store.first_index
             self.next_index = self.through_index = 0
             self.store.report_damage(error)
+
+    def _look(self, now: float) -> bool:
+        """Start with a segment if it is time to look for one, and cleaning pays."""
+        store = self.store
+        is_low = store.is_space_low(now)
+        seen_log = (store.first_index, store.sealed_through, is_low)
+        if now < self.look_again_at and seen_log == self.seen_log:
+            return False
+        if self._start(is_low=is_low):
+            return True
+        self.seen_log = seen_log
+        self.look_again_at = now + self.settings.clean_look_seconds
+        return False
 
     def _start(self, *, is_low: bool) -> bool:
         """Choose the oldest segment, if cleaning pays; where space is low, little is enough."""

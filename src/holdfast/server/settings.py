@@ -59,6 +59,9 @@ class ServerSettings:
     clean_bytes_per_second: int = 32 * MiB
     """Live content that the cleaner writes again per second, at most."""
 
+    clean_look_seconds: float = 1.0
+    """How long the cleaner rests when nothing needs cleaning and no segment comes or goes."""
+
     clean_segment_count_min: int = 3
     """Sealed segments that are always kept."""
 

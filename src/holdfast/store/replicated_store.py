@@ -235,6 +235,11 @@ class ReplicatedStore:
         entry = self.journal.entry(index)
         return entry.term, entry.chain, entry.next_record
 
+    @property
+    def sealed_through(self) -> int:
+        """The last entry of the newest segment that is not written any more."""
+        return self.journal.sealed_through
+
     def sealed_segments(self) -> list[SegmentStatistics]:
         """Give the segments that are not written any more, oldest first."""
         return [segment for segment in self.journal.segments() if segment.sealed]

@@ -41,6 +41,8 @@ class FakeStore:
         self.reported: list[CorruptEntryError] = []
         self.kept_membership: list[int] = []
         self.segment_bytes = 100
+        self.look_count = 0
+        """How often the segments were listed."""
         self.membership_error: Exception | None = None
 
     # What the loop asks.
@@ -120,9 +122,14 @@ class FakeStore:
             raise CorruptEntryError("bad", index=index)
         return self.entries[index - 1]
 
+    @property
+    def sealed_through(self) -> int:
+        return len(self.entries) // 2 * 2
+
     def sealed_segments(self) -> list[SimpleNamespace]:
         last = len(self.entries) // 2 * 2 - 1
         bases = range((self.first_index - 1) // 2 * 2 + 1, last + 1, 2)
+        self.look_count += 1
         return [SimpleNamespace(base_index=base, last_index=base + 1) for base in bases]
 
     def is_damaged(self, base_index: int) -> bool:

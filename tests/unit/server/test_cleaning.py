@@ -94,6 +94,65 @@ def test_a_segment_that_is_not_applied_waits(busy) -> None:
     assert busy.conductor.cleaner.next_index == 0
 
 
+def test_it_looks_again_after_a_pause(busy) -> None:
+    """
+    A look sums over all segments and queues: not at each tick, when the last one found nothing.
+    """
+    cleaner = busy.conductor.cleaner
+    cleaner.settings = ServerSettings(clean_segment_count_min=50, clean_look_seconds=1.0)
+    cleaner.step(busy.clock.now + 1)
+    seen = busy.store.look_count
+    for tick in range(1, 100):
+        cleaner.step(busy.clock.now + 1 + tick / 100)
+    assert busy.store.look_count == seen
+    cleaner.step(busy.clock.now + 2.1)
+    assert busy.store.look_count == seen + 1
+
+
+def test_a_new_segment_ends_the_pause(busy, send) -> None:
+    """
+    As does one that was dropped, so that a long dead log goes as fast as the pace allows.
+    """
+    cleaner = busy.conductor.cleaner
+    cleaner.settings = ServerSettings(clean_segment_count_min=50)
+    cleaner.step(busy.clock.now)
+    seen = busy.store.look_count
+    for body in (b"x", b"y"):
+        busy.producer.data_received(send(body))
+        busy.settle()
+    cleaner.step(busy.clock.now)
+    assert busy.store.look_count > seen
+    seen = busy.store.look_count
+    busy.store.first_index = 3
+    cleaner.step(busy.clock.now)
+    assert busy.store.look_count == seen + 1
+
+
+def test_low_space_ends_the_pause(busy) -> None:
+    """
+    Then there is no second to lose.
+    """
+    cleaner = busy.conductor.cleaner
+    cleaner.settings = ServerSettings(clean_segment_count_min=50)
+    cleaner.step(busy.clock.now)
+    busy.store.is_low = True
+    cleaner.step(busy.clock.now)
+    assert cleaner.through_index == 2
+
+
+def test_a_long_dead_log_goes_without_a_pause(busy) -> None:
+    """
+    One segment after the other while the clock stands still: only content costs pace.
+    """
+    cleaner = busy.conductor.cleaner
+    cleaner.budget_bytes = 1 << 20
+    cleaner.step(busy.clock.now)
+    for _ in range(8):
+        busy.settle()
+        cleaner.step(busy.clock.now)
+    assert busy.store.first_index > 5
+
+
 def test_the_pace_is_bounded(busy) -> None:
     """
     Content written again per second; it goes on where it stopped.
