@@ -58,6 +58,8 @@ class Repairs:
 
     def take(self, state: State, message: RepairResponse, write: Callable[[Entry], None]) -> bool:
         """Mend the entry if the copy is right; tell whether it was."""
+        # What was asked for may have been reclaimed before the answer came.
+        state.log.forget_dropped()
         entry = message.entry
         if entry is None or message.index not in state.log.damaged:
             return False

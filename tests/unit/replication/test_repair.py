@@ -136,3 +136,17 @@ def test_a_neighbour_that_is_damaged_too_proves_nothing(member, monkeypatch) -> 
 
     assert is_proven(bench.state, copy)
     assert {3, 4} == bench.state.log.damaged
+
+
+def test_a_copy_of_what_is_reclaimed_meanwhile_is_left_alone(leading, entry_after) -> None:
+    """The answer came late: neither the entry nor its neighbours are in the log any more."""
+    bench, written = leading(), []
+    for _ in range(4):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    copy = bench.journal.entry(1)
+    bench.state.log.damaged.add(1)
+    bench.journal.drop_before(bench.journal.segments()[1].base_index)
+
+    assert not Repairs().take(bench.state, RepairResponse(1, copy), written.append)
+    assert ([], set()) == (written, bench.state.log.damaged)
