@@ -611,14 +611,13 @@ print(time.time(), time.time_ns() / 1e9, time.clock_gettime(time.CLOCK_REALTIME)
 """
     disk.step_clock(3000)
     disk.step_clock(600, rate=101.0)
-    time.sleep(0.01)
     before, now = time.monotonic(), time.time()
     wall = [float(word) for word in run(disk, code)[0].split()]
 
     assert before < wall[3] < before + 20
     for each in wall[:3]:
-        assert now + 3601 <= each <= now + 3600 + 20 * 100
-    assert disk.clock_error() >= 3601
+        assert now + 3600 < each <= now + 3600 + 20 * 100
+    assert disk.clock_error() > 3600
     disk.true_clock()
     assert abs(float(run(disk, code)[0].split()[0]) - time.time()) < 20
 
@@ -692,11 +691,12 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_synced(disk, seed):
     """
     randomness = random.Random(seed)
     child = start(disk, WRITERS)
-    time.sleep(0.12 + randomness.random() * 0.05)
+    assert child.stdout is not None
+    output = b"".join(child.stdout.readline() for _ in range(randomness.randrange(60, 300)))
     child.kill()
-    output, complaints = child.communicate(timeout=20)
+    rest, complaints = child.communicate(timeout=20)
     synced, stored = [0] * 4, [0] * 4
-    for line in output.decode().splitlines(keepends=True):
+    for line in (output + rest).decode().splitlines(keepends=True):
         if line.endswith("\n"):
             slot, count, through = (int(word) for word in line.split())
             synced[slot] = max(synced[slot], count)

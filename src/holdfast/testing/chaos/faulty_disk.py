@@ -24,10 +24,10 @@ import shutil
 import struct
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from holdfast.environment.clock import SystemClock
 from holdfast.testing.chaos.power_cut import PowerCut, cut_power, link_names
 
 if TYPE_CHECKING:
@@ -113,6 +113,10 @@ def _cache_folder() -> Path:
     except OSError:
         pass
     return Path(tempfile.mkdtemp(prefix="holdfast-"))
+
+
+def _wall_nanoseconds() -> int:
+    return SystemClock().wall_microseconds() * 1000
 
 
 class FaultyDisk:
@@ -227,7 +231,7 @@ class FaultyDisk:
 
     def clock_error(self) -> float:
         """Give by how many seconds the process's wall clock is ahead."""
-        drifted = (time.time_ns() - self._get("clock_since")) * self._get_drift()
+        drifted = (_wall_nanoseconds() - self._get("clock_since")) * self._get_drift()
         return (self._get("clock_offset") + drifted) / _NANOSECONDS
 
     def counts(self) -> dict[str, int]:
@@ -279,7 +283,7 @@ class FaultyDisk:
     def _set_clock(self, seconds: float, rate: float) -> None:
         turn = self._get("clock_turn")
         self._set("clock_turn", turn + 1)  # odd: readers wait
-        self._set("clock_since", time.time_ns())
+        self._set("clock_since", _wall_nanoseconds())
         self._set("clock_offset", int(seconds * _NANOSECONDS))
         struct.pack_into("<d", self._control, _FIELDS.index("clock_drift") * 8, rate - 1.0)
         self._set("clock_turn", turn + 2)
