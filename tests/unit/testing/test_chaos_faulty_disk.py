@@ -602,6 +602,27 @@ print(time.monotonic() - began)
     assert float(output) >= 0.1
 
 
+@pytest.mark.parametrize(("drawn", "found"), [(ALL_LOST, b"a"), (ALL_KEPT, b"b")])
+@pytest.mark.parametrize(
+    "call", ["os.pwritev(file, [b'b' * 600], 0, os.RWF_DSYNC)", "os.pwrite(file, b'b' * 600, 0)"]
+)
+def test_a_write_whose_sync_was_killed_may_be_lost(disk, drawn, found, call):
+    """
+    The bytes are with the kernel and the call has not returned: they are durable or not.
+    """
+    (disk.data / "file").write_bytes(b"a" * 600)
+    disk.forget()
+    disk.slow(20)
+    child = start(disk, f'file = open_file("file")\n{call}\nprint(flush=True)\nos.fsync(file)')
+    while content(disk) != b"b" * 600:
+        assert child.poll() is None
+    child.kill()
+    child.communicate(timeout=20)
+    disk.power_cut(drawn)
+
+    assert content(disk) == found * 600
+
+
 def test_the_clock_steps_and_drifts_and_monotonic_does_not(disk):
     """
     Every way to ask for the wall clock shows it; file times and monotonic time do not.

@@ -65,7 +65,7 @@ static bool lies(void)
     return __atomic_load_n(&control->lies, __ATOMIC_RELAXED) != 0;
 }
 
-/* A slow disk is slow when it syncs. */
+/* A slow disk is slow when it syncs; killed meanwhile, what it was to sync is not durable. */
 static void delay_sync(void)
 {
     int64_t pause = __atomic_load_n(&control->sync_nanoseconds, __ATOMIC_RELAXED);
@@ -147,9 +147,9 @@ static ssize_t write_parts(int descriptor, const struct iovec *parts, int part_c
     }
     if (is_synced) {
         count(&control->syncs, 1);
+        delay_sync();
         if (is_durable)
             image_settle_range(file, past - written, past);
-        delay_sync();
     }
     return written;
 }
@@ -316,6 +316,7 @@ static int sync_one(int descriptor, long number)
         errno = failure;
         return -1;
     }
+    delay_sync();
     if (!lies()) {
         /* First the image: what other threads write during the real sync is not promised. */
         if (is_directory)
@@ -325,7 +326,6 @@ static int sync_one(int descriptor, long number)
         if (syscall(number, descriptor))
             return -1;
     }
-    delay_sync();
     return 0;
 }
 
