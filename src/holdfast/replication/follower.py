@@ -9,6 +9,8 @@ Invariants:
     Nothing at or below the commit index is ever cut.
     An old or doubled append request never shortens a log that matches.
     Two entries of the same index and term are the same, or this node halts.
+    A reply carries back only what this very leader's clock said: another machine's clock may be
+    days ahead, and a leader that believed it would think itself answered for ever.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ def become_follower(state: State, term: int, leader: str | None) -> None:
         state.enter_term(term)
     state.role = Role.FOLLOWER
     state.leader = leader
+    state.leader_sent_at = NEVER
     state.votes.clear()
     state.progress.clear()
     state.requests.clear()

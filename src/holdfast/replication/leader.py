@@ -108,7 +108,8 @@ def on_append_response(state: State, peer: str, message: AppendResponse) -> None
     is_ours = state.role is Role.LEADER and message.term == state.term
     if progress is None or not is_ours or not state.is_counted(peer):
         return
-    if message.sent_at > progress.contact_at:
+    # What was sent in the future is by another machine's clock: it proves no contact.
+    if state.now >= message.sent_at > progress.contact_at:
         progress.contact_at = message.sent_at
         count_lease(state)
     if message.rejected:

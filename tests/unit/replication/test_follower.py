@@ -44,6 +44,19 @@ def test_a_heartbeat_is_answered_at_once(member) -> None:
     assert [] == replies(bench)
 
 
+@pytest.mark.parametrize("is_paused", [False, True], ids=["of itself", "after a silence"])
+def test_no_leader_is_told_what_the_clock_of_another_said(member, is_paused) -> None:
+    """Monotonic clocks of machines have nothing in common: one days ahead proves no contact."""
+    bench = member()
+    follower.on_append(bench.state, "b", request(bench, 2, 1, sent_at=700_000.0))
+    if is_paused:
+        follower.become_follower(bench.state, 3, None)
+
+    follower.on_append(bench.state, "c", request(bench, 4, 1, sent_at=7.5))
+
+    assert [7.5] == [reply.sent_at for reply in replies(bench)]
+
+
 def test_an_older_term_is_refused_with_ours(member) -> None:
     """A deposed leader learns that it is deposed; nothing of what it sent is taken."""
     bench = member(terms=[3])

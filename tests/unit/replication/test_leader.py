@@ -129,6 +129,16 @@ def test_the_lease_is_counted_from_the_sending(leading, answered) -> None:
     assert began + 1 + state.settings.lease_seconds == state.lease_until
 
 
+def test_an_answer_from_the_future_proves_nothing(leading, answered) -> None:
+    """A time that is yet to come was told by another machine's clock: no lease, no contact."""
+    bench = leading()
+    before = bench.state.lease_until
+
+    answered(bench, "b", 2, sent_at=bench.state.now + 700_000)
+
+    assert before == bench.state.lease_until
+
+
 def test_without_answers_the_leader_steps_down(leading) -> None:
     """No majority for the shortest election timeout: somebody else may lead by now."""
     bench = leading()
