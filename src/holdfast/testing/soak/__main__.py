@@ -28,12 +28,16 @@ from holdfast.testing.soak.samples import Record, read_record
 from holdfast.testing.soak.settings import SoakSettings
 
 _FOLDER = Path("var/soak")
+_FILE_WIDTH = 150
+"""Of the tables where the output is no terminal."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run or render; give the exit code."""
     options = _parser().parse_args(arguments)
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = _FILE_WIDTH
     if options.render is not None:
         return _render(console, options.render)
     seconds = options.seconds if options.seconds is not None else options.hours * 3600

@@ -16,13 +16,15 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.testing.soak.samples import NodeSample, Record
+from holdfast.testing.soak.samples import FaultMark, NodeSample, Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MIB = float(1 << 20)
 _WIDTH_INCHES, _PANEL_INCHES, _DOTS_PER_INCH = 12.0, 2.7, 100
+_STRIP_INCHES = 1.25
+"""For the names of the faults, above the panels."""
 _NODE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _FAULT_COLOURS = {
     "kill": "#C00000",
@@ -145,17 +147,18 @@ def draw(record: Record, folder: Path) -> list[Path]:
 
     files = []
     for group in GROUPS:
-        count = len(group.panels)
-        size = (_WIDTH_INCHES, _PANEL_INCHES * count + 0.6)
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(count, 1, sharex=True, squeeze=False)
+        strip = _STRIP_INCHES if record.faults else 0.15
+        heights = [strip] + [_PANEL_INCHES] * len(group.panels)
+        figure = Figure(figsize=(_WIDTH_INCHES, sum(heights) + 0.6), layout="constrained")
+        axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
         figure.suptitle(group.title, fontsize=14, fontweight="bold", x=0.01, ha="left")
         unit, scale = _time_unit(record)
-        for number, panel in enumerate(group.panels):
-            plot = axes[number][0]
+        for number, panel in enumerate(group.panels, 1):
+            plot = axes[number]
             _draw_panel(plot, panel, record, scale)
-            _mark_faults(plot, record, scale, has_names=number == 0)
-        axes[-1][0].set_xlabel(f"time since the run began ({unit})")
+            _mark_faults(plot, record, scale)
+        _name_faults(axes[0], record, scale)
+        axes[-1].set_xlabel(f"time since the run began ({unit})")
         path = folder / f"curves-{group.name}.png"
         figure.savefig(path, dpi=_DOTS_PER_INCH)
         files.append(path)
@@ -183,11 +186,13 @@ def _draw_panel(plot: Axes, panel: Panel, record: Record, scale: float) -> None:
         for number, name in enumerate(record.node_names):
             colour = _NODE_COLOURS[number % len(_NODE_COLOURS)]
             lines.append((f"node {name}", colour, _node_points(record, name, panel)))
+    if panel.title == "Resident memory":
+        lines.append(("the clients", "#888888", _client_points(record, "rss_bytes")))
     for number, (label, colour, points) in enumerate(lines):
         at = [time / scale for time, _ in points]
         values = [value for _, value in points]
         # Equal values would hide each other: what is drawn first is wider.
-        width = 1.2 + 1.3 * (len(lines) - 1 - number) if len(lines) < 4 else 1.4
+        width = 1.2 + 0.6 * (len(lines) - 1 - number) if len(lines) < 5 else 1.4
         plot.plot(at, values, color=colour, label=label, linewidth=width, alpha=0.9)
     if panel.is_logarithmic and any(value > 0 for _, _, points in lines for _, value in points):
         plot.set_yscale("log")
@@ -216,6 +221,8 @@ def _client_points(record: Record, field: str) -> list[tuple[float, float]]:
             value = float("nan")
         elif field in {"confirms", "deliveries"}:
             value = value / sample.seconds if sample.seconds else float("nan")
+        elif field == "rss_bytes":
+            value = value / _MIB
         points.append((sample.at, float(value)))
     return points
 
@@ -267,21 +274,33 @@ def _lag_points(record: Record, samples: list[NodeSample]) -> list[tuple[float, 
     return points
 
 
-def _mark_faults(plot: Axes, record: Record, scale: float, *, has_names: bool) -> None:
+def _mark_faults(plot: Axes, record: Record, scale: float) -> None:
+    """A line where a fault began, a shade until the cluster was whole again."""
     for mark in record.faults:
-        colour = _FAULT_COLOURS.get(mark.fault.split()[0], "#606060")
+        colour = _fault_colour(mark)
         at = mark.at / scale
         plot.axvspan(at, (mark.at + mark.seconds) / scale, color=colour, alpha=0.08, linewidth=0)
         plot.axvline(at, color=colour, linewidth=1.0, linestyle="--", alpha=0.8)
-        if has_names:
-            plot.annotate(
-                f"{mark.fault} {mark.node}",
-                xy=(at, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(2, -3),
-                textcoords="offset points",
-                rotation=90,
-                va="top",
-                fontsize=7.5,
-                color=colour,
-            )
+
+
+def _name_faults(strip: Axes, record: Record, scale: float) -> None:
+    """Write their names into a strip of their own, where no curve is under them."""
+    strip.set_ylim(0, 1)
+    strip.yaxis.set_visible(False)
+    strip.xaxis.set_visible(False)
+    for side in ("left", "right", "top", "bottom"):
+        strip.spines[side].set_visible(False)
+    for mark in record.faults:
+        strip.annotate(
+            f"{mark.fault} {mark.node}",
+            xy=(mark.at / scale, 0.0),
+            rotation=90,
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=_fault_colour(mark),
+        )
+
+
+def _fault_colour(mark: FaultMark) -> str:
+    return _FAULT_COLOURS.get(mark.fault.split()[0], "#606060")

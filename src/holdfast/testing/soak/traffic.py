@@ -34,6 +34,8 @@ from holdfast.testing.soak.strict_load import StrictLoads
 _WAIT_SECONDS = 0.25
 _ERRORS_KEPT = 20
 _BACKLOG_RATE = 60.0
+_BACKLOG_REST = 5
+"""Drained enough, while more is produced."""
 _FLEETING_RATE = 40.0
 _TOPIC_RATE = 25.0
 _TRANSACTION_RATE = 5.0
@@ -244,7 +246,8 @@ class MixedClients:
             await self._rest(self.settings.backlog_seconds)
             async with connection.subscribe(BACKLOG, prefetch=500) as messages:
                 while await self._take_one(messages, self.backlog, 1.0):
-                    pass
+                    if self.is_producing and self.backlog.missing_count <= _BACKLOG_REST:
+                        break
 
     async def _take_one(
         self, messages: Subscription, books: Books, seconds: float | None
