@@ -219,21 +219,25 @@ class Checkers:
         settings = self.world.replication_settings
         nodes = self.world.network.nodes
         voters = [member for member in members if member.is_voter]
-        holders = []
+        needed = max(majority(len(voters)), min(settings.copies, len(voters)))
+        sites_needed = min(settings.sites, len({member.site for member in voters}))
+        holders, unsure = [], []
         for member in voters:
             node = nodes.get(member.name)
             if node is None:
                 continue
             if self.owners.get(member.node_id) != (node.name, node.disk_number):
                 # The disk is lost since; what it said before that was true.
-                has_it = self.claimed(member.node_id) >= entry.index
-            else:
-                has_it = node.name in self.distrusted or holds(node, entry, path, byte)
-            if has_it:
+                if self.claimed(member.node_id) >= entry.index:
+                    holders.append(member)
+            elif node.name in self.distrusted or holds_at(node, entry, path, byte):
                 holders.append(member)
-        needed = max(majority(len(voters)), min(settings.copies, len(voters)))
+            else:
+                unsure.append((member, node))
+        if len(holders) < needed or sites_needed > 1:
+            # It may stand elsewhere: looked for only where it matters, for that is slow.
+            holders += [member for member, node in unsure if holds(node, entry, path, byte)]
         sites = len({member.site for member in holders})
-        sites_needed = min(settings.sites, len({member.site for member in voters}))
         if len(holders) >= needed and sites >= sites_needed:
             return ""
         return (
@@ -553,13 +557,16 @@ class Checkers:
                     )
 
 
+def holds_at(node: SimulatedNode, entry: Entry, path: Path, byte: int) -> bool:
+    """Whether an entry is on a platter, where it should be."""
+    content = node.disk.durable_content(path)
+    return content is not None and content.startswith(entry.raw, byte)
+
+
 def holds(node: SimulatedNode, entry: Entry, path: Path, byte: int) -> bool:
     """Whether an entry is on a platter: where it should be, or else anywhere."""
     disk = node.disk
-    content = disk.durable_content(path)
-    if content is not None and content.startswith(entry.raw, byte):
-        return True
-    return any(
+    return holds_at(node, entry, path, byte) or any(
         entry.raw in (disk.durable_content(other) or b"")
         for other in disk.durable_paths()
         if other.suffix == ".segment"

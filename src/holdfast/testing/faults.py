@@ -98,7 +98,7 @@ class Plan:
     victim: str = ""
     """The machine whose disk may be spoilt; empty for none."""
     chaos_seconds: float = 3.0
-    pause_seconds: tuple[float, float] = (0.03, 0.35)
+    pause_seconds: tuple[float, float] = (0.02, 0.3)
     """Between two misfortunes."""
     sync_seconds: tuple[float, float] = (0.001, 0.02)
     """How long a write and its sync take on a disk that is not slow."""
@@ -113,6 +113,10 @@ class Plan:
     sites: int = 1
     late_seconds: float = 1.5
     scrub_bytes_per_second: int = 1
+    beat_seconds: float = 0.05
+    """Clients act on this common beat, so that batches are large; 0 if everybody acts alone."""
+    turn_seconds: float = 0.01
+    """How long a broker's loop waits at most for more to come before it turns."""
     operations: int = 1000
     is_one_left_dead: bool = False
     """After the chaos only a majority is healed."""
@@ -159,8 +163,8 @@ def plan(seed: int, *, topology: str = "") -> Plan:
     if not made.victim or not picked & set(DESTRUCTIVE):
         made.victim = ""
         made.kinds = {kind: it for kind, it in made.kinds.items() if kind not in DESTRUCTIVE}
-    made.chaos_seconds = chance.uniform(1.5, 4.0)
-    made.segment_bytes = chance.choice((8, 16, 16, 32, 64)) * KiB
+    made.chaos_seconds = chance.uniform(1.2, 3.4)
+    made.segment_bytes = chance.choice((8, 16, 32, 64, 64, 128)) * KiB
     made.tail_cache_bytes = chance.choice((0, 8 * KiB, 1 << 20, 1 << 20))
     made.memory_bytes = chance.choice((4 * KiB, 64 * KiB, 1 << 20))
     made.mark_step = chance.choice((4, 16, 64, 512))
@@ -173,6 +177,8 @@ def plan(seed: int, *, topology: str = "") -> Plan:
         made.sites = chance.choice((1, 2))
     if made.victim:
         made.scrub_bytes_per_second = 64 * KiB
+    made.beat_seconds = chance.choice((0.0, 0.04, 0.08, 0.08))
+    made.turn_seconds = chance.choice((0.003, 0.01, 0.02))
     made.is_one_left_dead = chance.random() < 0.2 and made.topology in {"three", "five"}
     return made
 

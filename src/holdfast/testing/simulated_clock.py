@@ -21,11 +21,10 @@ _EPOCH_MICROSECONDS = 1_800_000_000_000_000
 class Timeline:
     """What happens when; `now` is true time in seconds, which no machine knows."""
 
-    __slots__ = ("_events", "_serial", "event_count", "now")
+    __slots__ = ("_events", "_serial", "now")
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.event_count = 0
         self._serial = 0
         self._events: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
 
@@ -43,9 +42,7 @@ class Timeline:
         events = self._events
         pop = heapq.heappop
         while events and events[0][0] <= end:
-            when, _, action, arguments = pop(events)
-            self.now = when
-            self.event_count += 1
+            self.now, _, action, arguments = pop(events)
             action(*arguments)
         self.now = end
 

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from holdfast.environment.disk import SECTOR_BYTES
 
+_PLENTY = 1 << 40
+
 
 class PowerCut(BaseException):
     """The power failed. No `except Exception` may survive it."""
@@ -53,6 +55,11 @@ class _Inode:
         """A sync failed: what was to be written counts as written, and is not."""
         self.forgotten |= self.dirty
         self.dirty.clear()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all that is seen is durable."""
+        return not (self.dirty or self.forgotten or self.is_size_dirty)
 
     def make_durable(self) -> None:
         """A sync succeeded: everything is durable but what an earlier one lost."""
@@ -106,7 +113,15 @@ class SimulatedFile:
 
     def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
         """Write and sync; the power may fail in either."""
-        self.write(b"".join(buffers), offset)
+        data = b"".join(buffers)
+        inode = self._inode
+        end = offset + len(data)
+        if self._disk.is_calm and inode.is_clean and end <= len(inode.durable):
+            assert self._life == self._disk.life, "the file was opened before the power cut"
+            self._disk.operations += 2
+            inode.seen[offset:end] = inode.durable[offset:end] = data
+            return
+        self.write(data, offset)
         self.sync()
 
     def sync(self) -> None:
@@ -161,7 +176,7 @@ class SimulatedLock:
 class SimulatedDisk:
     """Files and directories in memory, for tests of what must survive."""
 
-    def __init__(self, seed: int = 0, *, capacity: int = 1 << 40) -> None:
+    def __init__(self, seed: int = 0, *, capacity: int = _PLENTY) -> None:
         self._random = random.Random(seed)  # noqa: S311 - to be repeated from a seed
         self._capacity = capacity
         self._names: dict[Path, _Inode] = {}
@@ -205,14 +220,21 @@ class SimulatedDisk:
 
     def make_directory(self, path: Path) -> None:
         """Create a directory and its parents; durable at once, for simplicity."""
-        self._directories.add(path)
-        self._directories.update(path.parents)
+        if path not in self._directories:
+            self._directories.add(path)
+            self._directories.update(path.parents)
 
     def list_directory(self, path: Path) -> list[str]:
         """Return the sorted names in a directory."""
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
-        return sorted(it.name for it in [*self._names, *self._directories] if it.parent == path)
+        # As text: a machine has some dozen files, and paths are slow to compare.
+        parent = str(path).rstrip("/") + "/"
+        start = len(parent)
+        names = [str(it) for it in [*self._names, *self._directories]]
+        return sorted(
+            name[start:] for name in names if name.startswith(parent) and "/" not in name[start:]
+        )
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, replacing `target`."""
@@ -242,7 +264,7 @@ class SimulatedDisk:
 
     def free_bytes(self, path: Path) -> int:
         """Return what is left of the capacity."""
-        return self._capacity - self._used()
+        return self._capacity if self._capacity == _PLENTY else self._capacity - self._used()
 
     def lock(self, path: Path) -> SimulatedLock:
         """Take the exclusive lock of this name; BlockingIOError if taken."""
@@ -301,7 +323,7 @@ class SimulatedDisk:
 
     def durable_paths(self) -> list[Path]:
         """Return the names that a power cut would surely leave, sorted."""
-        return sorted(self._durable_names)
+        return sorted(self._durable_names, key=str)
 
     def snapshot(self) -> dict[Path, bytes]:
         """Return all durable files, as a copy of the machine's disk would hold them."""
@@ -322,9 +344,20 @@ class SimulatedDisk:
 
     def limit(self, free_bytes: int | None) -> None:
         """Leave so much room and no more; None for plenty."""
-        self._capacity = 1 << 40 if free_bytes is None else self._used() + free_bytes
+        self._capacity = _PLENTY if free_bytes is None else self._used() + free_bytes
 
     # For its files.
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing out of the ordinary is in store for the next operations."""
+        return not (
+            self.cut_at
+            or self.fail_next
+            or self.misdirect_next
+            or self._unreadable
+            or self._capacity != _PLENTY
+        )
 
     def place_written(self, offset: int, inode: _Inode) -> int:
         """Return where a write really goes: a misdirected one misses its place."""
@@ -340,7 +373,7 @@ class SimulatedDisk:
         if number is not None:
             self.failures += 1
             raise OSError(number, f"simulated failure of {kind}")
-        if growth and self._used() + growth > self._capacity:
+        if growth and self._capacity != _PLENTY and self._used() + growth > self._capacity:
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         return self.operations == self.cut_at
 

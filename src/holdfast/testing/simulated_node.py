@@ -51,8 +51,9 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("/simulated")
 _STOMP = StompSettings()
-_TURN_SECONDS_MAX = 0.01
-_FLOOR_SECONDS = 0.05
+_FLOOR_SECONDS = 0.1
+_CHECKPOINT_CHANCE = 0.4
+"""That a checkpoint that is due gets its thread in this tick."""
 
 
 class SeededRandomness:
@@ -99,7 +100,8 @@ class _TurnLoop:
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call on this node's process after a moment in which more may come."""
         node = self._node
-        node.post(node.chance.random() * _TURN_SECONDS_MAX, node.take_turn, callback)
+        seconds = node.chance.random() * node.world.plan.turn_seconds
+        node.post(seconds, node.take_turn, callback)
 
 
 class _WatchedStore(ReplicatedStore):
@@ -118,6 +120,7 @@ class SimulatedNode:
 
     def __init__(self, world: Simulation, name: str, bootstrap: Membership) -> None:
         self.world = world
+        self._after = world.timeline.after
         self.name = name
         self.bootstrap = bootstrap
         self.chance = random.Random(f"{world.seed}:{name}")  # noqa: S311 - to be repeated
@@ -166,7 +169,7 @@ class SimulatedNode:
 
     def post(self, seconds: float, action: Callable[..., object], *arguments: object) -> None:
         """Plan something for the process that runs now."""
-        self.world.timeline.after(seconds, self._happen, self.life, action, arguments)
+        self._after(seconds, self._happen, self.life, action, arguments)
 
     def _happen(
         self, life: int, action: Callable[..., object], arguments: tuple[object, ...]
@@ -191,7 +194,7 @@ class SimulatedNode:
         self.take_turn(self.conductor.tick)
         if not self.is_alive:
             return
-        if self.checkpoints.is_due():
+        if self.checkpoints.is_due() and self.chance.random() < _CHECKPOINT_CHANCE:
             write = self.checkpoints.prepare()
             if write is not None:
                 write()

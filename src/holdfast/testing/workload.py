@@ -21,14 +21,18 @@ from holdfast.testing.simulated_network import ClientPipe
 if TYPE_CHECKING:
     from holdfast.testing.simulator import Simulation
 
-_CONNECT = b"CONNECT\naccept-version:1.2\nhost:simulated\nheart-beat:900,600\n\n\0"
-_REDIAL_SECONDS = 0.06
+_CONNECT = b"CONNECT\naccept-version:1.2\nhost:simulated\nheart-beat:1500,800\n\n\0"
+_REDIAL_SECONDS = 0.1
 _WATCH_SECONDS = 0.25
-_SILENCE_SECONDS = 1.2
+_SILENCE_SECONDS = 1.3
+_WATCHES_PER_BEAT = 3
+_BEAT_BLUR_SECONDS = 0.002
+_MOVED_MAX = 5
 _FILLER = b"".join(b"%d," % number for number in range(4000))
 
 
-def _frame(command: bytes, *lines: bytes, body: bytes = b"") -> bytes:
+def make_frame(command: bytes, *lines: bytes, body: bytes = b"") -> bytes:
+    """Write a STOMP frame; the lines are taken as they are."""
     return b"%b\n%b\n\n%b\0" % (command, b"\n".join(lines), body)
 
 
@@ -69,6 +73,24 @@ class Client:
         """Whether silence means that something is wrong."""
         return True
 
+    def soon(self, seconds: float) -> float:
+        """
+        Return how long to wait until about `seconds` from now, on the beat that all clients keep.
+
+        Together they make few and large batches, as they do under load; in worlds without a beat
+        everybody acts for himself.
+        """
+        beat = self.world.plan.beat_seconds
+        if not beat:
+            return seconds
+        now = self.world.timeline.now
+        due = (int((now + seconds) / beat) + 1) * beat
+        return due - now + self.chance.random() * _BEAT_BLUR_SECONDS
+
+    def counts(self, act: str) -> None:
+        """Count what clients did, by its name."""
+        self.world.acts[act] += 1
+
     # ---- the connection
 
     def send(self, data: bytes) -> None:
@@ -105,7 +127,7 @@ class Client:
         if self.pipe is not None and silence > _SILENCE_SECONDS and self.is_waiting:
             self.drop()
         self._watches += 1
-        if self.is_connected and self._watches % 2:
+        if self.is_connected and not self._watches % _WATCHES_PER_BEAT:
             self.send(b"\n")  # Else a connection that is cut off would hold its messages for ever.
         self.world.timeline.after(_WATCH_SECONDS, self._watch)
 
@@ -144,10 +166,8 @@ class Client:
         for raw in frames:
             head, _, body = raw.lstrip(b"\n").partition(b"\n\n")
             command, *lines = head.split(b"\n")
-            headers: dict[bytes, bytes] = {}
-            for line in lines:
-                key, _, value = line.partition(b":")
-                headers.setdefault(key, value)
+            lines.reverse()  # Of a header that comes twice the first one counts.
+            headers = {key: value for key, _, value in [line.partition(b":") for line in lines]}
             if command == b"CONNECTED":
                 self._accepted(headers)
             else:
@@ -158,8 +178,11 @@ class Client:
     def _accepted(self, headers: dict[bytes, bytes]) -> None:
         self.term = int(headers[b"holdfast-term"])
         if self.term < self.term_seen:
+            self.counts("deposed leader refused")
             self.drop()  # A leader that was deposed and does not know it yet.
             return
+        if self.term_seen < self.term and self.term_seen:
+            self.counts("failover followed")
         self.term_seen = self.term
         self.is_connected = True
         self.connected()
@@ -179,12 +202,12 @@ class Producer(Client):
         self.queues = queues
         self.count = count
         self.is_numbered = is_numbered
-        self.window = self.chance.choice((4, 16, 40))
+        self.window = self.chance.choice((8, 30, 80))
         self.made = 0
-        self.burst_max = 12
+        self.burst_max = 24
         self.unconfirmed: dict[int, tuple[str, bytes]] = {}
         self._again_planned = False
-        self._interval = world.chaos_seconds / max(1, count / 6)
+        self._interval = world.chaos_seconds / max(1, count / 12)
         world.timeline.after(self.chance.random() * 0.5, self._produce)
 
     @property
@@ -199,8 +222,8 @@ class Producer(Client):
 
     def hurry(self) -> None:
         """Make what is left quickly."""
-        self.burst_max = 40
-        self._interval = 0.03
+        self.burst_max = 80
+        self._interval = 0.05
         self._produce()
 
     def _produce(self) -> None:
@@ -221,13 +244,13 @@ class Producer(Client):
             self.send(b"".join(made))
         if self.made < self.count:
             pause = self._interval * (0.5 + self.chance.random())
-            self.world.timeline.after(pause, self._produce)
+            self.world.timeline.after(self.soon(pause), self._produce)
 
     def _make(self, number: int) -> tuple[str, bytes]:
         token = f"{self.name}.{number}"
         queue = self.queues[self.chance.randrange(len(self.queues))]
-        size = self.chance.randrange(20, 300)
-        if self.chance.random() < 0.02:
+        size = self.chance.randrange(20, 200)
+        if self.chance.random() < 0.01:
             size = self.chance.randrange(3000, 9000)
         body = b"%b %b" % (token.encode(), _FILLER[:size])
         self.world.history.send(token, queue, body)
@@ -236,11 +259,12 @@ class Producer(Client):
             lines.append(b"producer-id:" + self.name.encode())
             lines.append(b"producer-sequence:%d" % number)
         lines.append(b"receipt:%d" % number)
-        return token, _frame(b"SEND", *lines, body=body)
+        return token, make_frame(b"SEND", *lines, body=body)
 
     def connected(self) -> None:
         """Send again what is unconfirmed, in its order."""
         if self.unconfirmed:
+            self.world.acts["sent again"] += len(self.unconfirmed)
             self.world.history.operation_count += len(self.unconfirmed)
             self.send(b"".join([data for _, data in self.unconfirmed.values()]))
 
@@ -287,8 +311,7 @@ class TransactionProducer(Client):
 
     def hurry(self) -> None:
         """Make what is left quickly."""
-        self._interval = 0.03
-        self._produce()
+        self._interval = 0.05
 
     def _produce(self) -> None:
         if self.is_ended:
@@ -296,21 +319,33 @@ class TransactionProducer(Client):
         if self.pending is None and self.made < self.count and self.is_connected:
             self.made += 1
             if self.chance.random() < 0.2:
-                self.send(b"".join(self._parts(is_aborted=True)[1]))
+                self._leave_unfinished()
             else:
+                self.counts("transaction")
                 self.sequence += 1
                 tokens, parts = self._parts(is_aborted=False)
                 self.pending = tokens, b"".join(parts)
                 self.send(self.pending[1])
         if self.made < self.count:
             pause = self._interval * (0.5 + self.chance.random())
-            self.world.timeline.after(pause, self._produce)
+            self.world.timeline.after(self.soon(pause), self._produce)
+
+    def _leave_unfinished(self) -> None:
+        """Roll a transaction back, or die in the middle of it."""
+        parts = self._parts(is_aborted=True)[1]
+        if self.chance.random() < 0.7:
+            self.counts("transaction rolled back")
+            self.send(b"".join(parts))
+            return
+        self.counts("client died in a transaction")
+        self.send(b"".join(parts[:-1]))
+        self.drop()
 
     def _parts(self, *, is_aborted: bool) -> tuple[list[str], list[bytes]]:
         unit = f"{self.name}.{self.made}"
         name = b"transaction:%b" % unit.encode()
         history = self.world.history
-        tokens, parts = [], [_frame(b"BEGIN", name)]
+        tokens, parts = [], [make_frame(b"BEGIN", name)]
         for number in range(self.chance.randrange(1, 5)):
             token = f"{unit}.{number}"
             queue = self.queues[self.chance.randrange(len(self.queues))]
@@ -318,21 +353,22 @@ class TransactionProducer(Client):
             history.send(token, queue, body, unit)
             history.sent[token].is_aborted = is_aborted
             to = b"destination:/queue/" + queue.encode()
-            parts.append(_frame(b"SEND", to, b"persistent:true", name, body=body))
+            parts.append(make_frame(b"SEND", to, b"persistent:true", name, body=body))
             tokens.append(token)
         if is_aborted:
-            parts.append(_frame(b"ABORT", name))
+            parts.append(make_frame(b"ABORT", name))
         else:
             producer = b"producer-id:" + self.name.encode()
             number_line = b"producer-sequence:%d" % self.sequence
             receipt = b"receipt:%d" % self.sequence
-            parts.append(_frame(b"COMMIT", name, producer, number_line, receipt))
+            parts.append(make_frame(b"COMMIT", name, producer, number_line, receipt))
         history.operation_count += len(parts)
         return tokens, parts
 
     def connected(self) -> None:
         """Try again what is unconfirmed: the number says that it is the same."""
         if self.pending is not None:
+            self.counts("transaction sent again")
             self.send(self.pending[1])
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
@@ -382,12 +418,13 @@ class Consumer(Client):
             self._receipts += 1
             receipt = b"%d" % self._receipts
             self.unsure[receipt] = [message_id]
-            parts.append(_frame(b"ACK", b"id:" + message_id, b"receipt:" + receipt))
+            parts.append(make_frame(b"ACK", b"id:" + message_id, b"receipt:" + receipt))
+        self.world.acts["acknowledged late"] += len(self.late)
         self.late = []
         to = b"destination:/queue/" + self.queue.encode()
         mode = b"ack:" + self.mode.encode()
         window = b"activemq.prefetchSize:%d" % self.prefetch
-        parts.append(_frame(b"SUBSCRIBE", b"id:s", to, mode, window))
+        parts.append(make_frame(b"SUBSCRIBE", b"id:s", to, mode, window))
         history.operation_count += len(parts)
         self.send(b"".join(parts))
 
@@ -424,14 +461,16 @@ class Consumer(Client):
         self.held.append((message_id, headers[b"ack"]))
         if not self._is_settling:
             self._is_settling = True
-            self.world.timeline.after(0.005 + self.chance.random() * 0.05, self._settle)
+            pause = 0.005 + self.chance.random() * 0.05
+            self.world.timeline.after(self.soon(pause), self._settle)
 
     def _settle(self) -> None:
         self._is_settling = False
         if not self.held or not self.is_connected:
             return
         if self.chance.random() < self.death_chance:
-            self.world.count("client dies with unacknowledged messages")
+            self.world.note(self.name, "dies with unacknowledged messages")
+            self.counts("client died with unacknowledged messages")
             self.drop()
             return
         held, self.held = self.held, []
@@ -448,15 +487,15 @@ class Consumer(Client):
         self._receipts += 1
         receipt = b"%d" % self._receipts
         self.unsure[receipt] = [message_id for message_id, _ in held]
-        return _frame(b"ACK", b"id:" + held[-1][1], b"receipt:" + receipt)
+        return make_frame(b"ACK", b"id:" + held[-1][1], b"receipt:" + receipt)
 
     def _single(self, message_id: bytes, acknowledgement: bytes) -> bytes:
         history = self.world.history
         history.operation_count += 1
         history.settle(self.queue, message_id)
         if self.chance.random() < self.reject_chance:
-            self.world.count("client rejects a message")
-            return _frame(b"NACK", b"id:" + acknowledgement)
+            self.counts("message rejected")
+            return make_frame(b"NACK", b"id:" + acknowledgement)
         if self.chance.random() < 0.5:
             return b"ACK\nid:%b\n\n\0" % acknowledgement
         self._receipts += 1
@@ -466,7 +505,7 @@ class Consumer(Client):
 
 
 class Mover(Client):
-    """Takes from one queue and puts into another, each message in one transaction."""
+    """Takes from one queue and puts into another, some messages in each transaction."""
 
     def __init__(self, world: Simulation, name: str, *, source: str, target: str) -> None:
         super().__init__(world, name)
@@ -475,19 +514,21 @@ class Mover(Client):
         self.sequence = 0
         self.waiting: list[tuple[bytes, bytes, str]] = []
         """Message id, ack id and token of deliveries not yet moved."""
-        self.pending: tuple[bytes, str, str] | None = None
-        """Message id, source's and target's token of the transaction whose end is not known."""
-        self.moved: dict[str, str] = {}
-        """By the source's token, the token it has behind the move."""
+        self.pending: list[tuple[bytes, str, str]] = []
+        """Message ids, source's and target's tokens of the transaction whose end is not known."""
+        self.moved: set[str] = set()
+        """The source's tokens of what is moved."""
+        self._is_moving = False
 
     def connected(self) -> None:
         """Subscribe; first finish the transaction that was under way."""
-        if self.pending is not None:
-            self._send_unit(b"id:" + self.pending[0])
+        if self.pending:
+            self.counts("transaction sent again")
+            self._send_unit([message_id for message_id, _, _ in self.pending])
         to = b"destination:/queue/" + self.source.encode()
         mode = b"ack:client-individual"
         self.world.history.operation_count += 1
-        self.send(_frame(b"SUBSCRIBE", b"id:s", to, mode, b"activemq.prefetchSize:5"))
+        self.send(make_frame(b"SUBSCRIBE", b"id:s", to, mode, b"activemq.prefetchSize:8"))
 
     def disconnected(self) -> None:
         """What was delivered and not begun comes again."""
@@ -502,45 +543,58 @@ class Mover(Client):
                 message_id, body, flagged=flagged, sent_at=at, consumer=self.name
             )
             self.waiting.append((message_id, headers[b"ack"], token))
-            self._next()
-        elif command == b"RECEIPT" and self.pending is not None:
+            self._move_soon()
+        elif command == b"RECEIPT" and self.pending:
             if int(headers[b"receipt-id"]) == self.sequence:
-                message_id, source, target = self.pending
-                self.pending = None
-                self.check_term()
-                self.moved[source] = target
-                self.world.history.confirm([target])
-                self.world.history.settled(self.source, [message_id])
-                self._next()
+                self._moved()
         elif command == b"ERROR":
             self.world.count_refusal(headers.get(b"code", b"?").decode())
             self.world.timeline.after(0.1, self.drop)
 
-    def _next(self) -> None:
-        while self.waiting and self.pending is None:
-            message_id, acknowledgement, token = self.waiting.pop(0)
-            if token in self.moved:
-                continue
-            self.sequence += 1
+    def _moved(self) -> None:
+        pending, self.pending = self.pending, []
+        self.check_term()
+        history = self.world.history
+        self.moved.update(source for _, source, _ in pending)
+        history.confirm([target for _, _, target in pending])
+        history.settled(self.source, [message_id for message_id, _, _ in pending])
+        self._move_soon()
+
+    def _move_soon(self) -> None:
+        if not self._is_moving:
+            self._is_moving = True
+            self.world.timeline.after(self.soon(0.001), self._move)
+
+    def _move(self) -> None:
+        self._is_moving = False
+        if self.pending or not self.is_connected:
+            return
+        waiting = [each for each in self.waiting if each[2] not in self.moved]
+        taken, self.waiting = waiting[:_MOVED_MAX], waiting[_MOVED_MAX:]
+        if not taken:
+            return
+        self.sequence += 1
+        self.counts("transaction")
+        history = self.world.history
+        for message_id, _, token in taken:
             target = f"{token}>{self.sequence}"
             body = b"%b moved by %b" % (target.encode(), self.name.encode())
-            self.world.history.send(target, self.target, body, f"{self.name}.{self.sequence}")
-            self.world.history.settle(self.source, message_id)
-            self.pending = (message_id, token, target)
-            self._send_unit(b"id:" + acknowledgement)
+            history.send(target, self.target, body, f"{self.name}.{self.sequence}")
+            history.settle(self.source, message_id)
+            self.pending.append((message_id, token, target))
+        self._send_unit([acknowledgement for _, acknowledgement, _ in taken])
 
-    def _send_unit(self, settled: bytes) -> None:
-        assert self.pending is not None
-        target = self.pending[2]
+    def _send_unit(self, settled: list[bytes]) -> None:
+        history = self.world.history
         name = b"transaction:%b.%d" % (self.name.encode(), self.sequence)
-        body = self.world.history.sent[target].body
         to = b"destination:/queue/" + self.target.encode()
+        parts = [make_frame(b"BEGIN", name)]
+        for acknowledgement, (_, _, target) in zip(settled, self.pending, strict=True):
+            body = history.sent[target].body
+            parts.append(make_frame(b"SEND", to, b"persistent:true", name, body=body))
+            parts.append(make_frame(b"ACK", b"id:" + acknowledgement, name))
         producer = b"producer-id:" + self.name.encode()
         number = b"producer-sequence:%d" % self.sequence
-        self.world.history.operation_count += 4
-        self.send(
-            _frame(b"BEGIN", name)
-            + _frame(b"SEND", to, b"persistent:true", name, body=body)
-            + _frame(b"ACK", settled, name)
-            + _frame(b"COMMIT", name, producer, number, b"receipt:%d" % self.sequence)
-        )
+        parts.append(make_frame(b"COMMIT", name, producer, number, b"receipt:%d" % self.sequence))
+        history.operation_count += len(parts)
+        self.send(b"".join(parts))
