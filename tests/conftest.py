@@ -1,5 +1,5 @@
 """
-What every test shares: how hard Hypothesis tries.
+What every test shares: how hard Hypothesis tries, and what is kept of tests that show a promise.
 
 `dev` is quick and random, `ci` the same every time (a failure there is a failure here), `full` is
 for the night. CI=true selects `ci`; HOLDFAST_HYPOTHESIS selects one by name.
@@ -8,8 +8,16 @@ for the night. CI=true selects `ci`; HOLDFAST_HYPOTHESIS selects one by name.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from holdfast.testing.ledger import Account
+from holdfast.testing.promises.books import TestBooks, accounts_of_loads
+
+BOOKS = TestBooks()
+ACCOUNTS = pytest.StashKey[list[Account]]()
 
 # No deadline: these machines are shared, and a slow moment is not a failure.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -20,3 +28,35 @@ settings.register_profile("full", max_examples=2_000, print_blob=True, **COMMON)
 settings.load_profile(
     os.environ.get("HOLDFAST_HYPOTHESIS", "ci" if os.environ.get("CI") else "dev")
 )
+
+
+# What tests with the marker `promise` show goes to build/evidence, from which the promise table is
+# written (src/holdfast/testing/promises).
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Collect what the loads of a marked test find."""
+    if item.get_closest_marker("promise") is None:
+        return (yield)
+    with accounts_of_loads() as accounts:
+        item.stash[ACCOUNTS] = accounts
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[pytest.TestReport]:
+    """Note how each phase of a marked test ended; a set-up that passed shows nothing."""
+    report = yield
+    faults = [fault for marker in item.iter_markers("promise") for fault in marker.args]
+    if faults and (report.when == "call" or report.outcome != "passed"):
+        accounts = item.stash.get(ACCOUNTS, []) if report.when == "call" else []
+        BOOKS.note(item.nodeid, sorted(set(faults)), report.outcome, accounts)
+    return report
+
+
+def pytest_sessionfinish() -> None:
+    """Keep what this run has shown."""
+    BOOKS.save()
