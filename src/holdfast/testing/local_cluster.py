@@ -21,10 +21,11 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 _POLL_SECONDS = 0.01
 _STOP_SECONDS = 15.0
+LOOPBACK = "127.0.0.1"
 
 
 class LocalNodeError(RuntimeError):
@@ -44,13 +45,24 @@ def free_ports(count: int) -> list[int]:
 
 
 class LocalNode:
-    """One broker process."""
+    """One broker process; `host` is the address it binds, `ports` are STOMP, admin and peers."""
 
-    def __init__(self, name: str, directory: Path, arguments: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        arguments: Iterable[str] = (),
+        *,
+        host: str = LOOPBACK,
+        ports: tuple[int, ...] = (),
+    ) -> None:
         self.name = name
         self.directory = directory
-        self.stomp_port, self.admin_port, self.peer_port = free_ports(3)
+        self.host = host
+        self.stomp_port, self.admin_port, self.peer_port = ports or free_ports(3)
         self.arguments = list(arguments)
+        self.environment: dict[str, str] = {}
+        """Added to the environment of the process when it starts."""
         self.process: subprocess.Popen[bytes] | None = None
         self.log_path = directory / f"{name}.log"
 
@@ -62,7 +74,12 @@ class LocalNode:
     @property
     def admin(self) -> str:
         """The admin port as the command line takes it."""
-        return f"127.0.0.1:{self.admin_port}"
+        return f"{self.host}:{self.admin_port}"
+
+    @property
+    def peers(self) -> str:
+        """Where it listens for the other members."""
+        return f"{self.host}:{self.peer_port}"
 
     @property
     def pid(self) -> int:
@@ -79,13 +96,17 @@ class LocalNode:
         """Start the process; returns at once."""
         self.directory.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "holdfast", "serve", "--name", self.name]
-        command += ["--data", str(self.data), "--stomp", f"127.0.0.1:{self.stomp_port}"]
+        command += ["--data", str(self.data), "--stomp", f"{self.host}:{self.stomp_port}"]
         command += ["--admin", self.admin, *self.arguments, *extra]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
+        environment |= self.environment
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: S603 - our own program
+            self.process = self._spawn(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
             )
+
+    def _spawn(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, **options)  # noqa: S603 - our own program
 
     def kill(self) -> None:
         """Kill the process without any warning (SIGKILL), and reap it."""
@@ -155,6 +176,8 @@ class LocalNode:
         raise LocalNodeError(f"{self.name} ({state}) never was {what}\n{self.log_tail()}")
 
 
+NodeT = TypeVar("NodeT", bound=LocalNode)
+
 TOPOLOGIES = {
     "single": (("a", "voter"),),
     "pair": (("a", "voter"), ("b", "voter")),
@@ -164,30 +187,18 @@ TOPOLOGIES = {
 }
 
 
-class LocalCluster:
-    """
-    Several nodes that replicate one store; use as a context manager.
+class NodeGroup(Generic[NodeT]):
+    """What is asked of all nodes of a cluster, wherever they run; use as a context manager."""
 
-    `topology` is one of TOPOLOGIES. `arguments` go to every node.
-    """
-
-    def __init__(
-        self, directory: Path, topology: str = "three", arguments: Iterable[str] = ()
-    ) -> None:
-        members = TOPOLOGIES[topology]
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.arguments = list(arguments)
         self.secret_path = directory / "secret"
-        self.nodes = {name: LocalNode(name, directory, self.arguments) for name, _ in members}
-        if len(members) > 1:
-            listed = []
-            for name, kind in members:
-                suffix = "" if kind == "voter" else f",{kind}"
-                port = self.nodes[name].peer_port
-                listed += ["--member", f"{name}=127.0.0.1:{port}{suffix}"]
-            for node in self.nodes.values():
-                node.arguments += ["--peers", f"127.0.0.1:{node.peer_port}", *listed]
-                node.arguments += ["--secret-file", str(self.secret_path)]
+        self.nodes: dict[str, NodeT] = {}
+
+    @property
+    def secret(self) -> bytes:
+        """What the members know of each other, as changes from another machine need it."""
+        return self.secret_path.read_bytes().strip()
 
     def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -203,13 +214,13 @@ class LocalCluster:
                     node.signal(signal.SIGCONT)
                 node.kill()
 
-    def start(self) -> LocalNode:
+    def start(self) -> NodeT:
         """Start every node and give the leader once it serves clients."""
         for node in self.nodes.values():
             node.start()
         return self.leader()
 
-    def leader(self, seconds: float = 30.0, but: LocalNode | None = None) -> LocalNode:
+    def leader(self, seconds: float = 30.0, but: LocalNode | None = None) -> NodeT:
         """
         Give the node that leads and serves clients; `but` is one that does not count.
 
@@ -228,17 +239,6 @@ class LocalCluster:
         tails = "\n".join(f"--- {n.name}\n{n.log_tail()}" for n in self.nodes.values())
         raise LocalNodeError(f"no leader within {seconds} s\n{tails}")
 
-    @property
-    def uri(self) -> str:
-        """Where clients connect: a failover URI of every node."""
-        inner = ",".join(f"stomp://127.0.0.1:{n.stomp_port}" for n in self.nodes.values())
-        return f"failover:({inner})?initialReconnectDelay=10&maxReconnectDelay=100"
-
-    @property
-    def stomp_addresses(self) -> str:
-        """The same for stompbench: host:port,host:port."""
-        return ",".join(f"127.0.0.1:{node.stomp_port}" for node in self.nodes.values())
-
     def wait_level(self, seconds: float = 60.0) -> int:
         """Wait until every running node has applied what the leader has committed; its index."""
         leader = self.leader()
@@ -253,3 +253,38 @@ class LocalCluster:
                     seconds,
                 )
         return index
+
+
+class LocalCluster(NodeGroup[LocalNode]):
+    """
+    Several nodes that replicate one store; use as a context manager.
+
+    `topology` is one of TOPOLOGIES. `arguments` go to every node.
+    """
+
+    def __init__(
+        self, directory: Path, topology: str = "three", arguments: Iterable[str] = ()
+    ) -> None:
+        super().__init__(directory)
+        members = TOPOLOGIES[topology]
+        self.arguments = list(arguments)
+        self.nodes = {name: LocalNode(name, directory, self.arguments) for name, _ in members}
+        if len(members) > 1:
+            listed = []
+            for name, kind in members:
+                suffix = "" if kind == "voter" else f",{kind}"
+                listed += ["--member", f"{name}={self.nodes[name].peers}{suffix}"]
+            for node in self.nodes.values():
+                node.arguments += ["--peers", node.peers, *listed]
+                node.arguments += ["--secret-file", str(self.secret_path)]
+
+    @property
+    def uri(self) -> str:
+        """Where clients connect: a failover URI of every node."""
+        inner = ",".join(f"stomp://127.0.0.1:{n.stomp_port}" for n in self.nodes.values())
+        return f"failover:({inner})?initialReconnectDelay=10&maxReconnectDelay=100"
+
+    @property
+    def stomp_addresses(self) -> str:
+        """The same for stompbench: host:port,host:port."""
+        return ",".join(f"127.0.0.1:{node.stomp_port}" for node in self.nodes.values())
