@@ -516,14 +516,16 @@ class Journal:
         """
         Remove the segments that hold only entries before `index`; return how many.
 
-        The files go in the background, oldest first. The newest segment always stays.
+        The files go in the background, oldest first. The newest segment always stays, and so does
+        the one before it until the newest is a file with a durable entry: a directory without any
+        segment has forgotten where its log was.
         """
         durable = self.stored_index
         count = 0
         while (
             count + 1 < len(self._segments)
             and self._segments[count].last_index < index
-            and self._segments[count].last_index <= durable
+            and self._segments[count + 1].base_index <= durable
         ):
             count += 1
         if count:

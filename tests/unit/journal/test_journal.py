@@ -251,6 +251,18 @@ def test_dropping_removes_whole_segments_from_the_old_end(log: LocalJournal) -> 
     assert log.reopen().last_index == 12
 
 
+def test_the_last_file_stays_until_the_next_one_is_there(log: LocalJournal) -> None:
+    """A power cut between the two would leave a node that had a log without any."""
+    while len(log.journal.segments()) == 1:
+        before, job = log.journal.last_index, log.stage(bytes(1500))
+        if len(log.journal.segments()) == 1:
+            log.perform(job)
+    assert log.journal.drop_before(before + 1) == 0
+    assert log.reopen_after_power_cut().last_index == before
+    log.append(bytes(1500))
+    assert log.journal.drop_before(before + 1) == 1
+
+
 def test_a_damaged_entry_is_refused_with_its_place(log: LocalJournal, disk: SimulatedDisk) -> None:
     """Rot that appears while running is found on reading, named, and listed."""
     fill(log)
