@@ -94,6 +94,7 @@ def test_a_backlog_beyond_memory_is_on_disk_and_drained_in_order(start_cluster):
     assert account.corrupt == 0
 
 
+@pytest.mark.promise("F41")
 def test_one_old_message_does_not_pin_the_log(start_cluster):
     """
     One message stays unacknowledged while 48 MiB flow through another queue: the log is cleaned

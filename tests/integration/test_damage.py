@@ -44,6 +44,7 @@ def flip_bit(node: LocalNode, sealed_number: int = 1) -> tuple[Path, int]:
     return path, place
 
 
+@pytest.mark.promise("F18")
 def test_rot_on_a_follower_is_repaired_from_a_peer(start_cluster):
     """
     A bit flips in a sealed segment of a follower while it is down: it is found at the start or by
@@ -65,6 +66,7 @@ def test_rot_on_a_follower_is_repaired_from_a_peer(start_cluster):
     assert "damage in the log" in follower.log_path.read_text()
 
 
+@pytest.mark.promise("F18")
 def test_rot_under_a_running_follower_is_found_and_repaired(start_cluster):
     """
     The scrubber finds a bit that flipped under a running node before anybody needs the entry.
@@ -77,6 +79,7 @@ def test_rot_under_a_running_follower_is_found_and_repaired(start_cluster):
     assert_repaired(cluster, follower, path)
 
 
+@pytest.mark.promise("F18")
 def test_rot_on_the_leader_is_repaired_and_then_served(start_cluster):
     """
     The leader finds its own copy rotten: it asks a follower, and the consumer gets every message.
@@ -97,6 +100,7 @@ def test_rot_on_the_leader_is_repaired_and_then_served(start_cluster):
     assert (filled.confirmed, 0, 0) == (account.delivered, account.lost, account.corrupt)
 
 
+@pytest.mark.promise("F20")
 def test_rot_in_another_place_on_every_node_is_mended(start_cluster):
     """
     All nodes are stopped and each has rot in another segment: no node is whole, yet together they
@@ -135,6 +139,7 @@ def assert_repaired(cluster: LocalCluster, node: LocalNode, path: Path) -> None:
     )
 
 
+@pytest.mark.promise("F21")
 def test_rot_on_a_single_node_is_told_and_never_served(start_cluster):
     """
     No peer has a good copy: `store verify` and the status name the place, the damaged messages are
@@ -163,6 +168,7 @@ def test_rot_on_a_single_node_is_told_and_never_served(start_cluster):
     assert len({body[:27] for body in bodies}) == len(bodies)
 
 
+@pytest.mark.promise("F21")
 def test_rot_that_the_state_depends_on_stops_a_single_node(start_cluster):
     """
     Without a checkpoint the damaged entry is needed to know the state: the node refuses to start,
@@ -185,6 +191,7 @@ def test_rot_that_the_state_depends_on_stops_a_single_node(start_cluster):
 
 
 @pytest.mark.parametrize("kind", ["truncated", "zeroed", "a hole"])
+@pytest.mark.promise("F5")
 def test_a_torn_tail_is_cut_and_told(start_cluster, kind):
     """
     The last write before the power went is half there: it is cut, kept aside, told in the log, and

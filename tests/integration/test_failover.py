@@ -39,6 +39,7 @@ def assert_logs_are_alike(nodes: list[LocalNode]) -> None:
         assert {base: first[base] for base in shared} == {base: other[base] for base in shared}
 
 
+@pytest.mark.promise("F1", "F30")
 def test_nothing_is_lost_when_the_leader_is_killed(start_cluster):
     """
     SIGKILL of the leader under load: no confirmed message is lost, numbered messages are stored
@@ -64,6 +65,7 @@ def test_nothing_is_lost_when_the_leader_is_killed(start_cluster):
     assert_logs_are_alike(list(cluster.nodes.values()))
 
 
+@pytest.mark.promise("F3")
 def test_all_three_killed_at_once_keep_what_was_confirmed(start_cluster):
     """
     SIGKILL of every node in the same moment: after the restart nothing confirmed is missing.
@@ -82,6 +84,7 @@ def test_all_three_killed_at_once_keep_what_was_confirmed(start_cluster):
     assert (account.lost, account.corrupt, account.unflagged) == (0, 0, 0)
 
 
+@pytest.mark.promise("F2")
 def test_a_killed_follower_is_not_noticed(start_cluster):
     """
     SIGKILL of a follower neither loses anything nor stops the confirms, and it catches up later.
@@ -103,6 +106,7 @@ def test_a_killed_follower_is_not_noticed(start_cluster):
     assert_logs_are_alike([leader, follower])
 
 
+@pytest.mark.promise("F7", "F34")
 def test_a_paused_leader_serves_nobody_when_it_wakes(start_cluster):
     """
     SIGSTOP of the leader is a silence: another takes over, and the old one, woken by SIGCONT, finds

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("round_number", range(2))
+@pytest.mark.promise("F3")
 def test_nothing_confirmed_is_lost_when_the_broker_is_killed(start_cluster, round_number):
     """
     After SIGKILL at a random moment and a restart every confirmed message is delivered, whole, in
@@ -34,6 +35,7 @@ def test_nothing_confirmed_is_lost_when_the_broker_is_killed(start_cluster, roun
     assert (account.reordered, account.unconfirmed) == (0, 0)
 
 
+@pytest.mark.promise("F30")
 def test_a_producer_with_numbers_stores_nothing_twice(start_cluster):
     """
     A producer that numbers its messages and sends again after a kill finds each stored once, and an

@@ -54,6 +54,7 @@ def digests(node: LocalNode) -> dict[int, str]:
     return {each["base_index"]: each["digest"] for each in segments if each["sealed"]}
 
 
+@pytest.mark.promise("F24")
 def test_a_node_that_lost_its_disk_comes_back_under_a_new_identity(start_cluster):
     """
     A wiped node with the same name is never trusted under its old identity: it is taken in as a
@@ -96,6 +97,7 @@ def is_level_voter(status: dict[str, Any], name: str, but: str) -> bool:
     )
 
 
+@pytest.mark.promise("F26")
 def test_a_member_is_added_and_removed_under_load(start_cluster):
     """
     `cluster add` admits a fourth node, which catches up and votes; `cluster remove` lets a follower

@@ -17,6 +17,7 @@ from holdfast.testing.stomp_socket import StompSocket
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
+@pytest.mark.promise("F35")
 def test_any_one_of_a_pair_and_its_witness_may_die(start_cluster):
     """
     Two nodes and a witness: each of the three is killed in turn under load; the confirms go on,

@@ -34,6 +34,7 @@ def next_leader(cluster: LocalCluster, old: LocalNode) -> LocalNode:
     return cluster.leader(but=old)
 
 
+@pytest.mark.promise("F32")
 def test_a_transaction_is_all_or_nothing_over_the_death_of_its_broker(start_cluster):
     """
     Transactions over two queues are under way when the leader is killed: afterwards each is on both
@@ -66,6 +67,7 @@ def test_a_transaction_is_all_or_nothing_over_the_death_of_its_broker(start_clus
     assert confirmed <= set(left)
 
 
+@pytest.mark.promise("F32")
 def test_an_open_transaction_dies_with_its_broker(start_cluster):
     """
     What was sent and acknowledged inside a transaction that never committed has not happened.
@@ -87,6 +89,7 @@ def test_an_open_transaction_dies_with_its_broker(start_cluster):
     assert again[0].is_redelivered
 
 
+@pytest.mark.promise("F30")
 def test_a_numbered_retry_is_confirmed_again_and_stored_once(start_cluster):
     """
     The producer never heard the receipt: it sends the same number to the new leader and is
@@ -114,6 +117,7 @@ def test_a_numbered_retry_is_confirmed_again_and_stored_once(start_cluster):
     assert bodies == [b"%d" % number for number in range(1, 9)]
 
 
+@pytest.mark.promise("F31")
 def test_what_may_have_been_seen_says_so_after_a_failover(start_cluster):
     """
     Deliveries that a consumer of the dead leader had are flagged by the new one, in order and under
@@ -144,6 +148,7 @@ def test_what_may_have_been_seen_says_so_after_a_failover(start_cluster):
     ]
 
 
+@pytest.mark.promise("F31")
 def test_a_dead_consumers_messages_return_to_the_head_in_order(start_cluster):
     """
     A consumer's socket closes without a word: what it held goes to the next one first, in its
@@ -168,6 +173,7 @@ def test_a_dead_consumers_messages_return_to_the_head_in_order(start_cluster):
     assert not any(frame.is_redelivered for frame in got[5:])
 
 
+@pytest.mark.promise("F3")
 def test_a_confirmed_acknowledgement_survives_the_death_of_every_node(start_cluster):
     """
     An acknowledgement with a receipt is as durable as a message: it is never undone.

@@ -66,6 +66,7 @@ def check_good(sealed: Sealed, journal: Journal, damaged: set[int], last: int) -
 
 
 @given(SIZES, st.booleans(), st.randoms(use_true_random=False))
+@pytest.mark.promise("F18", "F19")
 def test_one_flipped_bit_is_found_placed_and_repaired(
     sizes: list[int], is_floor_known: bool, chance: random.Random
 ) -> None:
@@ -105,6 +106,7 @@ def test_one_flipped_bit_is_found_placed_and_repaired(
 
 
 @given(SIZES, st.booleans(), st.randoms(use_true_random=False))
+@pytest.mark.promise("F22")
 def test_a_file_cut_short_is_torn_unknown_or_missing_never_silently_shorter(
     sizes: list[int], is_floor_known: bool, chance: random.Random
 ) -> None:

@@ -98,6 +98,7 @@ def crash_at(seed: int, steps: int, operation: int) -> Workload:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.promise("F4", "F5")
 def test_nothing_stored_is_lost_whenever_the_power_fails(seed: int) -> None:
     """Whichever operation the power fails in, recovery keeps a prefix with all that was stored."""
     steps = 30
@@ -108,6 +109,7 @@ def test_nothing_stored_is_lost_whenever_the_power_fails(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.promise("F29")
 def test_a_second_power_cut_during_recovery_does_no_harm(seed: int) -> None:
     """Recovery itself may be interrupted anywhere and begun again."""
     steps = 15

@@ -93,6 +93,7 @@ async def test_concurrent_sends_have_a_limit_and_use_ids_again() -> None:
         assert sum(broker.store.producers.values()) == 20
 
 
+@pytest.mark.promise("F30")
 async def test_a_failover_resends_what_was_not_confirmed_and_it_is_stored_once() -> None:
     """The leader dies after storing, before confirming: the retry is known by its number."""
     store = Store()
@@ -156,6 +157,7 @@ async def test_calls_wait_during_an_interruption() -> None:
         assert broker.store.bodies("/queue/a") == [b"1"]
 
 
+@pytest.mark.promise("F34")
 async def test_a_broker_with_a_lower_term_is_not_believed() -> None:
     """A deposed leader that still answers is passed over for one of the term seen before."""
     store = Store(term=5)

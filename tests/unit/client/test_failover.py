@@ -152,6 +152,7 @@ def test_warnings_are_due_every_so_many_passes() -> None:
     assert not silent.is_warning_due
 
 
+@pytest.mark.promise("F34")
 def test_the_fence_refuses_lower_terms_and_other_clusters() -> None:
     """The highest term seen never falls; who tells nothing is taken as it is."""
     fence = TermFence()

@@ -60,6 +60,7 @@ def test_two_are_kept(store: CheckpointStore, log: LocalJournal, disk: Simulated
     assert [int(name[:20]) for name in disk.list_directory(DIRECTORY)] == [4, 6]
 
 
+@pytest.mark.promise("F19")
 def test_a_damaged_one_is_ignored_and_told(
     store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk
 ) -> None:
@@ -153,6 +154,7 @@ def test_what_does_not_read_back_is_told(
         save(store, log, 3)
 
 
+@pytest.mark.promise("F29")
 def test_a_power_cut_leaves_the_old_or_the_new(disk: SimulatedDisk) -> None:
     """F29: whichever operation is interrupted, some whole checkpoint is found."""
     for operation in range(1, 12):

@@ -423,6 +423,7 @@ def test_an_unknown_tail_is_replaced_by_what_the_leader_says(
     assert log.reopen().tail_state == "clean"
 
 
+@pytest.mark.promise("F22")
 def test_missing_entries_below_the_floor_are_fetched_again(
     log: LocalJournal, disk: SimulatedDisk
 ) -> None:
@@ -446,6 +447,7 @@ def test_missing_entries_below_the_floor_are_fetched_again(
     assert log.reopen().damage == []
 
 
+@pytest.mark.promise("F17")
 def test_space_runs_low_before_it_runs_out(log: LocalJournal) -> None:
     """Low under the reserve, ok again only a segment above it, looked up now and then."""
     reserve = 64 * KiB
@@ -463,6 +465,7 @@ def test_space_runs_low_before_it_runs_out(log: LocalJournal) -> None:
     assert log.journal.space_state(3.0) == "ok"
 
 
+@pytest.mark.promise("F15")
 def test_after_a_failure_nothing_is_staged(log: LocalJournal, disk: SimulatedDisk) -> None:
     """The journal says so at once, to every caller, for ever."""
     fill(log, 2)

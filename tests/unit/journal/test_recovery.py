@@ -45,6 +45,7 @@ def spoil(log: LocalJournal, disk: SimulatedDisk, index: int, data: bytes) -> by
     return image[place.byte : place.byte + place.size]
 
 
+@pytest.mark.promise("F5")
 def test_a_torn_tail_is_cut_and_its_bytes_kept(disk: SimulatedDisk) -> None:
     """The place is zero again, the bytes are in lost+found, the log goes on."""
     log = killed(disk)
@@ -130,6 +131,7 @@ def test_headers_and_stray_bytes_are_mended(disk: SimulatedDisk) -> None:
     assert [disk.content(path) for path in paths] == images
 
 
+@pytest.mark.promise("F22")
 def test_a_file_cut_short_is_filled_again(disk: SimulatedDisk) -> None:
     """A segment has its full size again before anything is written to it."""
     log = killed(disk, floor=True)

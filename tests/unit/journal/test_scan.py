@@ -89,6 +89,7 @@ def test_a_bad_body_with_good_entries_behind_it_is_damage(
 
 
 @pytest.mark.parametrize("index", [1, 3, 4, 6, 7])
+@pytest.mark.promise("F19")
 def test_a_bad_header_gets_its_identity_from_the_neighbours(
     disk: SimulatedDisk, log: LocalJournal, index: int
 ) -> None:
@@ -115,6 +116,7 @@ def test_several_bad_headers_in_a_row_are_several_damaged_entries(
     assert second[1] == 0
 
 
+@pytest.mark.promise("F5")
 def test_a_zeroed_sector_in_the_last_entry_is_a_torn_write(
     disk: SimulatedDisk, log: LocalJournal
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_zeroed_sector_in_the_last_entry_is_a_torn_write(
     assert (found.tail.start, found.tail.end) == (place.byte, place.byte + place.size)
 
 
+@pytest.mark.promise("F22")
 def test_the_same_below_the_floor_is_damage(disk: SimulatedDisk, log: LocalJournal) -> None:
     """What was durable once cannot be torn, however it looks."""
     overwrite(log, 8, 600, bytes(1024))
@@ -135,6 +138,7 @@ def test_the_same_below_the_floor_is_damage(disk: SimulatedDisk, log: LocalJourn
     assert (found.tail.state, found.last_index) == ("clean", 8)
 
 
+@pytest.mark.promise("F19")
 def test_a_last_entry_that_is_wrong_without_zeros_is_unknown(
     disk: SimulatedDisk, log: LocalJournal
 ) -> None:
@@ -152,6 +156,7 @@ def test_a_last_entry_without_header_is_unknown(disk: SimulatedDisk, log: LocalJ
     assert (found.tail.state, found.tail.through, found.tail.term) == ("unknown", 8, 0)
 
 
+@pytest.mark.promise("F22")
 def test_a_last_entry_below_the_floor_without_header_is_missing(
     disk: SimulatedDisk, log: LocalJournal
 ) -> None:
@@ -260,6 +265,7 @@ def test_record_numbers_that_do_not_continue_are_damage(
     assert "record number do not continue" in str(found.damage[0])
 
 
+@pytest.mark.promise("F22")
 def test_zeros_at_the_end_of_a_sealed_segment_are_missing_entries(
     disk: SimulatedDisk, log: LocalJournal
 ) -> None:

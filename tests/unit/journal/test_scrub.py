@@ -44,6 +44,7 @@ def test_a_good_log_has_no_findings(log: LocalJournal) -> None:
     scrubber.close()
 
 
+@pytest.mark.promise("F18")
 def test_rot_in_a_sealed_segment_is_found_with_its_place(
     log: LocalJournal, disk: SimulatedDisk
 ) -> None:

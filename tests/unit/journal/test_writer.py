@@ -99,6 +99,7 @@ def test_a_ballot_is_durable_when_told(log: LocalJournal, disk: SimulatedDisk) -
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("operation", ["write", "sync"])
+@pytest.mark.promise("F15")
 def test_the_first_failure_is_final(
     log: LocalJournal, disk: SimulatedDisk, operation: str, number: int
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_mistake_of_ours_stops_the_writer_too(log: LocalJournal) -> None:
     assert log.results[-1].failure is not None
 
 
+@pytest.mark.promise("F15", "F29")
 def test_a_failed_roll_fails(log: LocalJournal, disk: SimulatedDisk) -> None:
     """ENOSPC while making a segment is final as well; what was stored stays stored."""
     job = log.stage(b"x" * 62_000)

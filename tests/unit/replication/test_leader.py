@@ -57,6 +57,7 @@ def test_we_count_only_what_we_stored(leading, answered) -> None:
     assert 3 == bench.state.commit_index
 
 
+@pytest.mark.promise("F27")
 def test_two_followers_commit_without_us(leading, answered) -> None:
     """A slow disk of the leader does not hold up what a majority has."""
     bench = leading()
@@ -139,6 +140,7 @@ def test_an_answer_from_the_future_proves_nothing(leading, answered) -> None:
     assert before == bench.state.lease_until
 
 
+@pytest.mark.promise("F9")
 def test_without_answers_the_leader_steps_down(leading) -> None:
     """No majority for the shortest election timeout: somebody else may lead by now."""
     bench = leading()
@@ -200,6 +202,7 @@ def test_an_answer_with_another_chain_counts_nothing(leading, answered) -> None:
     assert 2 == bench.state.commit_index
 
 
+@pytest.mark.promise("F28")
 def test_the_window_bounds_what_is_under_way(leading) -> None:
     """An unanswering peer is sent so much and no more."""
     bench = leading(window_requests=3, append_bytes_max=1)
@@ -220,6 +223,7 @@ def test_a_silent_peer_gets_heartbeats(leading) -> None:
     assert [0, 0] == [len(message.entries) for _, message in requests(bench)]
 
 
+@pytest.mark.promise("F28")
 def test_a_peer_that_is_too_far_behind_begins_anew(leading) -> None:
     """What is not kept any more cannot be sent: start at the first kept entry."""
     bench = leading()
@@ -268,6 +272,7 @@ def test_a_witness_may_trim_only_what_two_data_nodes_hold(leading, answered) -> 
     assert 0 == leader.data_match(lone.state)
 
 
+@pytest.mark.promise("F14")
 def test_timestamps_only_rise(leading) -> None:
     """A wall clock that jumps back does not make an entry older than the one before."""
     bench = leading()

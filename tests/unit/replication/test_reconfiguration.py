@@ -31,6 +31,7 @@ def test_a_change_rules_when_it_is_appended(leading) -> None:
     assert entry.index == bench.state.config_index > bench.state.commit_index
 
 
+@pytest.mark.promise("F26")
 def test_one_change_at_a_time(leading, answered) -> None:
     """The next one waits until the last is committed."""
     bench = leading()
@@ -98,6 +99,7 @@ def test_a_plain_learner_waits_for_the_operator(leading, answered) -> None:
     assert "voter" == kinds(bench)["d"]
 
 
+@pytest.mark.promise("F24")
 def test_a_lost_disk_is_readmitted_under_its_new_identity(leading, answered) -> None:
     """The old identity is out at once and for good; the new one has no vote yet."""
     bench = leading()

@@ -135,6 +135,7 @@ def test_a_transaction_without_records_is_published(node) -> None:
     assert not node.store.entries
 
 
+@pytest.mark.promise("F7", "F34")
 def test_without_the_lease_nothing_is_delivered(node, send, subscribe) -> None:
     """
     Another leader may have given it to somebody; confirming is the quorum's business.
@@ -236,6 +237,7 @@ def test_what_others_proposed_is_applied(new_node, send) -> None:
 # Damage -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise("F18", "F21")
 def test_a_damaged_message_is_withheld_and_offered_again(node, send, subscribe) -> None:
     """
     Not served, not lost; the next one passes, and a repair brings it back.
@@ -369,6 +371,7 @@ def test_heart_beats_are_sent_and_silence_is_noticed(node) -> None:
     assert silent.transport.is_aborted
 
 
+@pytest.mark.promise("F17")
 def test_a_full_disk_refuses_and_says_when_it_is_over(node, send) -> None:
     """
     Looked at in every turn.
