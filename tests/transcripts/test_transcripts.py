@@ -21,6 +21,7 @@ from holdfast.replication.membership import Member
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
+    Editions,
     Message,
     PreVoteRequest,
     PreVoteResponse,
@@ -78,6 +79,7 @@ class Story:
     group: SimulatedGroup | None = None
     output: list[str] = field(default_factory=list)
     is_tracing: bool = False
+    copies: dict[str, dict[Path, bytes]] = field(default_factory=dict)
 
     @property
     def live(self) -> SimulatedGroup:
@@ -180,6 +182,12 @@ class Story:
     def on_wipe(self, name: str) -> None:
         self.live.wipe(name)
 
+    def on_copy(self, name: str) -> None:
+        self.copies[name] = self.node(name).disk.snapshot()
+
+    def on_put_back(self, name: str) -> None:
+        self.node(name).disk.restore(self.copies[name])
+
     def on_pause(self, name: str) -> None:
         self.live.pause(name)
 
@@ -268,7 +276,7 @@ class Story:
         self.is_tracing = word == "on"
 
     def _trace(self, source: str, target: str, message: Message) -> None:
-        if self.is_tracing:
+        if self.is_tracing and not isinstance(message, Editions):
             self.output.append(f"{source} > {target}: {told(message)}")
 
 

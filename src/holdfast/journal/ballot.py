@@ -6,12 +6,18 @@ each synced: a power cut spoils at most one, and rot in one leaves the same word
 (an older vote would be as bad as none). `durable_floor` alone changes often and goes to one slot
 at a time: an older floor is only less sharp. Lowering it goes to both again.
 
+The *edition* counts what the ballot has said: it rises with every vote, term and floor, never with
+a mere rewriting. The other members remember the newest one they heard of, so a disk that was
+replaced by an older copy of itself shows itself by an older edition (replication/editions.py).
+
 Invariants:
     Entries through durable_floor were durable once; recovery never takes them for a torn write.
     Of two good slots the one with the higher sequence rules.
+    `current.edition` is durable, and no later ballot of this disk has a lower one.
 
 Both slots bad is amnesia: the node may have voted, so this identity must never vote again.
-Used by one thread at a time: at start by whoever opens it, then only by the writer.
+Used by one thread at a time: at start by whoever opens it, then only by the writer; the loop thread
+may read `current` and set `seen`, both of which are replaced and never changed.
 """
 
 from __future__ import annotations
@@ -30,10 +36,17 @@ SLOT_BYTES: Final = 4096
 NODE_ID_BYTES: Final = 16
 
 _MAGIC: Final = b"HFBL"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _HEADER: Final = struct.Struct("<4sHHI16sQQQQhH")
+_EDITIONS: Final = struct.Struct("<QH")
+"""Follows the header since version 2: the own edition, and how many others were seen."""
+_SEEN: Final = struct.Struct("<16sQ")
 _NO_VOTE: Final = -1
 _TEXT_BYTES_MAX: Final = 1024
+SEEN_MAX: Final = 64
+"""Identities whose edition a ballot can hold; a slot has room for no more."""
+
+Seen = tuple[tuple[bytes, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +55,8 @@ class Ballot:
     A node's identity, term and vote.
 
     `generation` counts how often an operator forced the cluster on; `cluster_id` is empty before
-    the node belongs to one. `durable_floor` and `sequence` are kept by `BallotFile`.
+    the node belongs to one. `durable_floor`, `sequence`, `edition` and `seen` (the newest editions
+    that other identities have shown) are kept by `BallotFile`.
     """
 
     node_id: bytes
@@ -52,6 +66,8 @@ class Ballot:
     durable_floor: int = 0
     sequence: int = 0
     cluster_id: bytes = b""
+    edition: int = 0
+    seen: Seen = ()
 
 
 def encode_ballot(ballot: Ballot) -> bytes:
@@ -59,6 +75,7 @@ def encode_ballot(ballot: Ballot) -> bytes:
     vote = b"" if ballot.voted_for is None else ballot.voted_for.encode()
     assert len(ballot.node_id) == NODE_ID_BYTES
     assert len(vote) <= _TEXT_BYTES_MAX and len(ballot.cluster_id) <= _TEXT_BYTES_MAX
+    assert len(ballot.seen) <= SEEN_MAX
     head = _HEADER.pack(
         _MAGIC,
         _VERSION,
@@ -72,7 +89,9 @@ def encode_ballot(ballot: Ballot) -> bytes:
         _NO_VOTE if ballot.voted_for is None else len(vote),
         len(ballot.cluster_id),
     )
-    slot = (head + vote + ballot.cluster_id).ljust(SLOT_BYTES, b"\0")
+    editions = _EDITIONS.pack(ballot.edition, len(ballot.seen))
+    seen = b"".join([_SEEN.pack(*pair) for pair in ballot.seen])
+    slot = (head + editions + vote + ballot.cluster_id + seen).ljust(SLOT_BYTES, b"\0")
     checksum: int = crc32c(slot)
     return slot[:8] + checksum.to_bytes(4, "little") + slot[12:]
 
@@ -86,10 +105,15 @@ def decode_ballot(slot: bytes) -> Ballot | None:
     )
     if crc32c(slot[:8] + bytes(4) + slot[12:]) != checksum:
         return None
-    if magic != _MAGIC or version != _VERSION:
+    if magic != _MAGIC or version not in {1, _VERSION}:
         return None
     start = _HEADER.size
+    edition = count = 0
+    if version > 1:
+        edition, count = _EDITIONS.unpack_from(slot, start)
+        start += _EDITIONS.size
     end = start + max(vote, 0)
+    rest = end + cluster
     return Ballot(
         node_id=node_id,
         term=term,
@@ -97,14 +121,16 @@ def decode_ballot(slot: bytes) -> Ballot | None:
         generation=generation,
         durable_floor=floor,
         sequence=sequence,
-        cluster_id=slot[end : end + cluster],
+        cluster_id=slot[end:rest],
+        edition=edition,
+        seen=tuple(_SEEN.iter_unpack(slot[rest : rest + count * _SEEN.size])),
     )
 
 
 class BallotFile:
     """The file `ballot` of a data directory. Every save is durable when it returns."""
 
-    __slots__ = ("_disk", "_file", "_path", "current", "damaged_slots")
+    __slots__ = ("_disk", "_file", "_path", "current", "damaged_slots", "seen")
 
     def __init__(self, path: Path, disk: Disk) -> None:
         self._path = path
@@ -114,6 +140,8 @@ class BallotFile:
         """What is on disk, as far as this object loaded or saved it."""
         self.damaged_slots: list[int] = []
         """Slots that were unreadable at the last `load`; the next save mends them."""
+        self.seen: Seen = ()
+        """The newest editions known of other identities; goes along with whatever is saved next."""
 
     def load(self) -> Ballot | None:
         """
@@ -133,18 +161,22 @@ class BallotFile:
                 f"both slots of {self._path} are unreadable: this node may have voted and must"
                 f" not vote again; let it rejoin as a new node with an empty directory"
             )
-        self.current = max(good, key=lambda ballot: ballot.sequence)
+        newest = max(good, key=lambda ballot: ballot.sequence)
+        # What is lost may have been one edition further, and told.
+        self.current = replace(newest, edition=newest.edition + len(self.damaged_slots))
+        self.seen = newest.seen
         return self.current
 
     def save(self, ballot: Ballot) -> None:
-        """Keep identity, term and vote of `ballot`; its floor and sequence are ignored."""
+        """Keep identity, term and vote of `ballot`; the rest is kept here."""
         floor = 0 if self.current is None else self.current.durable_floor
-        self._save_twice(replace(ballot, durable_floor=floor))
+        self._save_twice(replace(ballot, durable_floor=floor, edition=self._next_edition()))
 
     def save_floor(self, floor: int) -> None:
         """Note that the log is durable through `floor`; nothing if there is no ballot yet."""
         if self.current is not None and floor > self.current.durable_floor:
-            self._write_slot(replace(self.current, durable_floor=floor))
+            edition = self._next_edition()
+            self._write_slot(replace(self.current, durable_floor=floor, edition=edition))
 
     def write_again(self, floor: int) -> None:
         """
@@ -160,13 +192,17 @@ class BallotFile:
     def lower_floor(self, floor: int) -> None:
         """Give up the claim on entries after `floor`, before they are cut off."""
         if self.current is not None and floor < self.current.durable_floor:
-            self._save_twice(replace(self.current, durable_floor=floor))
+            edition = self._next_edition()
+            self._save_twice(replace(self.current, durable_floor=floor, edition=edition))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _next_edition(self) -> int:
+        return 1 if self.current is None else self.current.edition + 1
 
     def _save_twice(self, ballot: Ballot) -> None:
         if self.current is None and not self._disk.exists(self._path):
@@ -179,9 +215,9 @@ class BallotFile:
         # The name appears only when both slots are durable: a half-made file is no amnesia.
         draft = self._path.with_suffix(".tmp")
         file = self._disk.open(draft, create=True)
-        first = replace(ballot, sequence=2)
+        first = replace(ballot, sequence=2, seen=self.seen)
         file.write(encode_ballot(first), 0)
-        file.write(encode_ballot(replace(ballot, sequence=1)), SLOT_BYTES)
+        file.write(encode_ballot(replace(first, sequence=1)), SLOT_BYTES)
         file.sync()
         self._disk.rename(draft, self._path)
         self._disk.sync_directory(self._path.parent)
@@ -191,7 +227,7 @@ class BallotFile:
     def _write_slot(self, ballot: Ballot) -> None:
         previous = self.current
         sequence = 1 if previous is None else previous.sequence + 1
-        written = replace(ballot, sequence=sequence)
+        written = replace(ballot, sequence=sequence, seen=self.seen)
         # Never over the newest good slot: the parity of the sequence alternates the place.
         place = sequence % 2 * SLOT_BYTES
         self._open().write_durable([encode_ballot(written)], place)

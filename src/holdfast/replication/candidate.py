@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from holdfast.replication.editions import is_doubted
 from holdfast.replication.follower import become_follower
 from holdfast.replication.leader import become_leader
 from holdfast.replication.messages import (
@@ -111,7 +112,11 @@ def on_transfer_request(state: State, peer: str, message: TransferRequest) -> No
 
 
 def _votes(state: State) -> list[bool]:
-    return [state.votes[name] for name in state.voter_names if name in state.votes]
+    return [
+        state.votes[name]
+        for name in state.voter_names
+        if name in state.votes and not is_doubted(state, name)
+    ]
 
 
 def _votes_needed(state: State) -> int:

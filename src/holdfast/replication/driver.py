@@ -19,10 +19,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import CorruptEntryError, FencedError, JournalFailedError, NotLeaderError
+from holdfast.errors import (
+    BallotLostError,
+    CorruptEntryError,
+    FencedError,
+    JournalFailedError,
+    NotLeaderError,
+)
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
@@ -30,6 +37,7 @@ from holdfast.journal.journal import Journal
 from holdfast.replication import (
     candidate,
     consensus,
+    editions,
     follower,
     formation,
     leader,
@@ -37,19 +45,21 @@ from holdfast.replication import (
     repair,
     transfer,
 )
+from holdfast.replication.editions import EditionTable
 from holdfast.replication.formation import Refusal
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
+    Editions,
     Hello,
     Message,
     RepairRequest,
     RepairResponse,
 )
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.replication.state import ALWAYS, Role, State
+from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
     LagLedger,
     ReplicationStatus,
@@ -133,12 +143,13 @@ class Driver:
         """
         ballot = ballot_file.current or ballot_file.load()
         if ballot is None:
-            ballot_file.save(Ballot(node_id=randomness.bytes(16)))
+            ballot_file.save(Ballot(node_id=randomness.bytes(16), term=journal.last_term))
             ballot = ballot_file.current
             assert ballot is not None
         log = ReplicatedLog(journal, [damage.index for damage in journal.damage if damage.index])
         self._state = State(name, ballot.node_id.hex(), settings, log, randomness)
         self._journal = journal
+        self._ballot_file = ballot_file
         self._writer = writer
         self._links = links
         self._bootstrap = bootstrap if bootstrap.members else Membership((Member(name, ""),))
@@ -154,6 +165,8 @@ class Driver:
             own.address if own else "",
             randomness.bytes(8).hex(),
             metadata or {},
+            ballot.edition,
+            self._state.editions.known,
         )
         """What this node says of itself when a link is made; kept up to date."""
 
@@ -167,6 +180,7 @@ class Driver:
         self._taken_index = max(applied_index, journal.first_index - 1)
         self._taken_epoch = 0
         self._trim_deadline = ALWAYS
+        self._tell_again_at = NEVER
         self._linked_membership: Membership | None = None
         self._failure: JournalFailedError | None = None
         self._is_started = False
@@ -174,6 +188,8 @@ class Driver:
     def _restore(self, ballot: Ballot, applied_index: int) -> None:
         state = self._state
         journal = self._journal
+        self._require_ballot_of_the_log(ballot)
+        state.editions = EditionTable(state.node_id, ballot.edition, ballot.seen)
         state.term = max(ballot.term, journal.last_term)
         state.voted_for = ballot.voted_for if state.term == ballot.term else None
         state.cluster_id = ballot.cluster_id.hex()
@@ -188,6 +204,18 @@ class Driver:
         # A generation forced by an operator may be in the ballot before it is in the log.
         state.generation = max(state.generation, ballot.generation)
         state.commit_index = max(applied_index, journal.first_index - 1, 0)
+
+    def _require_ballot_of_the_log(self, ballot: Ballot) -> None:
+        """A ballot is durable before the first entry of its term, but for the founding entry."""
+        last_term = self._journal.last_term
+        is_older = ballot.term < last_term and last_term > formation.FOUNDING_TERM
+        # A ballot without an edition was written by a version that did not keep this order.
+        if is_older and ballot.edition and len(self._bootstrap.members) > 1:
+            raise BallotLostError(
+                f"the ballot is of term {ballot.term}, the log of term {last_term}: the ballot is"
+                f" an older copy of itself, and this node may have voted since; keep the data"
+                f" directory for inspection and start with an empty one"
+            )
 
     # What is known ------------------------------------------------------------------------------
 
@@ -431,6 +459,7 @@ class Driver:
         state.now = now
         assert self._is_started, "turn before start"
         self._ballot_is_stored()
+        self._note_edition()
         if self._received:
             received, self._received = self._received, []
             for peer, message in received:
@@ -442,6 +471,8 @@ class Driver:
             state.log.forget_dropped()
             self._repairs.ask(state)
         consensus.flush(state)
+        if state.editions.is_news:
+            self._share_editions()
         self._persist()
         self._send()
         if now >= self._trim_deadline:
@@ -461,8 +492,10 @@ class Driver:
             # By far the most; the others are told apart after them.
             if not self._is_stale(peer):
                 consensus.receive(state, peer, message)
+        elif isinstance(message, Editions):
+            self._fence_if(editions.heed(state, peer, message))
         elif isinstance(message, Hello):
-            self._heed(message)
+            self._heed(peer, message)
             if peer in state.connected:
                 consensus.hello_changed(state, peer, message)
         elif isinstance(message, RepairRequest):
@@ -470,7 +503,7 @@ class Driver:
         elif isinstance(message, RepairResponse):
             self._repairs.take(state, message, self._journal.repair)
         elif isinstance(message, _LinkUp):
-            self._heed(message.hello)
+            self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
         elif isinstance(message, _LinkDown):
             consensus.link_down(state, peer, closed=message.closed)
@@ -487,8 +520,12 @@ class Driver:
             return False
         return hello.cluster_id != state.cluster_id or hello.generation < state.generation
 
-    def _heed(self, hello: Hello) -> None:
-        if reason := formation.own_fence(self._state, hello):
+    def _heed(self, peer: str, hello: Hello) -> None:
+        self._fence_if(formation.own_fence(self._state, hello))
+        self._fence_if(editions.heed_hello(self._state, peer, hello))
+
+    def _fence_if(self, reason: str) -> None:
+        if reason:
             self._fence(reason)
 
     def _fence(self, reason: str) -> None:
@@ -501,6 +538,29 @@ class Driver:
         if self._on_fenced is not None:
             self._on_fenced(FencedError(reason))
 
+    def _note_edition(self) -> None:
+        """Take up how far the ballot on disk has come."""
+        ballot = self._ballot_file.current
+        assert ballot is not None
+        state = self._state
+        if ballot.edition != state.editions.own:
+            state.editions.rise(ballot.edition)
+        if state.now >= self._tell_again_at:
+            self._tell_again_at = state.now + state.settings.edition_repeat_seconds
+            state.editions.tell_again()
+
+    def _share_editions(self) -> None:
+        """Tell the peers, whoever will be linked, and the next ballot."""
+        state = self._state
+        table = state.editions
+        table.is_news = False
+        retired = state.membership.retired if state.membership else ()
+        self._ballot_file.seen = table.seen(retired)
+        self.hello = replace(self.hello, edition=table.own, seen=table.known)
+        if not state.fenced_reason:
+            for peer, message in editions.take_news(state):
+                self._links.send(peer, [message])
+
     def _found(self) -> None:
         state = self._state
         if self._journal.last_index or self._journal.first_index != 1:
@@ -510,6 +570,8 @@ class Driver:
             return
         entry = formation.founding_entry(membership)
         state.log.append([entry])
+        # Before the ballot: with a ballot of the cluster and no members it would never lead.
+        self._write_staged()
         state.adopt(membership, entry.index)
         if state.term < formation.FOUNDING_TERM:
             state.enter_term(formation.FOUNDING_TERM)
@@ -527,10 +589,7 @@ class Driver:
             candidate.on_ballot_stored(self._state, job.ballot.term, job.ballot.voted_for)
 
     def _persist(self) -> None:
-        """Give the writer what was staged, then the ballot if it changed."""
-        submit = self._writer.submit
-        for job in self._state.log.take_jobs():
-            submit(job)
+        """Give the writer the ballot if it changed, then what was staged."""
         key = self._ballot_key()
         if key != self._ballot_wanted:
             self._ballot_wanted = key
@@ -544,22 +603,20 @@ class Driver:
             )
             # An older job still under way does not matter: the newest ballot covers it.
             self._ballot_job = BallotJob(ballot)
-            submit(self._ballot_job)
+            self._writer.submit(self._ballot_job)
+        # After the ballot: it is never of a lower term than the log.
+        self._write_staged()
         self._renew_hello()
+
+    def _write_staged(self) -> None:
+        for job in self._state.log.take_jobs():
+            self._writer.submit(job)
 
     def _renew_hello(self) -> None:
         state = self._state
         hello = self.hello
         if (hello.cluster_id, hello.generation) != (state.cluster_id, state.generation):
-            self.hello = Hello(
-                hello.name,
-                hello.node_id,
-                state.cluster_id,
-                state.generation,
-                hello.address,
-                hello.instance,
-                hello.metadata,
-            )
+            self.hello = replace(hello, cluster_id=state.cluster_id, generation=state.generation)
             news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
             state.outbox[:0] = news
         members = state.membership or self._bootstrap

@@ -21,6 +21,7 @@ from holdfast.journal.entry import Entry, parse_entry
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
+    Editions,
     Hello,
     Message,
     PreVoteRequest,
@@ -39,7 +40,7 @@ FRAME_BYTES_MAX = 1024 * 1024 * 1024
 
 PRE_VOTE_REQUEST, PRE_VOTE_RESPONSE, VOTE_REQUEST, VOTE_RESPONSE = 1, 2, 3, 4
 APPEND_REQUEST, APPEND_RESPONSE, RESET_REQUEST, TRANSFER_REQUEST = 5, 6, 7, 8
-REPAIR_REQUEST, REPAIR_RESPONSE, HELLO = 9, 10, 11
+REPAIR_REQUEST, REPAIR_RESPONSE, HELLO, EDITIONS = 9, 10, 11, 12
 
 _CANDIDACY = struct.Struct("<QQQB")
 _VERDICT = struct.Struct("<QB")
@@ -47,6 +48,7 @@ _APPEND = struct.Struct("<QQQ16sQQdI")
 _APPENDED = struct.Struct("<QQ16sdBQQ")
 _RESET = struct.Struct("<QQQ16sQd")
 _NUMBER = struct.Struct("<Q")
+_EDITION = struct.Struct("<16sQ")
 
 Decoder = Callable[[bytes], Message]
 
@@ -100,6 +102,11 @@ def _encode_reset(m: ResetRequest) -> bytes:
     )
 
 
+def _encode_editions(m: Editions) -> bytes:
+    pairs = [_EDITION.pack(bytes.fromhex(it), each) for it, each in m.editions.items()]
+    return _NUMBER.pack(len(pairs)) + b"".join(pairs)
+
+
 def encode_hello(hello: Hello) -> bytes:
     """A hello as JSON; also used while a link is made."""
     fields = {name: getattr(hello, name) for name in Hello.__slots__}
@@ -116,6 +123,7 @@ _ENCODERS: dict[type, Callable[..., tuple[int, bytes]]] = {
     TransferRequest: lambda m: (TRANSFER_REQUEST, _NUMBER.pack(m.term)),
     RepairRequest: lambda m: (REPAIR_REQUEST, _NUMBER.pack(m.index)),
     Hello: lambda m: (HELLO, encode_hello(m)),
+    Editions: lambda m: (EDITIONS, _encode_editions(m)),
 }
 
 
@@ -195,6 +203,14 @@ def _decode_repair(buffer: bytes, start: int, end: int) -> RepairResponse:
     return RepairResponse(index, entry)
 
 
+def _decode_editions(payload: bytes) -> Editions:
+    (count,) = _NUMBER.unpack_from(payload)
+    pairs = payload[_NUMBER.size :]
+    if len(pairs) != count * _EDITION.size:
+        raise ValueError(f"{count} editions in {len(pairs)} bytes")
+    return Editions({node_id.hex(): each for node_id, each in _EDITION.iter_unpack(pairs)})
+
+
 def decode_hello(payload: bytes) -> Hello:
     """
     A hello from JSON; unknown fields are ignored, so that a newer node may say more.
@@ -212,6 +228,11 @@ def decode_hello(payload: bytes) -> Hello:
             address=str(fields.get("address", "")),
             instance=str(fields.get("instance", "")),
             metadata={str(k): str(v) for k, v in dict(fields.get("metadata", {})).items()},
+            edition=int(fields.get("edition", -1)),
+            seen={
+                bytes.fromhex(node_id).hex(): int(edition)
+                for node_id, edition in dict(fields.get("seen", {})).items()
+            },
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RemoteProtocolError(f"a hello that makes no sense: {error}") from error
@@ -228,4 +249,5 @@ _DECODERS: dict[int, Decoder] = {
     TRANSFER_REQUEST: lambda payload: TransferRequest(*_NUMBER.unpack(payload)),
     REPAIR_REQUEST: lambda payload: RepairRequest(*_NUMBER.unpack(payload)),
     HELLO: decode_hello,
+    EDITIONS: _decode_editions,
 }

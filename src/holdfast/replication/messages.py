@@ -6,7 +6,8 @@ are those of the log; `sent_at` is the sender's monotonic clock, echoed by the a
 only its sender ever compares it with anything.
 
 Invariants:
-    A message is not changed after it was sent: the same object may go to several peers.
+    A message is not changed after it was sent: the same object may go to several peers. What was
+    received belongs to the receiver.
     `entries` of an append request are consecutive and start at `previous_index` + 1.
 """
 
@@ -142,6 +143,19 @@ class Hello:
     metadata: dict[str, str] = field(default_factory=dict)
     """What the application wants the other members to know, such as its client port."""
 
+    edition: int = -1
+    """Of its ballot; -1 from a node of a version that has none. Kept up to date by the receiver."""
+
+    seen: dict[str, int] = field(default_factory=dict)
+    """The newest editions of other identities that it knows of, see editions.py."""
+
+
+@dataclass(slots=True)
+class Editions:
+    """The newest edition of their ballots known of these identities, by hexadecimal node_id."""
+
+    editions: dict[str, int]
+
 
 Message = (
     PreVoteRequest
@@ -155,4 +169,5 @@ Message = (
     | RepairRequest
     | RepairResponse
     | Hello
+    | Editions
 )

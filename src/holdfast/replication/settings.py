@@ -80,6 +80,9 @@ class ReplicationSettings:
     repair_seconds: float = 0.5
     """How long to wait for a peer's copy of a damaged entry before asking the next."""
 
+    edition_repeat_seconds: float = 1.0
+    """How often members tell each other all ballot editions again, should a message be lost."""
+
     copies: int = 2
     """Voters that must hold an entry before it is confirmed; never more than there are voters."""
 

@@ -20,6 +20,7 @@ from enum import Enum
 
 from holdfast.environment.randomness import Randomness
 from holdfast.journal.entry import KIND_CONFIG, Entry
+from holdfast.replication.editions import EditionTable
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import AppendRequest, Hello, Message
@@ -74,6 +75,8 @@ class State:
         self.voted_for: str | None = None
         self.cluster_id = ""
         self.generation = 0
+        self.editions = EditionTable(node_id)
+        """Of the ballots: what tells an older copy of a disk."""
 
         # Members.
         self.membership: Membership | None = None

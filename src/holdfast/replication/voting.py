@@ -7,10 +7,12 @@ Invariants:
     While a leader lives, nobody is helped to depose it (stickiness), unless the leader itself asks
     for it or our own link to it was closed too.
     A node whose identity is not, or no longer, a member's does not vote.
+    Nobody is voted for whose disk may be an older copy (editions.py).
 """
 
 from __future__ import annotations
 
+from holdfast.replication.editions import is_doubted
 from holdfast.replication.follower import become_follower
 from holdfast.replication.messages import (
     PreVoteRequest,
@@ -26,6 +28,7 @@ def on_pre_vote_request(state: State, peer: str, message: PreVoteRequest) -> Non
     granted = (
         message.term > state.term
         and _may_vote(state)
+        and not is_doubted(state, peer)
         and not state.has_live_leader()
         and _is_complete(state, message)
     )
@@ -49,6 +52,7 @@ def on_vote_request(state: State, peer: str, message: VoteRequest) -> None:
         and state.voted_for in {None, peer}
         and state.leader is None
         and _may_vote(state)
+        and not is_doubted(state, peer)
         and _is_complete(state, message)
     )
     if granted:

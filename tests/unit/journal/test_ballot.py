@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from google_crc32c import value as crc32c
 
 from holdfast.errors import BallotLostError
 from holdfast.journal.ballot import (
+    SEEN_MAX,
     SLOT_BYTES,
     Ballot,
     BallotFile,
@@ -26,6 +29,8 @@ BALLOT = Ballot(
     durable_floor=55,
     sequence=9,
     cluster_id=b"cluster",
+    edition=12,
+    seen=((bytes(16), 3), (bytes(range(1, 17)), 1 << 40)),
 )
 
 
@@ -177,3 +182,86 @@ def test_a_ballot_that_a_failed_sync_left_in_the_cache_is_written_again(
     found = BallotFile(PATH, disk).load()
     assert found is not None
     assert (found.term, found.voted_for, found.durable_floor) == (2, "b", 3)
+
+
+def test_the_edition_rises_with_whatever_the_ballot_says(disk: SimulatedDisk) -> None:
+    """Votes and floors count, a mere rewriting does not: a restart shows what was told before."""
+    file = BallotFile(PATH, disk)
+    shown = []
+    for change in (
+        lambda: file.save(vote(1, "a")),
+        lambda: file.save(vote(2, "b")),
+        lambda: file.save_floor(10),
+        lambda: file.save_floor(4),
+        lambda: file.write_again(20),
+        lambda: file.lower_floor(3),
+    ):
+        change()
+        assert file.current is not None
+        shown.append(file.current.edition)
+    assert shown == [1, 2, 3, 3, 3, 4]
+    loaded = BallotFile(PATH, disk).load()
+    assert loaded is not None
+    assert loaded.edition == 4
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+@pytest.mark.parametrize("is_floor_last", [False, True])
+def test_rot_in_one_slot_does_not_look_like_an_older_copy(
+    disk: SimulatedDisk, slot: int, is_floor_last: bool
+) -> None:
+    """The lost slot may have held an edition that was told: it is never undercut."""
+    file = BallotFile(PATH, disk)
+    file.save(vote(1, "a"))
+    file.save(vote(2, "b"))
+    if is_floor_last:
+        file.save_floor(9)
+    assert file.current is not None
+    told = file.current.edition
+    disk.flip_bit(PATH, slot * SLOT_BYTES * 8 + 300)
+
+    again = BallotFile(PATH, disk)
+    loaded = again.load()
+    again.write_again(9)
+
+    assert loaded is not None
+    assert told <= loaded.edition <= told + 1
+    found = BallotFile(PATH, disk).load()
+    assert found is not None
+    assert found.edition == loaded.edition
+
+
+def test_what_was_seen_of_others_goes_along_with_the_next_save(disk: SimulatedDisk) -> None:
+    """No write of its own; a full table fits, with the longest names."""
+    seen = tuple((bytes([number]) * 16, 1 << 60) for number in range(SEEN_MAX))
+    file = BallotFile(PATH, disk)
+    file.save(replace(vote(1, "n" * 1024), cluster_id=b"c" * 1024))
+    file.seen = seen
+    file.save_floor(1)
+
+    again = BallotFile(PATH, disk)
+    loaded = again.load()
+
+    assert loaded is not None
+    assert (loaded.seen, loaded.voted_for, loaded.cluster_id) == (seen, "n" * 1024, b"c" * 1024)
+    assert again.seen == seen
+
+
+def test_a_ballot_of_the_first_version_is_read() -> None:
+    """It has no edition yet; the next save gives it one."""
+    head = struct.pack("<4sHHI16sQQQQhH", b"HFBL", 1, 0, 0, bytes(16), 7, 2, 55, 9, 1, 7)
+    slot = (head + b"acluster").ljust(SLOT_BYTES, b"\0")
+    checksum: int = crc32c(slot)
+    slot = slot[:8] + checksum.to_bytes(4, "little") + slot[12:]
+
+    ballot = decode_ballot(slot)
+
+    assert ballot == Ballot(
+        node_id=bytes(16),
+        term=7,
+        voted_for="a",
+        generation=2,
+        durable_floor=55,
+        sequence=9,
+        cluster_id=b"cluster",
+    )

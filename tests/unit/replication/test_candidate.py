@@ -180,3 +180,19 @@ def test_a_single_node_stands_with_a_hole(member) -> None:
     bench.state.log.damaged.add(1)
 
     assert candidate.may_stand(bench.state)
+
+
+def test_the_vote_of_what_may_be_an_older_copy_does_not_count(member) -> None:
+    """Not even if the doubt came after the vote, as long as nothing is decided."""
+    bench = member()
+    elected(bench)
+    b = bench.link("b", edition=4)
+    candidate.on_vote_response(bench.state, "b", VoteResponse(2, granted=True))
+    bench.state.editions.hear("c", {b.node_id: 5})
+
+    candidate.on_ballot_stored(bench.state, 2, "a")
+
+    assert Role.CANDIDATE is bench.state.role
+    b.edition = 5
+    candidate.on_vote_response(bench.state, "b", VoteResponse(2, granted=True))
+    assert Role.LEADER is bench.state.role

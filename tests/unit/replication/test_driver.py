@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import CorruptEntryError, JournalFailedError, NotLeaderError
+from holdfast.errors import (
+    BallotLostError,
+    CorruptEntryError,
+    JournalFailedError,
+    NotLeaderError,
+)
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.jobs import BallotJob, WriteResult
 from holdfast.journal.journal import Journal
@@ -24,6 +29,7 @@ from holdfast.replication.membership import Member, Membership
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
+    Editions,
     Hello,
     PreVoteResponse,
     RepairRequest,
@@ -391,3 +397,121 @@ def test_a_lost_entry_of_unknown_term_counts_as_of_the_newest() -> None:
     )
 
     assert (5, 7) == driver._state.log.election_position()
+
+
+def test_the_edition_is_told_once_it_is_durable() -> None:
+    """In the hello of the next link, and in a message before the vote that raised it."""
+    desk = Desk()
+    for name in "bc":
+        desk.link(name, edition=0)
+    desk.turn()
+    desk.store()
+    own = desk.driver.hello.node_id
+    before = desk.driver.hello.edition
+    assert before == desk.journal.ballot_file.current.edition
+    desk.take_sent()
+    for name in "bc":
+        cluster = desk.driver.status().cluster_id
+        desk.link(name, cluster_id=cluster, edition=0)
+    desk.turn()
+    desk.take_sent()
+
+    desk.driver.receive("b", VoteRequest(9, 9, 9))
+    desk.turn()
+    assert before == desk.driver.hello.edition
+    desk.store()
+
+    news = Editions({own: before + 1})
+    assert [news, news, VoteResponse(9, granted=True)] == desk.take_sent()
+    assert (before + 1, before + 1) == (desk.driver.hello.edition, desk.driver.hello.seen[own])
+
+
+def test_what_others_show_is_noted_with_the_next_ballot() -> None:
+    """And is known again after a restart, without a write of its own."""
+    desk = Desk()
+    hello = desk.link("b", edition=41)
+    desk.turn()
+    assert () == desk.journal.ballot_file.current.seen
+    desk.link("c", edition=2)
+    desk.turn()
+    desk.store()
+    desk.disk.locks.clear()
+
+    again = Desk(disk=desk.disk)
+
+    assert 41 == again.driver.hello.seen[hello.node_id]
+
+
+@pytest.mark.parametrize("is_hello", [True, False])
+def test_an_older_copy_of_itself_ends(is_hello) -> None:
+    """Whoever tells it, as the link is made or later; nothing is sent any more."""
+    desk = Desk().form()
+    own = desk.driver.hello
+    newer = {own.node_id: own.edition + 1}
+    if is_hello:
+        desk.link("b", cluster_id=own.cluster_id, edition=0, seen=newer)
+    else:
+        desk.driver.receive("b", Editions(newer))
+    desk.driver.receive("b", VoteRequest(9, 9, 9))
+    desk.turn()
+    desk.store()
+
+    assert ["an older copy of itself" in str(error) for error in desk.fenced] == [True]
+    assert [] == [it for it in desk.take_sent(VoteResponse) if it.granted]
+
+
+def test_a_ballot_older_than_the_log_is_not_believed() -> None:
+    """The ballot alone was replaced; alone there is nobody whose votes could be contradicted."""
+    for bootstrap, is_refused in ((NAMED, True), (Membership(()), False)):
+        desk = alone()
+        old = desk.journal.ballot_file.current
+        desk.journal.ballot_file.save(replace(old, term=desk.journal.last_term - 1))
+        desk.disk.locks.clear()
+
+        if is_refused:
+            with pytest.raises(BallotLostError, match="an older copy of itself"):
+                Desk(bootstrap, desk.disk)
+        else:
+            Desk(bootstrap, desk.disk)
+
+
+def test_the_ballot_is_written_before_entries_of_its_term() -> None:
+    """So a ballot of a lower term than the log is an older one; the founding entry goes first."""
+    desk = Desk()
+    for name in "bc":
+        desk.link(name)
+    desk.turn()
+    assert ["AppendJob", "BallotJob"] == [type(job).__name__ for job in desk.jobs]
+    desk.store()
+
+    desk = alone()
+    desk.disk.locks.clear()
+    desk = Desk(Membership(()), desk.disk)
+    desk.store()
+    desk.turn()
+    assert desk.journal.last_term <= desk.journal.ballot_file.current.term
+
+
+def test_a_new_identity_on_an_old_log_knows_its_term() -> None:
+    """The ballot was lost, the log was not: the new ballot is not older than the log."""
+    desk = alone()
+    desk.disk.locks.clear()
+    desk.disk.unlink(Path("/data/ballot"))
+
+    again = Desk(disk=desk.disk)
+
+    assert again.journal.last_term == again.journal.ballot_file.current.term
+
+
+def test_editions_are_told_again_now_and_then() -> None:
+    """A message may be lost although its link stays; doubt must not last for ever."""
+    desk = Desk()
+    desk.link("b", edition=0)
+    desk.turn()
+    assert 1 == len(desk.take_sent(Editions))
+    desk.turn()
+    assert [] == desk.take_sent(Editions)
+
+    desk.turn(after=1.0)
+
+    assert 1 == len(desk.take_sent(Editions))

@@ -14,6 +14,7 @@ from holdfast.replication.message_codec import FRAME_HEADER, decode_message, enc
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
+    Editions,
     Hello,
     Message,
     PreVoteRequest,
@@ -64,6 +65,9 @@ MESSAGES: list[Message] = [
     RepairResponse(1, entries(1)[0]),
     RepairResponse(17, None),
     Hello("a", "0f" * 16, "aa" * 16, 2, "h:1", "i", {"stomp": "h:2"}),
+    Hello("a", "0f" * 16, edition=5, seen={"aa" * 16: 1 << 40}),
+    Editions({}),
+    Editions({"0f" * 16: 7, "aa" * 16: 1 << 40}),
 ]
 
 

@@ -131,3 +131,16 @@ def test_who_refuses_for_a_better_log_stands_soon(member) -> None:
 
     assert [False] == pre_vote(bench, 5, 1, 1)
     assert bench.state.election_deadline < bench.state.now + 0.2
+
+
+def test_who_may_be_an_older_copy_gets_no_vote(member) -> None:
+    """Others know an edition of its ballot that it has not shown."""
+    bench = member()
+    b = bench.link("b", edition=4)
+    bench.state.editions.hear("c", {b.node_id: 5})
+
+    assert [False] == pre_vote(bench, 5, 9, 5)
+    assert [False] == vote(bench, 5, 9, 5)
+    b.edition = 5
+    assert [True] == pre_vote(bench, 6, 9, 5)
+    assert [True] == vote(bench, 6, 9, 5)
