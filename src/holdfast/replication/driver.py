@@ -189,7 +189,8 @@ class Driver:
         state = self._state
         journal = self._journal
         self._require_ballot_of_the_log(ballot)
-        state.editions = EditionTable(state.node_id, ballot.edition, ballot.seen)
+        seen = {node_id.hex(): edition for node_id, edition in ballot.seen}
+        state.editions = EditionTable(state.node_id, ballot.edition, seen)
         state.term = max(ballot.term, journal.last_term)
         state.voted_for = ballot.voted_for if state.term == ballot.term else None
         state.cluster_id = ballot.cluster_id.hex()
@@ -555,7 +556,8 @@ class Driver:
         table = state.editions
         table.is_news = False
         retired = state.membership.retired if state.membership else ()
-        self._ballot_file.seen = table.seen(retired)
+        others = table.others(retired).items()
+        self._ballot_file.seen = tuple((bytes.fromhex(it), edition) for it, edition in others)
         self.hello = replace(self.hello, edition=table.own, seen=table.known)
         if not state.fenced_reason:
             for peer, message in editions.take_news(state):

@@ -40,11 +40,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from holdfast.journal.ballot import SEEN_MAX, Seen
 from holdfast.replication.messages import Editions, Hello
 
 if TYPE_CHECKING:
     from holdfast.replication.state import State
+
+EDITIONS_MAX = 64
+"""Identities of which the newest edition is known; a ballot has room for as many."""
 
 
 class EditionTable:
@@ -52,10 +54,11 @@ class EditionTable:
 
     __slots__ = ("_known", "_own_id", "_theirs", "is_news")
 
-    def __init__(self, own_id: str, edition: int = 0, seen: Seen = ()) -> None:
+    def __init__(
+        self, own_id: str, edition: int = 0, seen: Mapping[str, int] | None = None
+    ) -> None:
         self._own_id = own_id
-        self._known = {node_id.hex(): each for node_id, each in seen}
-        self._known[own_id] = edition
+        self._known = {**(seen or {}), own_id: edition}
         self._theirs: dict[str, dict[str, int]] = {}
         self.is_news = True
         """Something is to be told and noted."""
@@ -97,7 +100,7 @@ class EditionTable:
             theirs[node_id] = max(theirs.get(node_id, -1), edition)
             if node_id == self._own_id or edition <= self.newest(node_id):
                 continue
-            if node_id in self._known or len(self._known) <= SEEN_MAX:
+            if node_id in self._known or len(self._known) <= EDITIONS_MAX:
                 self._known[node_id] = edition
                 self.is_news = True
 
@@ -112,12 +115,11 @@ class EditionTable:
         theirs.update(news)
         return news
 
-    def seen(self, retired: Collection[str]) -> Seen:
+    def others(self, retired: Collection[str]) -> dict[str, int]:
         """What is to be noted of the others; who can never come back is forgotten."""
         for node_id in [each for each in self._known if each in retired and each != self._own_id]:
             del self._known[node_id]
-        pairs = [(bytes.fromhex(it), edition) for it, edition in self._known.items()]
-        return tuple(pair for pair in pairs if pair[0].hex() != self._own_id)
+        return {it: edition for it, edition in self._known.items() if it != self._own_id}
 
 
 def heed_hello(state: State, peer: str, hello: Hello) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from holdfast.journal.ballot import SEEN_MAX
 from holdfast.replication import editions
-from holdfast.replication.editions import EditionTable
+from holdfast.replication.editions import EDITIONS_MAX, EditionTable
 from holdfast.replication.messages import Editions, Hello
 
 A, B, C = ("aa" * 16, "bb" * 16, "cc" * 16)
@@ -100,7 +100,7 @@ def test_news_from_nobody_are_dropped(member) -> None:
 
 def test_the_newest_edition_stays() -> None:
     """Late and doubled news change nothing; what the ballot held is there again."""
-    table = EditionTable(A, 3, ((bytes.fromhex(B), 10),))
+    table = EditionTable(A, 3, {B: 10})
     table.is_news = False
 
     table.hear("c", {B: 9})
@@ -117,11 +117,11 @@ def test_what_is_noted_leaves_out_who_never_returns() -> None:
     table = EditionTable(A, 3)
     table.hear("c", {B: 9, C: 4})
 
-    assert ((bytes.fromhex(C), 4),) == table.seen((B,))
+    assert {C: 4} == table.others((B,))
     assert -1 == table.newest(B)
 
     table.hear("c", {f"{number:032x}": 1 for number in range(2 * SEEN_MAX)})
-    assert SEEN_MAX == len(table.seen(()))
+    assert EDITIONS_MAX == SEEN_MAX == len(table.others(()))
 
 
 def test_a_hello_says_edition_and_what_was_seen() -> None:
