@@ -59,6 +59,12 @@ _ALL: Final = (
         steps=(_step("crash", "leader"), _step("crash", "leader", 0.2), _step("crash", "leader")),
     ),
     Scenario(
+        name="leader hands over",
+        says="a leader that is asked to go leaves hardly a gap",
+        topologies=TOPOLOGIES,
+        steps=(_step("transfer", "leader"), _step("stop", "leader"), _step("stop", "follower")),
+    ),
+    Scenario(
         name="follower killed",
         says="producers hardly notice",
         topologies=TOPOLOGIES,
@@ -180,9 +186,14 @@ _ALL: Final = (
     ),
     Scenario(
         name="disk full",
-        says="no room left: the node ends or refuses, nothing confirmed is lost",
+        says="publishing stops before the disk is full, and goes on when there is room again",
         topologies=TOPOLOGIES,
-        steps=(_step("disk full", "follower", 2.0), _step("disk full", "leader", 2.0)),
+        steps=(
+            _step("disk full", "leader", 3.0, how="told in time"),
+            _step("disk full", "follower", 3.0, how="told in time"),
+            _step("disk full", "follower", how="at a write"),
+            _step("disk full", "leader", how="at a write"),
+        ),
     ),
     Scenario(
         name="rot in a segment",

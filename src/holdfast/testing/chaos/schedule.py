@@ -88,7 +88,8 @@ KINDS: dict[str, FaultKind] = {
               topologies=("three", "witness", "learner"), seconds=(2.0, 3.0), cost=8.0),
         _kind("fsync EIO", "F15", weight=3, cost=5.0),
         _kind("write EIO", "F15", cost=5.0),
-        _kind("disk full", "F17", seconds=(1.0, 2.5), cost=6.0),
+        _kind("disk full", "F17", seconds=(1.5, 3.0), cost=6.0,
+              parameters={"how": ("told in time", "at a write")}),
         _kind("slow disk", "F27 F28", seconds=(3.0, 6.0), cost=8.0,
               parameters={"sync": (0.05, 0.2, 0.5)}),
         # Disks that lose what they had promised to keep.
