@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from holdfast.testing.chaos.history import DEAD_LETTERS, Event, History
 
-GAP_SECONDS: Final = 0.25
+GAP_SECONDS: Final = 0.05
 """Silences at least so long are listed."""
 
 EXAMPLES_MAX: Final = 5
