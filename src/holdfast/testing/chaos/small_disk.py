@@ -9,6 +9,7 @@ with its last user. `fill` takes nearly all of its room, as somebody else's file
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final, Self
 
 _BYTES_MIN: Final = 4 << 20
+_STEP_BYTES_MIN: Final = 4096
 _COMMAND_SECONDS: Final = 60
 _BALLAST: Final = "ballast"
 
@@ -69,10 +71,18 @@ class SmallDisk:
 
     def fill(self, leave: int = 0) -> None:
         """Take all the room but `leave` bytes; again to take what became free since."""
-        count = self.free_bytes - leave
-        if count > 0:
-            with (self.folder / _BALLAST).open("ab") as file:
-                os.posix_fallocate(file.fileno(), file.tell(), count)
+        step = self.free_bytes - leave
+        with (self.folder / _BALLAST).open("ab") as file:
+            # The last bytes go to the file system's own tables, and others write meanwhile.
+            while step >= _STEP_BYTES_MIN:
+                size = os.fstat(file.fileno()).st_size
+                try:
+                    os.posix_fallocate(file.fileno(), size, step)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    step //= 2
+                step = min(step, self.free_bytes - leave)
 
     def make_room(self) -> None:
         """Give back what `fill` took."""
