@@ -176,9 +176,10 @@ _PROMISES = [
     Promise(
         fault="F21",
         injected="The same entry is spoilt on every node.",
-        promised="The place is told; what is spoilt is neither served nor cut, and nothing is"
-        " made up.",
-        limit="A loss that no broker can undo: the operator decides.",
+        promised="Every node tells the place. A cluster elects nobody past it and waits for the"
+        " operator; a single node withholds what is spoilt and serves the rest. Nothing is cut"
+        " or made up.",
+        limit="A loss that no broker can undo.",
     ),
     Promise(
         fault="F22",
