@@ -101,6 +101,7 @@ def test_the_floor_rises_lazily_and_is_lowered_in_both_slots(disk: SimulatedDisk
 
 
 @pytest.mark.parametrize("slot", [0, 1])
+@pytest.mark.promise("F19")
 def test_rot_in_one_slot_does_not_bring_back_an_older_vote(disk: SimulatedDisk, slot: int) -> None:
     """A vote stands in both slots, so losing either loses no vote; the next save mends it."""
     file = BallotFile(PATH, disk)
@@ -121,6 +122,7 @@ def test_rot_in_one_slot_does_not_bring_back_an_older_vote(disk: SimulatedDisk, 
     assert last.damaged_slots == []
 
 
+@pytest.mark.promise("F19")
 def test_both_slots_bad_is_amnesia(disk: SimulatedDisk) -> None:
     """A node that cannot read its vote is told never to vote again under this identity."""
     BallotFile(PATH, disk).save(vote(1, "a"))
@@ -131,6 +133,7 @@ def test_both_slots_bad_is_amnesia(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize("operation", range(1, 7))
+@pytest.mark.promise("F29")
 def test_a_power_cut_keeps_the_old_or_the_new_ballot(operation: int) -> None:
     """Whichever step of a save is interrupted, one of the two ballots is read, never nothing."""
     for seed in range(20):

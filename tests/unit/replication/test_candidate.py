@@ -182,6 +182,7 @@ def test_a_single_node_stands_with_a_hole(member) -> None:
     assert candidate.may_stand(bench.state)
 
 
+@pytest.mark.promise("F23")
 def test_the_vote_of_what_may_be_an_older_copy_does_not_count(member) -> None:
     """Not even if the doubt came after the vote, as long as nothing is decided."""
     bench = member()

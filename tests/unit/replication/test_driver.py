@@ -443,6 +443,7 @@ def test_what_others_show_is_noted_with_the_next_ballot() -> None:
 
 
 @pytest.mark.parametrize("is_hello", [True, False])
+@pytest.mark.promise("F23")
 def test_an_older_copy_of_itself_ends(is_hello) -> None:
     """Whoever tells it, as the link is made or later; nothing is sent any more."""
     desk = Desk().form()
@@ -460,6 +461,7 @@ def test_an_older_copy_of_itself_ends(is_hello) -> None:
     assert [] == [it for it in desk.take_sent(VoteResponse) if it.granted]
 
 
+@pytest.mark.promise("F23")
 def test_a_ballot_older_than_the_log_is_not_believed() -> None:
     """The ballot alone was replaced; alone there is nobody whose votes could be contradicted."""
     for bootstrap, is_refused in ((NAMED, True), (Membership(()), False)):

@@ -12,6 +12,7 @@ from holdfast.replication.messages import Editions, Hello
 A, B, C = ("aa" * 16, "bb" * 16, "cc" * 16)
 
 
+@pytest.mark.promise("F23")
 def test_who_is_told_of_a_newer_edition_of_itself_ends(member) -> None:
     """The sentence says who knew better, and what to do."""
     bench = member()
@@ -25,6 +26,7 @@ def test_who_is_told_of_a_newer_edition_of_itself_ends(member) -> None:
     assert "start with an empty one" in reason
 
 
+@pytest.mark.promise("F23")
 def test_an_ordinary_restart_is_not_an_older_copy(member) -> None:
     """Others may know exactly what the disk holds, or less; a stranger's edition is not ours."""
     bench = member()

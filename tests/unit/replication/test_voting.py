@@ -46,6 +46,7 @@ def test_one_vote_per_term(member) -> None:
     assert "b" == bench.state.voted_for
 
 
+@pytest.mark.promise("F10")
 def test_a_pre_vote_changes_nothing(member) -> None:
     """Neither term nor vote is touched by a question."""
     bench = member()
@@ -56,6 +57,7 @@ def test_a_pre_vote_changes_nothing(member) -> None:
     assert (1, None) == (bench.state.term, bench.state.voted_for)
 
 
+@pytest.mark.promise("F8", "F10")
 def test_a_living_leader_is_not_deposed(member) -> None:
     """Who hears its leader refuses, and does not even take the higher term over."""
     bench = member()
