@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,8 @@ from holdfast.errors import HoldfastError
 _ENTRY: Final = struct.Struct("<4sHBBIIQQQQII16s")
 _NUMBERS: Final = struct.Struct("<QQ")
 _SEGMENT: Final = struct.Struct("<4sHHIIQQQQ16s")
+_CHECKPOINT_BYTES: Final = struct.calcsize("<4sHHIIQQQQ16s16s")
+_LENGTH: Final = struct.Struct("<I")
 _BLOCK_BYTES: Final = 4096
 _ENTRY_MAGIC: Final = b"HFE1"
 _EXAMPLES_MAX: Final = 10
@@ -164,9 +167,7 @@ def compare_folders(
     copies = [_read(name, folder, committed.get(name)) for name, folder in folders.items()]
     found = [fault for copy in copies for fault in copy.faults]
     compared = _compare_entries(copies, found)
-    segments = _compare_digests(
-        "segment", {copy.name: copy.segments for copy in copies}, found, lambda base: base
-    )
+    segments = _compare_segments(copies, found)
     checkpoints = _compare_digests(
         "checkpoint", {name: _checkpoints(folder) for name, folder in folders.items()}, found, int
     )
@@ -269,7 +270,24 @@ def _digest(data: bytes) -> bytes:
 
 def _checkpoints(folder: Path) -> dict[str, bytes]:
     paths = sorted((folder / "checkpoints").glob("*.checkpoint"))
-    return {path.stem: _digest(path.read_bytes()) for path in paths}
+    return {path.stem: _digest(_state(path.read_bytes())) for path in paths}
+
+
+def _state(checkpoint: bytes) -> bytes:
+    """
+    What a checkpoint says of the state; the totals in it are statistics, and may differ.
+
+    Raises nothing: one that makes no sense is given as it is, and differs from all others.
+    """
+    body = checkpoint[_CHECKPOINT_BYTES:]
+    try:
+        (length,) = _LENGTH.unpack_from(body)
+        head = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+        for queue in head["queues"]:
+            queue.pop("totals", None)
+    except (ValueError, TypeError, KeyError, struct.error):
+        return checkpoint
+    return json.dumps(head).encode() + body[_LENGTH.size + length :]
 
 
 def _queues_of(node: Replica) -> dict[str, int]:
@@ -320,6 +338,23 @@ def _differences(
         yield Divergence(index, copy.name, what)
 
 
+def _compare_segments(copies: list[LogCopy], found: list[Divergence]) -> int:
+    """A file that differs, and none of its entries does: its header, or what is between them."""
+    differing: list[Divergence] = []
+    compared = _compare_digests(
+        "file", {copy.name: copy.segments for copy in copies}, differing, lambda base: base
+    )
+    for each in differing:
+        bases = next(copy for copy in copies if copy.name == each.node).segments
+        end = min((base for base in bases if base > each.index), default=0)
+        if not any(
+            other.node == each.node and other.index >= each.index and (not end or other.index < end)
+            for other in found
+        ):
+            found.append(each)
+    return compared
+
+
 def _compare_digests(
     kind: str,
     copies: Mapping[str, Mapping[Any, Any]],
@@ -346,7 +381,8 @@ def _second_opinion(copy: LogCopy, folder: Path, through: int | None) -> Iterato
     try:
         verification = LogFiles(folder).verify()
     except HoldfastError as error:
-        yield Divergence(copy.first, copy.name, f"the product cannot read it: {error}")
+        if not copy.faults:
+            yield Divergence(copy.first, copy.name, f"the product cannot read it: {error}")
         return
     if through is None and verification.last_index != copy.last:
         what = f"the product reads up to {verification.last_index:,}, the walk up to {copy.last:,}"

@@ -48,8 +48,16 @@ NODE_ARGUMENTS = ("--segment", "256KiB", "--memory", "32MiB")
 _FIRST_SECONDS = 1.5
 """Of load before the first fault."""
 
-_ALWAYS_WRONG = ("Traceback", "CRITICAL", "critical")
-_WRONG_UNLESS_SPOILT = ("damage in the log",)
+_WRONG = ("Traceback", "critical", "damage in the log")
+_ALLOWED = {
+    **dict.fromkeys(("fsync EIO", "write EIO", "disk full"), ("critical",)),
+    "add member": ("critical",),
+    "remove member": ("critical",),
+    "promote learner": ("critical",),
+}
+"""What a node may log whose disk failed, or that was removed."""
+
+_ALLOWED_SPOILT = ("critical", "damage in the log")
 
 Tell = Callable[[str], None]
 
@@ -138,9 +146,19 @@ class _Run:
         except (HoldfastError, LocalNodeError, OSError) as error:
             self.problem(f"the replicas cannot be compared: {error}")
         for name, node in self.cluster.nodes.items():
-            for line in suspicious_lines(node.log_path, is_spoilt=name in self._spoilt()):
+            for line in suspicious_lines(node.log_path, self._wrong_words(name)):
                 self.problem(f"{name} logged: {line}")
         return found
+
+    def _wrong_words(self, name: str) -> list[str]:
+        """What this node must not have logged, after what was done to it."""
+        allowed: set[str] = set()
+        for happened in self.nemesis.happened:
+            if name in happened.nodes:
+                allowed.update(_ALLOWED.get(happened.step.fault, ()))
+        if name in self._spoilt():
+            allowed.update(_ALLOWED_SPOILT)
+        return [word for word in _WRONG if word not in allowed]
 
     def _spoilt(self) -> set[str]:
         """Nodes whose disks were spoilt and which are still there."""
@@ -227,15 +245,14 @@ def has_layer(tell: Tell) -> bool:
     return True
 
 
-def suspicious_lines(path: Path, *, is_spoilt: bool, most: int = 3) -> list[str]:
-    """Lines of a log that must not be there; those about damage may, if the disk was spoilt."""
-    words = _ALWAYS_WRONG if is_spoilt else _ALWAYS_WRONG + _WRONG_UNLESS_SPOILT
+def suspicious_lines(path: Path, words: Sequence[str], most: int = 3) -> list[str]:
+    """Lines of a log with words that must not be there; of a traceback all of it."""
     found = []
     lines = path.read_text(errors="replace").splitlines() if path.exists() else []
     for number, line in enumerate(lines):
         if any(word in line for word in words):
             rest = lines[number : number + 25] if "Traceback" in line else [line]
-            found.append(" / ".join(re.sub(r"\x1b\[[0-9;]*m", "", each) for each in rest)[:1500])
+            found.append("\n".join(re.sub(r"\x1b\[[0-9;]*m", "", each) for each in rest))
     return found[:most]
 
 
