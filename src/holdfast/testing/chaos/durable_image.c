@@ -67,7 +67,8 @@ static char folder[PATH_MAX]; /* of the process's files */
 static size_t folder_length;
 static char images[PATH_MAX];
 static char names[PATH_MAX];
-static dev_t device;
+static dev_t directory_device; /* they differ on overlay file systems */
+static dev_t file_device;
 
 static struct tracked *buckets[BUCKETS];
 static ino_t outside[BUCKETS]; /* inodes found to be elsewhere: spares a look at their path */
@@ -140,9 +141,13 @@ void image_begin(void)
     read_path(images, "FAULTY_DISK_IMAGES");
     read_path(names, "FAULTY_DISK_NAMES");
     folder_length = strlen(folder);
-    if (stat(names, &status))
+    if (stat(names, &status)) /* on the folder's file system, or hard links could not work */
         fail("cannot find", names);
-    device = status.st_dev; /* of the folder too, or hard links could not work */
+    directory_device = status.st_dev;
+    join(path, names, "probe");
+    if (stat(path, &status))
+        fail("cannot find", path);
+    file_device = status.st_dev;
 
     read_path(path, "FAULTY_DISK_CONTROL");
     int descriptor = open_raw(path, O_RDWR);
@@ -163,7 +168,7 @@ void image_begin(void)
 bool image_contains(int descriptor, const struct stat *status, char relative[PATH_MAX])
 {
     char link[64], path[PATH_MAX];
-    if (status->st_dev != device)
+    if (status->st_dev != (S_ISDIR(status->st_mode) ? directory_device : file_device))
         return false;
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     ssize_t length = readlink(link, path, sizeof path - 1);
@@ -406,7 +411,7 @@ static struct tracked *follow(int descriptor, const struct stat *status, enum pu
 
 static struct tracked *look_up(int descriptor, const struct stat *status, enum purpose purpose)
 {
-    if (!S_ISREG(status->st_mode) || status->st_dev != device)
+    if (!S_ISREG(status->st_mode) || status->st_dev != file_device)
         return NULL;
     ino_t *elsewhere = &outside[status->st_ino % BUCKETS];
     if (purpose == CREATED) {

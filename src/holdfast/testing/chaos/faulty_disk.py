@@ -143,7 +143,7 @@ class FaultyDisk:
         self._names = self._place_of_names()
         self._control_path = self.folder / "control"
         self._control = self._open_control()
-        if not (self._names / "tree").is_dir():
+        if not (self._names / "tree").is_dir() or not (self._names / "probe").exists():
             self.forget()
 
     def environment(self) -> dict[str, str]:
@@ -193,6 +193,7 @@ class FaultyDisk:
             shutil.rmtree(each, ignore_errors=True)
         self._images.mkdir()
         (self._names / "early").mkdir(parents=True)
+        (self._names / "probe").touch()
         link_names(self.data, self._names / "tree")
 
     # Faults of the running disk.
