@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from holdfast.journal.ballot import SEEN_MAX
 from holdfast.replication import editions
 from holdfast.replication.editions import EDITIONS_MAX, EditionTable
