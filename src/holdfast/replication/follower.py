@@ -15,7 +15,7 @@ Invariants:
 
 from __future__ import annotations
 
-from holdfast.errors import LogDivergedError
+from holdfast.errors import CorruptEntryError, LogDivergedError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.replication.messages import (
     NO_CHAIN,
@@ -54,7 +54,14 @@ def on_append(state: State, peer: str, message: AppendRequest) -> None:
         return
     entries = message.entries
     if entries:
-        _take_entries(state, message)
+        try:
+            _take_entries(state, message)
+        except CorruptEntryError as error:
+            # The log cannot be cut behind an entry whose header is lost. That one is mended first;
+            # the leader learns how far we are and sends these again.
+            state.log.damaged.add(error.index or message.previous_index)
+            state.is_reply_due = True
+            return
     else:
         state.is_reply_due = True
     through = message.previous_index + len(entries)

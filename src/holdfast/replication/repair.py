@@ -41,7 +41,7 @@ class Repairs:
         if not damaged:
             self._asked.clear()
             return
-        peers = sorted(peer for peer in state.connected if state.is_counted(peer))
+        peers = _who_may_have_it(state)
         if not peers:
             return
         for index in sorted(damaged)[:REPAIRS_MAX]:
@@ -74,6 +74,8 @@ class Repairs:
         state.log.damaged.discard(message.index)
         self._asked.pop(message.index, None)
         self.repaired_count += 1
+        if message.index > state.config_index:
+            state.adopt_from([entry])
         logger.info("entry %d was repaired from a peer", message.index)
         return True
 
@@ -83,6 +85,15 @@ class Repairs:
             assert state.leader is not None
             return state.leader
         return peers[self._turn % len(peers)]
+
+
+def _who_may_have_it(state: State) -> list[str]:
+    if state.membership is None:
+        # The entry that names the members is damaged itself. Who sends its copy does not matter:
+        # the neighbours prove it.
+        hellos = state.connected.items()
+        return sorted(peer for peer, hello in hellos if hello.cluster_id == state.cluster_id)
+    return sorted(peer for peer in state.connected if state.is_counted(peer))
 
 
 def answer(state: State, peer: str, message: RepairRequest) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import LogDivergedError
+from holdfast.errors import CorruptEntryError, LogDivergedError
 from holdfast.replication import follower
 from holdfast.replication.messages import AppendRequest, AppendResponse, ResetRequest
 from holdfast.replication.state import Role
@@ -89,6 +89,27 @@ def test_a_conflict_is_cut_and_replaced(member, entry_after) -> None:
 
     assert [1, 2, 4] == bench.terms()
     assert 3 == replies(bench)[0].match_index
+
+
+def test_a_conflict_behind_a_lost_header_waits_for_the_repair(
+    member, entry_after, monkeypatch
+) -> None:
+    """Where the log would have to end cannot be read: nothing is cut, taken or claimed yet."""
+    other = member(terms=[2])
+    entry = entry_after(other.journal, 4)
+    bench = member(terms=[2, 3, 3])
+    message = request(bench, 4, 2, [entry], commit=3)
+
+    def unreadable(index):
+        raise CorruptEntryError("gone", index=2)
+
+    monkeypatch.setattr(bench.journal, "stage_truncate", unreadable)
+    follower.on_append(bench.state, "b", message)
+
+    assert [1, 2, 3, 3] == bench.terms()
+    assert {2} == bench.state.log.damaged
+    assert 0 == bench.state.commit_index
+    assert [0] == [reply.match_index for reply in replies(bench)]
 
 
 def test_an_old_request_does_not_shorten_the_log(member) -> None:

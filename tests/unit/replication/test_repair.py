@@ -150,3 +150,16 @@ def test_a_copy_of_what_is_reclaimed_meanwhile_is_left_alone(leading, entry_afte
 
     assert not Repairs().take(bench.state, RepairResponse(1, copy), written.append)
     assert ([], set()) == (written, bench.state.log.damaged)
+
+
+def test_who_lost_the_entry_that_names_the_members_asks_whoever_is_linked(member) -> None:
+    """Its neighbours prove the copy, whoever sends it; then its members rule."""
+    bench, repairs = member(terms=[2]), Repairs()
+    state = bench.state
+    copy, members = bench.journal.entry(1), state.membership
+    state.membership, state.members, state.config_index = None, {}, 0
+    state.log.damaged.add(1)
+
+    assert [1] == [index for _, index in asked(bench, repairs)]
+    assert repairs.take(state, RepairResponse(1, copy), lambda entry: None)
+    assert members == state.membership
