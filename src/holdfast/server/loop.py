@@ -205,6 +205,8 @@ class Conductor:
             self.connections.discard(connection)
             self.paused.discard(connection)
             connection.session.leave()
+            # Else the two hold each other, and thousands wait for the collector of cycles.
+            connection.session.owner = None
             self.schedule()
 
     def pause(self, connection: ClientConnection) -> None:

@@ -4,6 +4,9 @@ One client's socket: reading, pausing, writing, closing.
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from holdfast.server.settings import ServerSettings
 
 
@@ -81,6 +84,23 @@ def test_a_lost_client_gives_back_what_it_held(node, send, subscribe) -> None:
     assert b"redelivered:true" in other.transport.take()
     assert consumer.transport.written == b""
     assert consumer not in node.conductor.connections
+
+
+def test_a_lost_connection_leaves_nothing_behind(node, send, subscribe) -> None:
+    """
+    Not even until the collector of cycles comes, which is seldom: many short visits cost nothing.
+    """
+    connection = node.connect(subscribe, send(b"1"))
+    node.settle()
+    session = weakref.ref(connection.session)
+    gc.disable()
+    try:
+        connection.connection_lost(None)
+        del connection
+        node.settle()
+        assert session() is None
+    finally:
+        gc.enable()
 
 
 def test_a_connection_that_said_goodbye_is_closed(node) -> None:
