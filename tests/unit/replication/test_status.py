@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from holdfast.replication import leader
@@ -43,6 +45,17 @@ def test_the_ledger_is_bounded() -> None:
     assert 1 == ledger.lag(3 * LEDGER_ENTRIES_MAX - 2, 0.0, 3 * LEDGER_ENTRIES_MAX)[2]
     ledger.clear()
     assert (0.0, 0, 0) == ledger.lag(1, 0.0, 0)
+
+
+def test_a_line_of_the_ledger_takes_few_bytes() -> None:
+    """A leader of many small entries fills it within minutes: that must not look like a leak."""
+    ledger = LagLedger()
+    tracemalloc.start()
+    for index in range(1 << 33, (1 << 33) + 10_000):
+        ledger.note(index, index / 7, 1 << 32, index * 3)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 10_000 * 40
 
 
 @pytest.mark.parametrize(
