@@ -26,7 +26,7 @@ from holdfast.testing.soak.samples import (
     Recorder,
     read_record,
 )
-from holdfast.testing.soak.sampling import process_sample, with_status
+from holdfast.testing.soak.sampling import add_status, look_at_process
 from holdfast.testing.soak.settings import SoakSettings
 
 SECONDS = 200
@@ -201,9 +201,9 @@ def test_a_sample_of_this_process(tmp_path: Path) -> None:
     What the kernel says: memory, handles, threads, and what a folder takes on disk.
     """
     (tmp_path / "file").write_bytes(b"x" * 100_000)
-    before = process_sample(1.0, "me", os.getpid(), tmp_path)
+    before = look_at_process(1.0, "me", os.getpid(), tmp_path)
     files = [(tmp_path / str(number)).open("w") for number in range(5)]
-    after = process_sample(2.0, "me", os.getpid(), tmp_path)
+    after = look_at_process(2.0, "me", os.getpid(), tmp_path)
     for file in files:
         file.close()
     assert before.rss_bytes > MiB
@@ -213,7 +213,7 @@ def test_a_sample_of_this_process(tmp_path: Path) -> None:
     assert 98_000 < before.disk_bytes < 300_000
     assert before.role is None
     with pytest.raises(OSError, match="No such"):
-        process_sample(1.0, "gone", 1 << 30, tmp_path)
+        look_at_process(1.0, "gone", 1 << 30, tmp_path)
 
 
 def test_a_sample_with_what_the_node_says(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_a_sample_with_what_the_node_says(tmp_path: Path) -> None:
         "store": {"live_messages": 5, "first_index": 11, "last_index": 70, "segments": 2},
         "memory": {"used_bytes": 99},
     }
-    kernel = process_sample(1.0, "me", os.getpid(), tmp_path)
-    sample = with_status(kernel, status, [{"messages": 3}, {"messages": 4}])
+    kernel = look_at_process(1.0, "me", os.getpid(), tmp_path)
+    sample = add_status(kernel, status, [{"messages": 3}, {"messages": 4}])
     assert (sample.depth, sample.entries, sample.memory_bytes) == (7, 60, 99)
     assert json.dumps(sample.role) == '"leader"'
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.environment.clock import SystemClock
 from holdfast.testing.local_cluster import TOPOLOGIES
 from holdfast.testing.soak.judgement import Verdict, format_measure
 from holdfast.testing.soak.report import MEASURES, render
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         has_faults=not options.no_faults,
         warm_up_seconds=options.warm_up,
     )
-    name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{settings.topology}-{settings.seed}"
+    started = datetime.fromtimestamp(SystemClock().wall_microseconds() // 1_000_000, tz=UTC)
+    name = f"{started:%Y%m%d-%H%M%S}-{settings.topology}-{settings.seed}"
     folder = options.report or _FOLDER / name
     if folder.exists() and any(folder.iterdir()):
         console.print(f"{folder} is not empty: choose another --report, or --render it")
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f" {settings.fault_interval:.0f} s; Ctrl-C ends it with a report in {folder}",
         markup=False,
     )
-    run = Run(settings, folder, console)
+    run = Run(settings, folder, console, started.isoformat())
     run.run()
     code = _render(console, folder, settings)
     if not options.keep:

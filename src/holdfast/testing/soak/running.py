@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
@@ -38,10 +37,14 @@ _POLL_SECONDS = 0.05
 class Run:
     """One soak; `run` returns when the record is whole."""
 
-    def __init__(self, settings: SoakSettings, folder: Path, console: Console) -> None:
+    def __init__(
+        self, settings: SoakSettings, folder: Path, console: Console, started: str
+    ) -> None:
         self.settings = settings
         self.folder = folder
         self.console = console
+        self.started = started
+        """The wall clock's word for the report."""
         self.began = time.monotonic()
         self.is_interrupted = False
         self.meter = Meter(self.began)
@@ -186,7 +189,7 @@ class Run:
     def _description(self) -> dict[str, object]:
         settings = self.settings
         return {
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "started": self.started,
             "version": __version__,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.release()}",
             "seconds": settings.seconds,

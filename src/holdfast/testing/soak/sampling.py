@@ -47,7 +47,7 @@ def folder_usage(folder: Path) -> tuple[int, int]:
     return size, count
 
 
-def process_sample(at: float, node: str, pid: int, data: Path) -> NodeSample:
+def look_at_process(at: float, node: str, pid: int, data: Path) -> NodeSample:
     """
     Give what the kernel knows.
 
@@ -70,7 +70,7 @@ def process_sample(at: float, node: str, pid: int, data: Path) -> NodeSample:
     )
 
 
-def with_status(
+def add_status(
     sample: NodeSample, status: dict[str, Any], queues: list[dict[str, Any]]
 ) -> NodeSample:
     """Add what the admin port said."""
@@ -119,13 +119,13 @@ class NodeSampler:
         if not node.is_running:
             return None
         try:
-            sample = process_sample(round(self.clock(), 3), node.name, node.pid, node.data)
+            sample = look_at_process(round(self.clock(), 3), node.name, node.pid, node.data)
         except (OSError, IndexError):
             return None  # it ended meanwhile
         with suppress(OSError, ValueError, KeyError):
             status = _get(f"http://{node.admin}/status")
             queues = _get(f"http://{node.admin}/queues")["queues"]
-            sample = with_status(sample, status, queues)
+            sample = add_status(sample, status, queues)
         return sample
 
     def _run(self) -> None:
