@@ -39,6 +39,7 @@ from holdfast.testing.promises.verdicts import (
     KEPT,
     NOT_SHOWN,
     STALE,
+    faults_of,
     gaps_of,
     judge,
     percentile,
@@ -93,7 +94,7 @@ def chaos(made: Stamp = TODAY, **changes: Any) -> tuple[tuple[dict[str, Any], St
         "steps": [
             {"fault": "partition", "gap_ms": 1500.0},
             {"fault": "partition", "gap_ms": 900.0},
-            {"fault": "crash", "gap_ms": 9000.0},
+            {"fault": "crash", "where": "leader", "gap_ms": 9000.0},
         ],
         "problems": [],
     }
@@ -182,6 +183,36 @@ def test_gaps_count_for_the_faults_of_their_step_only() -> None:
 
     assert gaps_of(scenario, "F9") == [1500.0, 900.0]
     assert gaps_of(scenario, "F1") == [9000.0]
+    assert gaps_of(scenario, "F2") == []
+
+
+@pytest.mark.parametrize(
+    ("step", "scenario", "present", "absent"),
+    [
+        ({"fault": "crash", "where": "follower"}, "mix", "F2", "F1"),
+        ({"fault": "stop", "where": "leader"}, "mix", "", "F1"),
+        ({"fault": "pause", "where": "leader"}, "mix", "F7", "F8"),
+        ({"fault": "pause", "where": "leader"}, "leader stalls", "F8", "F7"),
+        ({"fault": "pause", "where": "follower"}, "follower lags", "F28", "F7"),
+        ({"fault": "invented"}, "mix", "", "F1"),
+    ],
+)
+def test_a_step_shows_what_it_was_and_no_more(
+    step: dict[str, Any], scenario: str, present: str, absent: str
+) -> None:
+    """A killed follower is no killed leader, and a pause by chance no short stall."""
+    found = faults_of(step, scenario)
+
+    assert not present or present in found
+    assert absent not in found
+
+
+def test_a_scenario_that_went_wrong_before_its_steps_is_not_forgotten() -> None:
+    """It counts for the faults it was to inject."""
+    schedule = {"steps": [{"fault": "partition"}]}
+    wrong = chaos(steps=[], problems=["no leader"], schedule=schedule, confirmed=0)
+
+    assert status(Evidence(marked(), simulated(), wrong)) == BROKEN
 
 
 @pytest.mark.parametrize(

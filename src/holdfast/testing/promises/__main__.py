@@ -1,7 +1,7 @@
 """
 Run what shows each promise, and write docs/reference/promises.md from what came of it.
 
-    python -m holdfast.testing.promises                      everything: about fifteen minutes
+    python -m holdfast.testing.promises                      everything: about a quarter of an hour
     python -m holdfast.testing.promises --from report.json   with a chaos report that is there
     python -m holdfast.testing.promises --only simulator     one source anew; the others as kept
     python -m holdfast.testing.promises --render             write the page from what is kept
@@ -34,7 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m holdfast.testing.promises")
     parser.add_argument("--seeds", type=int, default=40, help="of each simulated scenario")
     parser.add_argument("--kills", type=int, default=50, help="of the leader, as real processes")
-    parser.add_argument("--minutes", type=float, default=5.0, help="of chaos")
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="of chaos by chance, instead of every scenario"
+    )
     parser.add_argument(
         "--from",
         dest="reports",
@@ -74,11 +76,12 @@ def run_tests(console: Console) -> None:
 
 
 def run_chaos(console: Console, minutes: float, reports: Sequence[Path]) -> None:
-    """Take chaos reports, or run chaos for so many minutes and take its report."""
+    """Take chaos reports, or run every named scenario (or so many minutes) and take its report."""
     chosen = list(reports)
     if not chosen:
         before = set(_CHAOS_REPORTS.glob("*/report.json"))
-        command = [sys.executable, "-m", "holdfast.testing.chaos", "--minutes", f"{minutes:g}"]
+        command = [sys.executable, "-m", "holdfast.testing.chaos"]
+        command += ["--minutes", f"{minutes:g}"] if minutes else ["--scenario", "all"]
         code = subprocess.run(command, cwd=evidence.REPOSITORY, check=False).returncode  # noqa: S603
         console.print(f"chaos: exit code {code}", markup=False)
         chosen = sorted(set(_CHAOS_REPORTS.glob("*/report.json")) - before)

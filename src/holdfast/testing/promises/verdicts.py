@@ -48,6 +48,12 @@ _ZERO_COUNTS = (
 )
 """What a chaos scenario must not have counted."""
 
+_SCENARIO_SHOWS = {"leader stalls": ("F8",), "follower lags": ("F28",)}
+"""Scenarios whose pauses are something else than a pause by chance."""
+_NOT_BY_CHANCE = {"F8", "F28"}
+_ORDERLY = ("stop", "transfer")
+"""Kinds by which a leader goes without being killed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
@@ -134,18 +140,41 @@ def chaos_trouble(scenario: dict[str, Any]) -> str:
     return "; ".join([*counts, *map(str, scenario.get("problems") or [])])
 
 
+def faults_of(step: dict[str, Any], scenario: str) -> set[str]:
+    """
+    Give the faults of the table that a step of chaos is.
+
+    The chaos runner says it by kind; who was hit, and in which scenario, makes it narrower.
+    """
+    kind = step["fault"]
+    if scenario in _SCENARIO_SHOWS:
+        return set(_SCENARIO_SHOWS[scenario])
+    shows = set(KINDS[kind].shows) if kind in KINDS else set()
+    shows -= _NOT_BY_CHANCE
+    if kind in _ORDERLY or step.get("where") != "leader":
+        shows.discard("F1")
+    if kind in _ORDERLY or step.get("where") != "follower":
+        shows.discard("F2")
+    return shows
+
+
+def chaos_faults(scenario: dict[str, Any]) -> set[str]:
+    """Give the faults that a scenario injected, or was to inject when it went wrong."""
+    steps = list(scenario.get("steps") or [])
+    if scenario.get("problems"):
+        steps += (scenario.get("schedule") or {}).get("steps") or []
+    return {fault for step in steps for fault in faults_of(step, scenario["name"])}
+
+
+def _steps_of(scenario: dict[str, Any], fault: str) -> list[dict[str, Any]]:
+    steps = scenario.get("steps") or []
+    return [step for step in steps if fault in faults_of(step, scenario["name"])]
+
+
 def gaps_of(scenario: dict[str, Any], fault: str) -> list[float]:
     """Give the times without confirms after the steps that are this fault, in milliseconds."""
-    return [
-        float(step["gap_ms"])
-        for step in scenario.get("steps") or []
-        if step.get("gap_ms") is not None and fault in faults_of(step["fault"])
-    ]
-
-
-def faults_of(kind: str) -> tuple[str, ...]:
-    """Give the faults of the table that a kind of chaos is."""
-    return KINDS[kind].shows if kind in KINDS else ()
+    gaps = [step.get("gap_ms") for step in _steps_of(scenario, fault)]
+    return [float(gap) for gap in gaps if gap is not None]
 
 
 def _count_chaos(scenario: dict[str, Any], fault: str, cost: Cost) -> None:
@@ -163,7 +192,7 @@ def _of_chaos(
     """One demonstration for each name: what is drawn from a seed is a mix, whatever its number."""
     groups: dict[str, list[tuple[dict[str, Any], Stamp]]] = {}
     for scenario, made in scenarios:
-        if fault not in scenario["faults"]:
+        if fault not in chaos_faults(scenario):
             continue
         name = scenario["name"] if scenario["name"] in SCENARIOS else MIX
         groups.setdefault(name, []).append((scenario, made))
@@ -177,11 +206,7 @@ def _of_chaos(
             if (trouble := chaos_trouble(scenario))
         ]
         topologies = dict.fromkeys(scenario["topology"] for scenario, _ in runs)
-        steps = sum(
-            fault in faults_of(step["fault"])
-            for scenario, _ in runs
-            for step in scenario.get("steps") or []
-        )
+        steps = sum(len(_steps_of(scenario, fault)) for scenario, _ in runs)
         found.append(
             Demonstration(
                 "chaos",
