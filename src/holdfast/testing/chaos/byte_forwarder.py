@@ -26,6 +26,7 @@ import uvloop
 
 from holdfast.testing.chaos.connection_owner import find_dialer
 from holdfast.testing.chaos.control import LinkTable, cut_lines, encode_line
+from holdfast.testing.chaos.leftovers import end_marked
 from holdfast.testing.chaos.network import NO_TROUBLE, OPERATOR, LinkState
 
 _HELD_BYTES_MAX = 256 * 1024
@@ -326,7 +327,11 @@ class Forwarder:
 def main() -> None:
     """Serve as the forwarders of one network."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    uvloop.run(Forwarder(control, json.loads(sys.argv[2])).run())
+    settings = json.loads(sys.argv[2])
+    try:
+        uvloop.run(Forwarder(control, settings).run())
+    finally:
+        end_marked(settings["mark"])
 
 
 if __name__ == "__main__":

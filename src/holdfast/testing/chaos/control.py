@@ -2,15 +2,18 @@
 How the runner tells the switch or the forwarders what to do: one JSON line there, one back.
 
 The other side is a process of its own, so that neither the runner's load nor a debugger that stops
-it slows the network. It ends when this side of the socket closes.
+it slows the network. When this side of the socket closes, be it by the runner's death, it ends
+every program of the network that is still there, and itself.
 
 Invariants:
     What was asked for is in force when `ask` returns.
+    Nothing outlives the runner by more than a moment, not even what a program started and left.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -20,7 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from holdfast.testing.chaos.host_thread import HostThread
+from holdfast.testing.chaos.host_thread import HOST_VARIABLE
 from holdfast.testing.chaos.network import (
     NO_TROUBLE,
     Counts,
@@ -31,7 +34,7 @@ from holdfast.testing.chaos.network import (
 )
 
 _ANSWER_SECONDS = 20.0
-_END_SECONDS = 5.0
+_END_SECONDS = 15.0
 
 
 class LinkTable:
@@ -51,7 +54,8 @@ class LinkTable:
         match order["do"]:
             case "trouble":
                 link = self.links[order["source"], order["target"]]
-                link.trouble = LinkTrouble.from_json(order["trouble"])
+                trouble = LinkTrouble.from_json(order["trouble"])
+                link.trouble = NO_TROUBLE if trouble.is_none else trouble
                 return {}
             case "heal":
                 for link in self.links.values():
@@ -85,7 +89,7 @@ class CarrierControl:
     """The process that carries the traffic, and the runner's line to it."""
 
     def __init__(
-        self, host: HostThread, module: str, settings: dict[str, Any], pass_fds: Sequence[int] = ()
+        self, module: str, mark: str, settings: dict[str, Any], pass_fds: Sequence[int] = ()
     ) -> None:
         """
         Start the process and wait until it is ready.
@@ -98,9 +102,13 @@ class CarrierControl:
         self._socket = ours
         self._lines = ours.makefile("rb")
         self._lock = threading.Lock()
-        command = [sys.executable, "-m", module, str(theirs.fileno()), json.dumps(settings)]
-        self.process = host.spawn(
-            command, pass_fds=(theirs.fileno(), *pass_fds), stdin=subprocess.DEVNULL
+        settings = settings | {"mark": mark}
+        self.process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", module, str(theirs.fileno()), json.dumps(settings)],
+            pass_fds=(theirs.fileno(), *pass_fds),
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {HOST_VARIABLE: mark},
+            start_new_session=True,
         )
         theirs.close()
         first = self._answer()
@@ -127,7 +135,7 @@ class CarrierControl:
         return {(source, target): LinkCounts(**fields) for source, target, fields in rows}
 
     def close(self) -> None:
-        """End the process; returns when it is gone."""
+        """End what still runs on the hosts, and the process; returns when all is gone."""
         self._lines.close()
         self._socket.close()
         with suppress(subprocess.TimeoutExpired):

@@ -22,7 +22,7 @@ HOST_VARIABLE = "CHAOS_HOST"
 """Names the host in the environment of its programs, and of those that they start."""
 
 _LAUNCH = Path(__file__).with_name("launch.py")
-_JOIN_SECONDS = 5.0
+_END_SECONDS = 10.0
 
 _Task = tuple[Callable[[], Any], "Future[Any]"]
 
@@ -41,6 +41,7 @@ class HostThread:
         """
         self.name = name
         self._mark = mark
+        self._programs: list[subprocess.Popen[bytes]] = []
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         entered: Future[None] = Future()
         self._tasks.put((enter, entered))
@@ -59,16 +60,21 @@ class HostThread:
     def spawn(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start a program on the host; it is killed at the latest when this thread ends."""
         environment = dict(options.pop("env", None) or os.environ) | {HOST_VARIABLE: self._mark}
+        # Whoever interrupts the runner at a terminal means the runner.
+        options.setdefault("start_new_session", True)
         full = [sys.executable, "-I", "-S", str(_LAUNCH), str(os.getpid()), *command]
         process: subprocess.Popen[bytes] = self.run(
             lambda: subprocess.Popen(full, env=environment, **options)  # noqa: S603 - ours
         )
+        self._programs.append(process)
         return process
 
     def close(self) -> None:
-        """End the thread, and thereby every program that was started from it."""
+        """End the thread, and thereby every program that was started from it; reap them all."""
         self._tasks.put(None)
-        self._thread.join(_JOIN_SECONDS)
+        self._thread.join(_END_SECONDS)
+        for process in self._programs:
+            process.wait(_END_SECONDS)
 
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.testing.chaos.control import LinkTable, cut_lines, encode_line
+from holdfast.testing.chaos.leftovers import end_marked
 from holdfast.testing.chaos.network import NO_TROUBLE, LinkState
 
 DELAYED_BYTES_MAX = 256 * 1024 * 1024
@@ -37,13 +38,13 @@ class PacketSwitch:
     """
     Decides when which packet arrives where; its caller reads, writes and tells the time.
 
-    `write(host, packet)` is called for each arrival.
+    `write(host, packet)` is called for each arrival; false if the host had no room for it.
     """
 
     def __init__(
         self,
         addresses: dict[str, str],
-        write: Callable[[str, bytes], None],
+        write: Callable[[str, bytes], bool],
         randomness: random.Random,
     ) -> None:
         self.table = LinkTable(addresses)
@@ -69,9 +70,7 @@ class PacketSwitch:
             return  # a broadcast, or nobody's address
         counts = link.counts
         if link.trouble is NO_TROUBLE:
-            counts.packets += 1
-            counts.bytes += len(packet)
-            self._write(link.target, packet)
+            self._deliver(link, packet)
             return
         arrivals = link.trouble.arrivals(self._randomness)
         if not arrivals:
@@ -101,9 +100,12 @@ class PacketSwitch:
         return self._heap[0][0] if self._heap else None
 
     def _deliver(self, link: LinkState, packet: bytes) -> None:
-        link.counts.packets += 1
-        link.counts.bytes += len(packet)
-        self._write(link.target, packet)
+        counts = link.counts
+        if self._write(link.target, packet):
+            counts.packets += 1
+            counts.bytes += len(packet)
+        else:
+            counts.dropped += 1
 
     def _postpone(self, link: LinkState, packet: bytes, now: float, delay: float) -> None:
         counts = link.counts
@@ -128,7 +130,7 @@ class SwitchLoop:
         self._switch = PacketSwitch(settings["addresses"], self._write, randomness)
 
     def run(self) -> None:
-        """Carry packets until the runner closes its side."""
+        """Carry packets until the runner closes its side; then end what it left."""
         poll = select.epoll()
         for device in self._devices.values():
             poll.register(device, select.EPOLLIN)
@@ -157,11 +159,12 @@ class SwitchLoop:
         except BlockingIOError:
             return
 
-    def _write(self, host: str, packet: bytes) -> None:
+    def _write(self, host: str, packet: bytes) -> bool:
         try:
             os.write(self._devices[host], packet)
         except OSError:
-            return  # no room in the host's kernel: lost, and sent again by TCP
+            return False  # no room in the host's kernel: lost, and sent again by TCP
+        return True
 
     def _obey(self) -> bool:
         received = self._control.recv(65_536)
@@ -180,7 +183,11 @@ class SwitchLoop:
 def main() -> None:
     """Serve as the switch of one network."""
     control = socket.socket(fileno=int(sys.argv[1]))
-    SwitchLoop(control, json.loads(sys.argv[2])).run()
+    settings = json.loads(sys.argv[2])
+    try:
+        SwitchLoop(control, settings).run()
+    finally:
+        end_marked(settings["mark"])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast.testing.chaos.control import CarrierControl
 from holdfast.testing.chaos.host_thread import HostThread
-from holdfast.testing.chaos.leftovers import end_marked, new_mark
+from holdfast.testing.chaos.leftovers import new_mark
 from holdfast.testing.chaos.network import (
     OPERATOR,
     Counts,
@@ -29,7 +29,6 @@ from holdfast.testing.chaos.network import (
     NetworkUnavailableError,
 )
 
-_FORWARDER = "the forwarder"
 _ATTEMPTS = 10
 
 
@@ -46,11 +45,10 @@ class ProxyNetwork(Network):
         self.reason = reason
         self._mark = new_mark()
         self._threads = {host: HostThread(host, f"{self._mark}:{host}", _stay) for host in hosts}
-        self._carrier_thread = HostThread(_FORWARDER, self._mark, _stay)
         try:
             self._control = self._start(list(ports), seed)
         except BaseException:
-            self._end_threads()
+            self._end_programs()
             raise
 
     def address(self, host: str) -> str:
@@ -86,10 +84,8 @@ class ProxyNetwork(Network):
 
     def close(self) -> None:
         """End every program on every host, and the forwarder. Twice is fine."""
-        for thread in self._threads.values():
-            thread.close()
+        self._end_programs()
         self._control.close()
-        self._end_threads()
 
     def _start(self, ports: list[int], seed: int) -> CarrierControl:
         """Take loopback addresses that nobody has: another run may have some."""
@@ -102,25 +98,21 @@ class ProxyNetwork(Network):
                 host: f"{prefix}.{110 + i}" for i, host in enumerate(self.hosts)
             }
             settings = {
-                "mark": self._mark,
                 "addresses": self._addresses,
                 "listen_addresses": self._listen_addresses,
                 "ports": ports,
                 "seed": seed,
             }
             try:
-                return CarrierControl(
-                    self._carrier_thread, "holdfast.testing.chaos.byte_forwarder", settings
-                )
+                return CarrierControl("holdfast.testing.chaos.byte_forwarder", self._mark, settings)
             except NetworkUnavailableError:
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
 
-    def _end_threads(self) -> None:
-        for thread in (*self._threads.values(), self._carrier_thread):
+    def _end_programs(self) -> None:
+        for thread in self._threads.values():
             thread.close()
-        end_marked(self._mark)
 
 
 def _stay() -> None:

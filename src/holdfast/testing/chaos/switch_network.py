@@ -31,8 +31,6 @@ from holdfast.testing.chaos.network import OPERATOR, Counts, LinkTrouble, Networ
 MTU = 16_384
 """Large, so that packets are few; small enough that a window holds several."""
 
-_SWITCH = "the switch"
-
 
 class SwitchNetwork(Network):
     """See the module and the contract in network.py."""
@@ -52,11 +50,10 @@ class SwitchNetwork(Network):
         try:
             for host in hosts:
                 self._add_host(host)
-            self._threads[_SWITCH] = HostThread(_SWITCH, self._mark, lambda: None)
             settings = {"devices": self._devices, "addresses": self._addresses, "seed": seed}
             self._control = CarrierControl(
-                self._threads[_SWITCH],
                 "holdfast.testing.chaos.packet_switch",
+                self._mark,
                 settings,
                 pass_fds=list(self._devices.values()),
             )
@@ -92,14 +89,11 @@ class SwitchNetwork(Network):
     def close(self) -> None:
         """End every program on every host, and all namespaces with them. Twice is fine."""
         for thread in self._threads.values():
-            if thread.name != _SWITCH:
-                thread.close()
+            thread.close()
+        self._threads.clear()
         if self._control is not None:
             self._control.close()
-        if _SWITCH in self._threads:
-            self._threads[_SWITCH].close()
-        self._threads.clear()
-        self._control = None
+            self._control = None
         end_marked(self._mark)
         for descriptor in self._namespaces.values():
             os.close(descriptor)
