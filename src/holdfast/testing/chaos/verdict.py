@@ -608,6 +608,7 @@ def _unavailable(gaps: list[Gap], marks: list[float]) -> Iterable[float]:
     """For each mark the longest silence that ended after it and began before the next one."""
     if not marks:
         yield max((gap.milliseconds for gap in gaps), default=0.0)
+        return
     for mark, following in zip(marks, [*marks[1:], float("inf")], strict=True):
         found = [gap for gap in gaps if gap.end > mark and gap.begin < following]
         yield max((gap.milliseconds for gap in found), default=0.0)
