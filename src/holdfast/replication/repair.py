@@ -63,6 +63,8 @@ class Repairs:
         entry = message.entry
         if entry is None or message.index not in state.log.damaged:
             return False
+        if message.index > state.log.last_index:
+            return False  # Missing at the log's end: first the leader has to bring it.
         if not is_proven(state, entry):
             logger.warning("a peer's copy of entry %d does not fit our log", message.index)
             return False

@@ -163,3 +163,13 @@ def test_who_lost_the_entry_that_names_the_members_asks_whoever_is_linked(member
     assert [1] == [index for _, index in asked(bench, repairs)]
     assert repairs.take(state, RepairResponse(1, copy), lambda entry: None)
     assert members == state.membership
+
+
+def test_what_is_missing_behind_the_log_is_not_mended_in_place(member) -> None:
+    """It was stored once, so it counts as damaged; its place comes with the leader's entries."""
+    other, bench = member(terms=[2, 2]), member(terms=[2])
+    bench.state.log.damaged.add(3)
+    copy = RepairResponse(3, other.journal.entry(3))
+
+    assert not Repairs().take(bench.state, copy, lambda entry: None)
+    assert {3} == bench.state.log.damaged
