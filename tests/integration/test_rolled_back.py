@@ -31,9 +31,9 @@ def copy_of(node: LocalNode, folder: Path) -> Path:
 @pytest.mark.promise("F23")
 def test_an_older_copy_of_a_disk_never_votes(start_cluster, tmp_path):
     """
-    While the leader is dead the copy could elect the third node with what both of them lack. It is
-    told, ends with code 1 and says what to do; nobody leads until the old leader is back. Emptied it
-    is taken in as a new identity, and nothing confirmed is lost.
+    While the leader is dead the copy could elect the third node with what both of them lack. It
+    is told, ends with code 1 and says what to do; nobody leads until the old leader is back.
+    Emptied it is taken in as a new identity, and nothing confirmed is lost.
     """
     cluster = start_cluster("three")
     leader = cluster.leader()
@@ -76,7 +76,7 @@ def test_an_older_copy_of_a_disk_never_votes(start_cluster, tmp_path):
 @pytest.mark.promise("F23")
 def test_an_older_ballot_alone_is_noticed_at_the_start(start_cluster, tmp_path):
     """
-    One file is put back, the log is not: the node finds the contradiction itself and does not start.
+    One file is put back, the log is not: the node finds the contradiction itself and ends.
     """
     cluster = start_cluster("three")
     leader = cluster.leader()
