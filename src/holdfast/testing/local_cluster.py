@@ -63,6 +63,8 @@ class LocalNode:
         self.arguments = list(arguments)
         self.environment: dict[str, str] = {}
         """Added to the environment of the process when it starts."""
+        self.is_detached = False
+        """Start it in a process group of its own: Ctrl-C in the terminal does not reach it."""
         self.process: subprocess.Popen[bytes] | None = None
         self.log_path = directory / f"{name}.log"
 
@@ -106,7 +108,8 @@ class LocalNode:
             )
 
     def _spawn(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command, **options)  # noqa: S603 - our own program
+        group = 0 if self.is_detached else None
+        return subprocess.Popen(command, process_group=group, **options)  # noqa: S603 - ours
 
     def kill(self) -> None:
         """Kill the process without any warning (SIGKILL), and reap it."""

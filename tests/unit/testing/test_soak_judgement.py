@@ -66,7 +66,7 @@ def test_a_flat_run_passes() -> None:
     [
         ("rss_bytes", 40_000),
         ("fds", 1 / 60),
-        ("threads", 1 / 200),
+        ("threads", 1 / 60),
         ("disk_bytes", 60_000),
         ("disk_files", 1 / 60),
     ],

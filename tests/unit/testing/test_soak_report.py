@@ -8,7 +8,10 @@ import json
 import os
 import random
 import re
+import signal
 import struct
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +19,7 @@ import pytest
 
 from holdfast.model.limits import MiB
 from holdfast.testing.soak.__main__ import main
+from holdfast.testing.soak.guard import guarded, nodes_below
 from holdfast.testing.soak.mild_faults import ALONE, TOGETHER, fault_order
 from holdfast.testing.soak.report import render
 from holdfast.testing.soak.samples import (
@@ -246,3 +250,22 @@ def test_timings_follow_the_length(hours: float) -> None:
     assert settings.backlog_seconds < settings.seconds / 3
     assert settings.shift_seconds <= 120
     assert settings.old_message_seconds < settings.seconds
+
+
+def test_a_guard_ends_what_was_left(tmp_path: Path) -> None:
+    """
+    Only what has its data below the run's folder, and only when the runner is gone.
+    """
+    folders = [tmp_path / "run" / "a", tmp_path / "running" / "a"]
+    command = [sys.executable, "-c", "import time; time.sleep(60)", "--data"]
+    mine, other = (subprocess.Popen([*command, str(folder)]) for folder in folders)
+    try:
+        with guarded(tmp_path / "run"):
+            assert nodes_below(tmp_path / "run") == [mine.pid]
+            assert mine.poll() is None
+        assert mine.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
+    finally:
+        for each in (mine, other):
+            each.kill()
+            each.wait()

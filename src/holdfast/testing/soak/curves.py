@@ -193,7 +193,10 @@ def _draw_panel(plot: Axes, panel: Panel, record: Record, scale: float) -> None:
         values = [value for _, value in points]
         # Equal values would hide each other: what is drawn first is wider.
         width = 1.2 + 0.6 * (len(lines) - 1 - number) if len(lines) < 5 else 1.4
-        plot.plot(at, values, color=colour, label=label, linewidth=width, alpha=0.9)
+        style = "steps-post" if panel.title == "Role" else "default"
+        plot.plot(
+            at, values, color=colour, label=label, linewidth=width, alpha=0.9, drawstyle=style
+        )
     if panel.is_logarithmic and any(value > 0 for _, _, points in lines for _, value in points):
         plot.set_yscale("log")
         plot.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

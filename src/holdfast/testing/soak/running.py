@@ -25,6 +25,7 @@ from rich.console import Console
 from holdfast import __version__
 from holdfast.testing.local_cluster import LocalCluster, LocalNodeError
 from holdfast.testing.soak.books import Meter
+from holdfast.testing.soak.guard import guarded
 from holdfast.testing.soak.mild_faults import MildFaults
 from holdfast.testing.soak.samples import ClientSample, FaultMark, Recorder
 from holdfast.testing.soak.sampling import NodeSampler, rss_of, tracebacks
@@ -69,9 +70,12 @@ class Run:
             recorder = stack.enter_context(Recorder(self.folder))
             recorder.write("run", self._description())
             stack.enter_context(self._interruptible())
+            stack.enter_context(guarded(self.cluster_folder))
             cluster = stack.enter_context(
                 LocalCluster(self.cluster_folder, settings.topology, arguments)
             )
+            for node in cluster.nodes.values():
+                node.is_detached = True
             try:
                 cluster.start()
                 self._soak(cluster, recorder)

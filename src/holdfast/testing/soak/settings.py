@@ -32,7 +32,9 @@ class Limits:
 
     rss_bytes: Limit = Limit(absolute=8 * MiB, share=0.06)
     fds: Limit = Limit(absolute=4, share=0.05)
-    threads: Limit = Limit(absolute=1.5, share=0.0)
+    threads: Limit = Limit(absolute=6, share=0.0)
+    """The loop's pool for checkpoints and digests fills up to six, one by one."""
+
     disk_bytes: Limit = Limit(absolute=12 * MiB, share=0.1)
     disk_files: Limit = Limit(absolute=4, share=0.1)
     spread_share: float = 0.75
