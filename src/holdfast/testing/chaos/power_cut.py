@@ -61,6 +61,11 @@ class PowerCut:
         """Whether the folder is just as the process left it."""
         return not (self.files_changed or self.names_undone)
 
+    def __str__(self) -> str:
+        text = f"{self.sectors_lost:,} sectors lost and {self.sectors_kept:,} kept of what was"
+        names = f", undone: {', '.join(self.names_undone)}" if self.names_undone else ""
+        return f"{text} not synced{names}"
+
     def to_json(self) -> dict[str, Any]:
         """Give all of it as plain values."""
         return asdict(self)
