@@ -101,6 +101,21 @@ def chaos(made: Stamp = TODAY, **changes: Any) -> tuple[tuple[dict[str, Any], St
     return (({**scenario, **changes}, made),)
 
 
+def failover() -> dict[str, FailoverTimes]:
+    measured = FailoverTimes(
+        how="killed",
+        gaps_ms=(400.0, 1500.0),
+        cores=2,
+        lost=0,
+        unflagged=0,
+        confirmed=5,
+        duplicates=0,
+        stamp=TODAY,
+    )
+    silent = replace(measured, how="silent", gaps_ms=(3500.0,))
+    return {"killed": measured, "silent": silent}
+
+
 def status(known: Evidence, fault: str = "F9") -> str:
     return judge(PROMISES[fault], known).status
 
@@ -235,10 +250,7 @@ def test_a_histogram_counts_everything_once() -> None:
 
 def test_the_page_has_all_and_is_true_of_its_own_evidence() -> None:
     """What is rendered is what is checked."""
-    known = Evidence(marked(), simulated(), chaos(), FailoverTimes(
-        gaps_ms=(400.0, 1500.0), cores=2, lost=0, unflagged=0, confirmed=5, duplicates=0,
-        stamp=TODAY,
-    ))  # fmt: skip
+    known = Evidence(marked(), simulated(), chaos(), failover())
     text = render(known)
     (row,) = [line for line in text.splitlines() if line.startswith("| F9 |")]
 
@@ -248,6 +260,7 @@ def test_the_page_has_all_and_is_true_of_its_own_evidence() -> None:
     assert "17 delivered again, all say so; 6 seeds + 1 chaos run + 1 test" in row
     assert "2026-11-21 at abc1234" in row
     assert "| 400 | 1,500 | 1,500 | 1,500 | 2,000 | reached |" in text
+    assert "| 3,500 | 3,500 | 3,500 | 3,500 | 3,000 | **missed** |" in text
     assert f"- F9, test: `{NAME}` (passed)" in text
     assert "- F9, chaos: `leader cut off` (2 times on three)" in text
     assert "- F21: no running test" in text
@@ -278,14 +291,12 @@ def test_a_page_with_a_missing_row_or_an_invented_name_is_found() -> None:
 
 def test_evidence_comes_back(tmp_path: Path) -> None:
     """Tests, simulations, failover times: what is saved is loaded, with its stamp."""
-    failover = FailoverTimes(
-        gaps_ms=(1.5,), cores=2, lost=0, unflagged=0, confirmed=5, duplicates=1, stamp=TODAY
-    )
     save_tests(marked().values(), tmp_path)
     save_simulations(list(simulated().values()), tmp_path)
-    save_failover(failover, tmp_path)
+    for measured in failover().values():
+        save_failover(measured, tmp_path)
 
-    assert load(tmp_path) == Evidence(marked(), simulated(), (), failover)
+    assert load(tmp_path) == Evidence(marked(), simulated(), (), failover())
     assert load(tmp_path / "elsewhere") == Evidence()
 
 

@@ -34,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m holdfast.testing.promises")
     parser.add_argument("--seeds", type=int, default=40, help="of each simulated scenario")
     parser.add_argument("--kills", type=int, default=50, help="of the leader, as real processes")
+    parser.add_argument("--silences", type=int, default=20, help="of the leader, as real processes")
     parser.add_argument(
         "--minutes", type=float, default=0.0, help="of chaos by chance, instead of every scenario"
     )
@@ -136,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "chaos" in wanted:
             run_chaos(console, chosen.minutes, chosen.reports)
         if "kills" in wanted:
-            failover_times.run(chosen.kills, 1, console)
+            failover_times.main(["--kills", str(chosen.kills), "--silences", str(chosen.silences)])
     known = evidence.load()
     page = table.render(known)
     table.write(page, table.PAGE)

@@ -91,8 +91,10 @@ class SimulatedRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverTimes:
-    """The leader killed again and again: how long nothing was confirmed, each time."""
+    """The leader lost again and again: how long nothing was confirmed, each time."""
 
+    how: str
+    """killed or silent."""
     gaps_ms: tuple[float, ...]
     cores: int
     lost: int
@@ -110,7 +112,8 @@ class Evidence:
     simulations: dict[str, SimulatedRuns] = field(default_factory=dict)
     chaos: tuple[tuple[dict[str, Any], Stamp], ...] = ()
     """Scenarios of chaos reports, as the reports have them."""
-    failover: FailoverTimes | None = None
+    failover: dict[str, FailoverTimes] = field(default_factory=dict)
+    """By how the leader was lost."""
 
 
 @cache
@@ -329,17 +332,21 @@ def _load_chaos(folder: Path) -> tuple[tuple[dict[str, Any], Stamp], ...]:
 
 
 def save_failover(record: FailoverTimes, folder: Path = EVIDENCE) -> None:
-    """Keep the last measurement."""
+    """Keep the last measurement of its kind."""
     with _locked(folder):
-        write_json(folder / "failover.json", asdict(record))
+        path = folder / "failover.json"
+        known = _read_json(path)
+        kept = known if isinstance(known, dict) else {}
+        write_json(path, {**kept, record.how: asdict(record)})
 
 
-def _load_failover(folder: Path) -> FailoverTimes | None:
-    record = _read_json(folder / "failover.json")
-    if not record:
-        return None
-    gaps = tuple(record.pop("gaps_ms"))
-    return FailoverTimes(stamp=_stamp_of(record), gaps_ms=gaps, **record)
+def _load_failover(folder: Path) -> dict[str, FailoverTimes]:
+    return {
+        how: FailoverTimes(
+            stamp=_stamp_of(record), **{**record, "gaps_ms": tuple(record["gaps_ms"])}
+        )
+        for how, record in (_read_json(folder / "failover.json") or {}).items()
+    }
 
 
 def load(folder: Path = EVIDENCE) -> Evidence:

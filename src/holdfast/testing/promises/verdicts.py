@@ -270,8 +270,8 @@ def judge(promise: Promise, evidence: Evidence) -> Row:
     shown += _of_chaos(evidence.chaos, promise.fault, cost)
     marked = [test for test in evidence.tests.values() if promise.fault in test.faults]
     shown += [_of_test(test, cost) for test in sorted(marked, key=lambda test: test.name)]
-    measured = evidence.failover
-    if promise.does_measure_failover and measured is not None and measured.stamp.is_current:
+    measured = evidence.failover.get(promise.failover)
+    if measured is not None and measured.stamp.is_current:
         cost.confirmed += measured.confirmed
         cost.lost += measured.lost
         cost.unflagged += measured.unflagged
