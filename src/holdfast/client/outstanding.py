@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LinkLostError
 
 
 class Operation:
@@ -23,10 +23,11 @@ class Operation:
     One request. Subclasses say what is sent again and who hears the outcome.
 
     `deadline` is when a failover timeout gives it up, in the clock's seconds; None means never.
-    `receipt` is set by the session when the request is made.
+    `receipt` is set by the session when the request is made. `links` counts the links it may have
+    gone over: a refusal on the second says nothing of what the first broker has done.
     """
 
-    __slots__ = ("deadline", "receipt", "size_bytes")
+    __slots__ = ("deadline", "links", "receipt", "size_bytes")
 
     is_limited_by_timeout = False
     """ActiveMQ: the failover option `timeout` concerns sends only."""
@@ -34,6 +35,7 @@ class Operation:
     def __init__(self, size_bytes: int = 0) -> None:
         self.size_bytes = size_bytes
         self.deadline: float | None = None
+        self.links = 1
         self.receipt = ""
 
     def received(self, receipt: str) -> None:
@@ -55,6 +57,14 @@ class Operation:
         An empty list drops the operation, which has then dealt with its outcome itself.
         """
         raise NotImplementedError
+
+
+def doubtful(error: HoldfastError) -> LinkLostError:
+    """What a refusal means of a request that an earlier broker may have done."""
+    return LinkLostError(
+        f"it was sent, the link was lost, and it was refused when it was sent again: {error};"
+        " whether it was done the first time is unknown"
+    )
 
 
 class Outstanding:

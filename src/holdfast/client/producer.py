@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
-from holdfast.client.outstanding import Operation
+from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.requests import fail, succeed
 from holdfast.client.sequence import ProducerSequence, is_lasting
 from holdfast.client.session import ClientSession, Waiters
@@ -228,6 +228,7 @@ class ProducedMessage(Operation):
     ) -> None:
         self.size_bytes = len(frame)
         self.deadline = None
+        self.links = 1
         self.producer = producer
         self.number = number
         self.frame = frame
@@ -240,6 +241,9 @@ class ProducedMessage(Operation):
         self.producer.message_confirmed(self.number)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
+        if self.links > 1:
+            self.abandoned(doubtful(error))
+            return
         fail(self.confirmation, error)
         self.producer.message_refused(self.number, error)
 
@@ -248,6 +252,7 @@ class ProducedMessage(Operation):
         self.producer.message_abandoned(self.number, error)
 
     def replay(self) -> list[tuple[str, bytes]]:
+        self.links += 1
         return [(self.receipt, self.frame)]
 
 
@@ -273,6 +278,9 @@ class SingleMessage(Operation):
         succeed(self.outcome)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
+        if self.links > 1:
+            self.abandoned(doubtful(error))
+            return
         if self.sequence is not None:
             code = error.code if isinstance(error, RefusedError) else ""
             self.sequence.refused(self.sequence.last, code)
@@ -286,6 +294,7 @@ class SingleMessage(Operation):
         fail(self.outcome, error)
 
     def replay(self) -> list[tuple[str, bytes]]:
+        self.links += 1
         return [(self.receipt, self.frame)]
 
 

@@ -242,7 +242,9 @@ class ClientSession:
             if link.is_paused:
                 # Its receipt stands behind what we do not read.
                 link.resume_reading()
-        elif operation.is_limited_by_timeout and self._dialer.options.timeout_seconds is not None:
+            return
+        operation.links = 0
+        if operation.is_limited_by_timeout and self._dialer.options.timeout_seconds is not None:
             operation.deadline = self.loop.time() + self._dialer.options.timeout_seconds
             self._plan_timeout()
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.client.consumer import Message
-from holdfast.client.outstanding import Operation
+from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.requests import Farewell, fail, succeed
 from holdfast.client.sequence import ProducerSequence
 from holdfast.client.session import ClientSession
@@ -158,6 +158,7 @@ class Commit(Operation):
     __slots__ = (
         "_awaited",
         "_is_committing",
+        "_may_be_done",
         "_messages",
         "_name",
         "_number",
@@ -186,6 +187,7 @@ class Commit(Operation):
         self._name = f"{sequence.id}-{self._number}"
         self._awaited: set[str] = set()
         self._is_committing = False
+        self._may_be_done = False
 
     def begin(self) -> None:
         """Send all but the COMMIT."""
@@ -193,6 +195,8 @@ class Commit(Operation):
             self._session.request(self, receipt, frame)
 
     def replay(self) -> list[tuple[str, bytes]]:
+        # The COMMIT itself was under way when the link was lost.
+        self._may_be_done = self._may_be_done or self._is_committing
         self._is_committing = False
         name = self._name
         receipt = self._session.next_receipt()
@@ -249,6 +253,9 @@ class Commit(Operation):
         receipt = session.next_receipt()
         frame = control("ABORT", transaction=self._name, receipt=receipt)
         session.request(abort, receipt, frame)
+        if self._may_be_done:
+            self.abandoned(doubtful(error))
+            return
         code = error.code if isinstance(error, RefusedError) and self._is_committing else ""
         self._sequence.refused(self._number, code)
         self._release()

@@ -11,6 +11,7 @@ from scripted_broker import ScriptedBroker, Store
 
 from holdfast.client import connect
 from holdfast.errors import LinkLostError, LocalProtocolError, RefusedError
+from holdfast.protocols.stomp.frames import SendFrame
 
 
 def numbers(broker: ScriptedBroker) -> list[int]:
@@ -304,3 +305,69 @@ async def test_a_producer_id_of_ones_own_ends_at_its_first_failure() -> None:
         with pytest.raises(RefusedError, match="no room"):
             await producer.send(b"3")
         assert broker.store.bodies("/queue/a") == [b"1"]
+
+
+def refuse_sends(event: object) -> tuple[str, str] | None:
+    return ("store-full", "no room") if isinstance(event, SendFrame) else None
+
+
+async def test_a_refusal_after_a_failover_leaves_the_outcome_unknown() -> None:
+    """
+    The first leader stored it, the next one has no room and refuses the repetition: the number is
+    burnt, or the broker would take the next message for the stored one, confirm it and forget it.
+    """
+    store = Store()
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with connect(first.failover(second)) as connection:
+            first.is_holding = True
+            second.refuse = refuse_sends
+            producer = connection.producer("/queue/a")
+            confirmations = [await producer.send(b"%d" % n) for n in (1, 2)]
+            await first.saw(lambda: len(first.sends) == 2)
+            first.kill()
+            for confirmation in confirmations:
+                with pytest.raises(LinkLostError, match=r"no room.*unknown"):
+                    await confirmation
+            with pytest.raises(LinkLostError, match="unknown"):
+                await producer.flush()
+            second.refuse = lambda event: None
+            await (await producer.send(b"3"))
+        assert store.bodies("/queue/a") == [b"1", b"2", b"3"]
+        assert sorted(store.producers.values()) == [1, 2]
+
+
+async def test_a_single_message_refused_after_a_failover_is_not_known_either() -> None:
+    """Its number is not borrowed by the next one."""
+    store = Store()
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with connect(first.failover(second)) as connection:
+            first.is_holding = True
+            second.refuse = refuse_sends
+            sending = asyncio.create_task(connection.send("/queue/a", b"1"))
+            await first.saw(lambda: first.sends)
+            first.kill()
+            with pytest.raises(LinkLostError, match="unknown"):
+                await sending
+            second.refuse = lambda event: None
+            await connection.send("/queue/a", b"2")
+        assert store.bodies("/queue/a") == [b"1", b"2"]
+
+
+async def test_what_waited_for_a_link_and_is_refused_is_known_not_to_be_stored() -> None:
+    """It was sent over one link only, so a refusal is a refusal, and its number is used again."""
+    async with ScriptedBroker() as broker:
+        async with connect(broker.failover()) as connection:
+            interrupted = asyncio.Event()
+            connection.on_interrupted(lambda _: interrupted.set())
+            broker.refuse = refuse_sends
+            broker.hang_up()
+            await interrupted.wait()
+            producer = connection.producer("/queue/a")
+            confirmation = await producer.send(b"1")
+            with pytest.raises(RefusedError, match="no room"):
+                await confirmation
+            with pytest.raises(RefusedError, match="no room"):
+                await producer.flush()
+            broker.refuse = lambda event: None
+            await (await producer.send(b"2"))
+        assert numbers(broker) == [1, 1]

@@ -127,6 +127,34 @@ async def test_a_refused_commit_is_told_and_its_number_used_again() -> None:
         assert [f.headers["producer-sequence"] for f in broker.frames("COMMIT")] == ["1", "1"]
 
 
+@pytest.mark.parametrize("refused", ["SEND", "COMMIT"])
+async def test_a_refusal_after_a_commit_was_under_way_is_no_certainty(refused: str) -> None:
+    """
+    The first leader may have committed: the repetition's refusal does not undo that, so the
+    outcome is unknown and the number is not given to another transaction.
+    """
+    store = Store()
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with connect(first.failover(second)) as connection:
+            first.refuse = lambda event: hold_from_commit(first, event)
+            second.refuse = lambda event: (
+                ("store-full", "no room")
+                if event in second.frames("COMMIT") or (refused == "SEND" and event in second.sends)
+                else None
+            )
+            transaction = connection.transaction()
+            await transaction.send("/queue/a", b"1")
+            committing = asyncio.create_task(transaction.commit())
+            await first.saw(lambda: first.frames("COMMIT"))
+            first.kill()
+            with pytest.raises(LinkLostError, match="unknown"):
+                await committing
+            second.refuse = lambda event: None
+            async with connection.transaction() as transaction:
+                await transaction.send("/queue/a", b"2")
+        assert store.bodies("/queue/a") == [b"1", b"2"]
+
+
 async def test_cancelling_a_commit_stops_the_wait_not_the_commit() -> None:
     """What is on its way to the broker happens."""
     async with ScriptedBroker() as broker, connect(broker.uri) as connection:
