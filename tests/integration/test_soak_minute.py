@@ -1,5 +1,5 @@
 """
-A soak of half a minute on real processes: it samples, accounts, draws and judges, and ends clean.
+A short soak on real processes: it samples, accounts, draws and judges, and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ COMMAND = [sys.executable, "-m", "holdfast.testing.soak", "--seed", "3", "--rate
 
 
 @pytest.mark.slow
-def test_half_a_minute(tmp_path: Path) -> None:
+def test_a_short_run(tmp_path: Path) -> None:
     """
     Every node is sampled, a leader dies, nothing is lost, all is flat, and nothing is left running;
     the same record with a leak written into it is not flat.
     """
     folder = tmp_path / "soak"
-    command = [*COMMAND, "--seconds", "22", "--fault-seconds", "9", "--report", str(folder)]
+    command = [*COMMAND, "--seconds", "16", "--fault-seconds", "7", "--report", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,27 +39,27 @@ def test_half_a_minute(tmp_path: Path) -> None:
     assert (folder / "report.html").stat().st_size > 100_000
     assert len(list(folder.glob("curves-*.png"))) == 5
     record = read_record(folder)
-    assert {name: len(record.of_node(name)) > 12 for name in "abc"} == dict.fromkeys("abc", True)
+    assert {name: len(record.of_node(name)) > 5 for name in "abc"} == dict.fromkeys("abc", True)
     assert record.faults[0].fault == "kill leader"
     strict = [row for row in record.accounts if row.is_strict]
     assert len(strict) == 8
     assert all(row.confirmed for row in strict)
-    assert len({sample.pid for sample in record.nodes}) == 4
+    assert len({sample.pid for sample in record.nodes}) >= 4
     assert nodes_below(folder) == []
 
     leak_into(folder)
     verdict = render(folder)
     assert not verdict.is_ok
-    assert all("rss_bytes of node b grew" in problem for problem in verdict.problems)
+    assert all("disk_bytes of node b grew" in problem for problem in verdict.problems)
 
 
 def leak_into(folder: Path) -> None:
-    """Give one node 2 MiB more with every second."""
+    """Give one node's disk 4 MiB more with every second."""
     lines = []
     for line in (folder / FILE_NAME).read_text().splitlines():
         values = json.loads(line)
         if values["kind"] == "node" and values["node"] == "b":
-            values["rss_bytes"] += int(values["at"] * 2 * MiB)
+            values["disk_bytes"] += int(values["at"] * 4 * MiB)
         lines.append(json.dumps(values) + "\n")
     (folder / FILE_NAME).write_text("".join(lines))
 
