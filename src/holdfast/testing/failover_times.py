@@ -155,7 +155,8 @@ def run(how: str, times: int, seed: int, console: Console) -> FailoverTimes:
         console.print(line, markup=False)
     console.print(
         f"leader {how} {len(values)} times: without confirms p50 {p50:.0f}, p90 {p90:.0f},"
-        f" p99 {p99:.0f}, longest {max(values):.0f} ms (aim: p99 at most {AIMS_MS[how]:.0f}); {account}",
+        f" p99 {p99:.0f}, longest {max(values):.0f} ms (aim: p99 at most {AIMS_MS[how]:.0f});"
+        f" {account}",
         markup=False,
     )
     return record

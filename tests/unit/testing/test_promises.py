@@ -22,10 +22,12 @@ from holdfast.testing.promises.evidence import (
     MarkedTest,
     SimulatedRuns,
     Stamp,
+    forget,
     load,
     product_digest,
     save_chaos,
     save_failover,
+    save_scenarios,
     save_simulations,
     save_tests,
     stamp,
@@ -362,6 +364,20 @@ def test_a_file_that_cannot_be_read_is_no_evidence(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text('{"x": ')
 
     assert load(tmp_path) == Evidence()
+
+
+def test_a_source_that_is_run_anew_forgets_what_it_knew(tmp_path: Path) -> None:
+    """The others stay."""
+    save_tests(marked().values(), tmp_path)
+    ((scenario, made),) = chaos()
+    save_scenarios("one", [scenario], made, tmp_path)
+    save_scenarios("two", [scenario], made, tmp_path)
+    save_scenarios("one", [scenario], made, tmp_path)
+    known = load(tmp_path)
+    forget("chaos", tmp_path)
+
+    assert known.chaos == 2 * chaos()
+    assert load(tmp_path) == Evidence(marked())
 
 
 # ---- books of a test run

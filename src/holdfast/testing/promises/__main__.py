@@ -25,7 +25,13 @@ from rich.console import Console
 from holdfast.testing import failover_times
 from holdfast.testing.promises import evidence, simulations, table, verdicts
 
-SOURCES = ("simulator", "tests", "chaos", "kills")
+SOURCES = {
+    "simulator": "simulations",
+    "tests": "tests",
+    "chaos": "chaos",
+    "kills": "failover",
+}
+"""What can be run, and the name of its evidence: a source that is run anew forgets what it knew."""
 BUILD_PAGE = evidence.REPOSITORY / "build" / "promises.md"
 _CHAOS_REPORTS = evidence.REPOSITORY / "var" / "chaos"
 
@@ -46,8 +52,12 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="chaos reports to take instead of running chaos",
     )
-    parser.add_argument("--only", choices=SOURCES, nargs="+", default=[], help="run these only")
-    parser.add_argument("--skip", choices=SOURCES, nargs="+", default=[], help="run all but these")
+    parser.add_argument(
+        "--only", choices=list(SOURCES), nargs="+", default=[], help="run these only"
+    )
+    parser.add_argument(
+        "--skip", choices=list(SOURCES), nargs="+", default=[], help="run all but these"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="of the simulator")
     parser.add_argument("--render", action="store_true", help="run nothing, write the page")
     parser.add_argument("--check", action="store_true", help="run nothing, judge the page")
@@ -128,8 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.check:
         return check(console)
     signal.signal(signal.SIGTERM, _end)
-    wanted = [name for name in chosen.only or SOURCES if name not in chosen.skip]
+    wanted = [name for name in chosen.only or list(SOURCES) if name not in chosen.skip]
     if not chosen.render:
+        for name in wanted:
+            evidence.forget(SOURCES[name])
         if "simulator" in wanted:
             run_simulator(console, chosen.seeds, chosen.jobs)
         if "tests" in wanted:

@@ -311,14 +311,19 @@ def save_chaos(report: Path, folder: Path = EVIDENCE) -> int:
         "commit": told.get("commit") or (now.commit if is_of_today else "an earlier commit"),
         "date": str(told.get("started", now.date))[:10],
     }
+    save_scenarios(report.resolve().parent.name, scenarios, Stamp(**record), folder)
+    return len(scenarios)
+
+
+def save_scenarios(
+    report: str, scenarios: Sequence[dict[str, Any]], made: Stamp, folder: Path = EVIDENCE
+) -> None:
+    """Keep chaos scenarios under the name of their report; an earlier one of that name goes."""
     with _locked(folder):
         known = _read_json(folder / "chaos.json")
-        kept = known if isinstance(known, list) else []
-        label = str(report.resolve().parent.name)
-        kept = [each for each in kept if each["report"] != label]
-        kept.append({"report": label, "stamp": record, "scenarios": scenarios})
+        kept = [each for each in known or [] if each["report"] != report]
+        kept.append({"report": report, "stamp": asdict(made), "scenarios": list(scenarios)})
         write_json(folder / "chaos.json", kept)
-    return len(scenarios)
 
 
 def _load_chaos(folder: Path) -> tuple[tuple[dict[str, Any], Stamp], ...]:
@@ -347,6 +352,12 @@ def _load_failover(folder: Path) -> dict[str, FailoverTimes]:
         )
         for how, record in (_read_json(folder / "failover.json") or {}).items()
     }
+
+
+def forget(source: str, folder: Path = EVIDENCE) -> None:
+    """Forget what is known from `tests`, `simulations`, `chaos` or `failover`."""
+    with _locked(folder):
+        (folder / f"{source}.json").unlink(missing_ok=True)
 
 
 def load(folder: Path = EVIDENCE) -> Evidence:
