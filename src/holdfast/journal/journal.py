@@ -44,7 +44,7 @@ from holdfast.journal.entry import (
 from holdfast.journal.housekeeper import SPARE_PREFIX, Housekeeper
 from holdfast.journal.jobs import AppendJob, Piece, ResetJob, TruncateJob
 from holdfast.journal.recovery import finish_recovery
-from holdfast.journal.scan import Damage, LogScan, Progress, TailState, scan_log
+from holdfast.journal.scan import MISSING, Damage, LogScan, Progress, TailState, scan_log
 from holdfast.journal.segment import (
     SEGMENT_HEADER_BYTES,
     Segment,
@@ -233,13 +233,14 @@ class Journal:
         return "clean" if state == "unknown" else state
 
     def term_at(self, index: int) -> int:
-        """Return the term of an entry, or of the one just before `first_index`."""
+        """Return an entry's term, or that before `first_index`; the least it can be where lost."""
         first = self._bases[0]
         if index == first - 1:
             return self._segments[0].header.previous_term
         if not first <= index <= self.last_index:
             raise self._not_found(index)
-        return self._term_values[bisect_right(self._term_starts, index) - 1]
+        place = bisect_right(self._term_starts, index)
+        return self._term_values[place - 1] if place else self._segments[0].header.previous_term
 
     def chain_at(self, index: int) -> bytes:
         """
@@ -569,7 +570,9 @@ class Journal:
         assert written == entry
         position = index - segment.base_index
         segment.first_records[position] = entry.first_record
-        if start + len(entry.raw) < start + size:
+        if index == segment.last_index:
+            segment.end = start + len(entry.raw)
+        elif len(entry.raw) < size:
             segment.offsets[position + 1] = start + len(entry.raw)
         self._set_term(index, entry.term)
         if index == self.last_index:
@@ -759,8 +762,9 @@ class Journal:
 
     def _check_repair(self, entry: Entry, segment: Segment, start: int, size: int) -> None:
         index = entry.index
-        following = self._damage.get(index + 1)
-        is_open_ended = following is not None and index < segment.last_index
+        following, known = self._damage.get(index + 1), self._damage.get(index)
+        is_missing = known is not None and known.reason == MISSING
+        is_open_ended = is_missing or (following is not None and index < segment.last_index)
         fits = len(entry.raw) <= size if is_open_ended else len(entry.raw) == size
         is_continuing = True
         try:
@@ -784,7 +788,7 @@ class Journal:
         if (place == len(starts) or starts[place] != index + 1) and index < self.last_index:
             starts.insert(place, index + 1)
             values.insert(place, known)
-        if starts[place - 1] == index:
+        if place and starts[place - 1] == index:
             values[place - 1] = term
         else:
             starts.insert(place, index)

@@ -48,6 +48,9 @@ from holdfast.journal.segment import (
 
 TailState = Literal["clean", "torn", "unknown"]
 
+MISSING: Final = "the entry is missing"
+"""Nothing is left of it; where it ended is known only when its copy comes."""
+
 _PAGE_BYTES: Final = 4096
 _ZERO_SECTOR: Final = bytes(SECTOR_BYTES)
 
@@ -394,9 +397,11 @@ class _Scanner:
                 f" next file begins with {following:,}; restore it, or let this node rejoin as"
                 f" a new one"
             )
+        place = segment.end
         for index in range(first, following):
-            self._damaged(segment, index, segment.end, "the entry is missing")
-            segment.add(self._record or 0, 0)
+            # The first gets all the room until repairs tell the sizes.
+            self._damaged(segment, index, place, MISSING)
+            segment.add(self._record or 0, room if index == first else 0)
             self._scan.last_index = index
         self._chain = None
         self._record = None

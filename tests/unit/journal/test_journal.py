@@ -447,6 +447,27 @@ def test_missing_entries_below_the_floor_are_fetched_again(
     assert log.reopen().damage == []
 
 
+@pytest.mark.promise("F22")
+def test_a_log_without_one_readable_header_is_fetched_again(
+    log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """All of the first segment is gone: until the copies come, no term is known but the least."""
+    fill(log, 24)
+    second = log.journal.segments()[1].base_index
+    log.writer.save_floor()
+    paths = [segment.path for segment in log.journal.segments()]
+    for path in paths:
+        disk.replace_content(path, disk.content(path)[:4096].ljust(16 * KiB, b"\0"))
+    log.journal.close()
+    log._open()
+    assert log.journal.last_index >= second - 1
+    assert [log.journal.term_at(index) for index in range(second)] == [0] * second
+    for index in range(1, second):
+        log.journal.repair(log.stored[index])
+    term = log.stored[1].term
+    assert [log.journal.term_at(index) for index in range(second)] == [0, *[term] * (second - 1)]
+
+
 @pytest.mark.promise("F17")
 def test_space_runs_low_before_it_runs_out(log: LocalJournal) -> None:
     """Low under the reserve, ok again only a segment above it, looked up now and then."""
