@@ -194,6 +194,18 @@ def test_the_leader_is_who_leads_at_that_moment(world):
     assert world.journal == ["SIGSTOP a", "cut bclient", "cut clientb", "heal", "SIGCONT a"]
 
 
+def test_a_paused_node_holds_nobody_up(world):
+    """While a node is paused it is not asked, or the pause would last as long as the answer."""
+    asked = []
+    world.nodes["a"].status = lambda: asked.append(world.nodes["a"].is_paused)
+    world.stage.freeze(world.nodes["a"])
+    world.stage.pause_for(1.0)
+    world.stage.thaw(world.nodes["a"])
+    world.stage.pause_for(0.2)
+
+    assert asked == [False]
+
+
 def test_a_spoilt_disk_is_whole_before_the_next(world):
     """After a wiped disk nothing else happens until the node is a level member again."""
     world.cluster.lag = 10_000

@@ -5,6 +5,7 @@ The report of a chaos run: its JSON, its gaps, and what it calls wrong.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -72,9 +73,12 @@ def test_the_report_is_all_one_needs_to_repeat_it(tmp_path):
 
 
 def test_what_did_not_happen_is_told():
-    """Only kinds that the run's topologies can have are missed."""
-    missing = run_with().missing()
+    """Only kinds that the topologies of the run's mixes can have are missed."""
+    run = run_with()
+    missing = run.missing()
+    named = replace(run, scenarios=(replace(run.scenarios[0], name="leader killed"),))
 
+    assert named.missing() == []
     assert "crash" not in missing
     assert "pause" in missing
     assert "site lost" not in missing

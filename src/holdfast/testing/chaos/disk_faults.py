@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import shutil
-import signal
 from collections.abc import Callable
 from functools import partial
 
@@ -72,16 +71,16 @@ def _forget_in_quorum(stage: Stage, step: Step) -> Strike:
     disk = disk_of(forgetful)
     sleepers = [node for node in stage.others(leader, forgetful) if stage.kind(node) != "learner"]
     for node in sleepers:
-        node.signal(signal.SIGSTOP)
+        stage.freeze(node)
     stage.sleep(0.7)
     stage.kill(forgetful)
     disk.power_cut(stage.chance)
-    leader.signal(signal.SIGSTOP)
+    stage.freeze(leader)
     for node in sleepers:
-        node.signal(signal.SIGCONT)
+        stage.thaw(node)
     stage.start(forgetful)
     names = (forgetful.name, leader.name)
-    repair = partial(leader.signal, signal.SIGCONT)
+    repair = partial(stage.thaw, leader)
     return Strike(names, f"{forgetful.name} loses power, {leader.name} is paused", repair)
 
 

@@ -73,8 +73,8 @@ def _crash_again(stage: Stage, step: Step) -> Strike:
 
 def _pause(stage: Stage, step: Step) -> Strike:
     node = stage.pick(step.where)
-    node.signal(signal.SIGSTOP)
-    return Strike((node.name,), "is paused", partial(node.signal, signal.SIGCONT))
+    stage.freeze(node)
+    return Strike((node.name,), "is paused", partial(stage.thaw, node))
 
 
 def _stop(stage: Stage, step: Step) -> Strike:

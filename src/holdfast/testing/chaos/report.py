@@ -132,8 +132,8 @@ class RunReport:
         return counts
 
     def missing(self) -> list[str]:
-        """Kinds that apply to a topology of this run and did not happen."""
-        topologies = {scenario.topology for scenario in self.scenarios}
+        """Kinds that the topologies of this run's mixes can have and that did not happen."""
+        topologies = {each.topology for each in self.scenarios if each.name == "mix"}
         return [
             name
             for name, count in self.happened.items()

@@ -125,6 +125,9 @@ class Stage:
     down: set[str] = field(default_factory=set)
     """Nodes that the nemesis put down and has not started again."""
 
+    asleep: set[str] = field(default_factory=set)
+    """Paused nodes: asking one would hold us up, too."""
+
     problems: list[str] = field(default_factory=list)
     leaders: list[str] = field(default_factory=list)
     """Who was seen to lead, one after the other, as `name in term`."""
@@ -150,7 +153,8 @@ class Stage:
         found = None
         term = -1
         for node in self.nodes:
-            status = node.status() if node.is_running and node.name not in self.down else None
+            is_out = not node.is_running or node.name in self.down | self.asleep
+            status = None if is_out else node.status()
             is_leader = status is not None and status["role"] == "leader" and status["serving"]
             if status is not None and is_leader and status["term"] > term:
                 found, term = node, int(status["term"])
@@ -227,6 +231,16 @@ class Stage:
         if not node.is_running:
             node.start()
         self.down.discard(node.name)
+
+    def freeze(self, node: Node) -> None:
+        """Pause a process until `thaw`."""
+        self.asleep.add(node.name)
+        node.signal(signal.SIGSTOP)
+
+    def thaw(self, node: Node) -> None:
+        """Let a paused process go on."""
+        node.signal(signal.SIGCONT)
+        self.asleep.discard(node.name)
 
     def supervise(self) -> None:
         """Note every node that ended by itself, and start it again as an init system would."""
@@ -354,6 +368,7 @@ class Stage:
     def heal(self) -> None:
         """End every fault that is still there: links, paused and dead processes, disks, clocks."""
         self.links.heal()
+        self.asleep.clear()
         for node in self.nodes:
             if node.disk is not None:
                 node.disk.slow(0)
