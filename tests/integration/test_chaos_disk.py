@@ -103,6 +103,7 @@ def count_messages(node: LocalNode) -> int:
         return sum(frame.command == "MESSAGE" for frame in client.read_all(1.0))
 
 
+@pytest.mark.promise("F4")
 def test_power_cuts_of_a_single_broker_under_load_lose_nothing_confirmed(start_on_disks):
     """
     Four times the power goes while syncs are under way, with some sectors torn.
@@ -147,6 +148,7 @@ def test_what_a_broker_did_not_sync_is_really_lost(start_on_disks):
     assert 200 <= count_messages(node) < confirmed - 100
 
 
+@pytest.mark.promise("F5")
 def test_all_of_three_lose_power_at_once(start_on_disks):
     """
     Three torn logs, and every confirmed message is in what they elect a leader from.
@@ -169,6 +171,7 @@ def test_all_of_three_lose_power_at_once(start_on_disks):
 
 
 @pytest.mark.parametrize("fault", ["sync", "write"])
+@pytest.mark.promise("F15")
 def test_a_leader_whose_disk_fails_once_ends_and_another_one_leads(start_on_disks, fault):
     """
     One EIO from a sync, or ENOSPC from a write: the process ends with an error and retries nothing.
@@ -196,6 +199,7 @@ def test_a_leader_whose_disk_fails_once_ends_and_another_one_leads(start_on_disk
     assert other is not leader
 
 
+@pytest.mark.promise("F16")
 def test_a_disk_that_lies_on_one_of_three_nodes_loses_nothing(start_on_disks):
     """
     A follower's disk drops what it said it had. Either that is only entries, which it fetches
@@ -226,6 +230,7 @@ def test_a_disk_that_lies_on_one_of_three_nodes_loses_nothing(start_on_disks):
     assert cut.sectors_lost > 500
 
 
+@pytest.mark.promise("F27")
 def test_a_slow_disk_of_a_follower_slows_nobody(start_on_disks):
     """
     Each of its syncs takes 200 ms: the other two confirm as if nothing was.
@@ -237,6 +242,7 @@ def test_a_slow_disk_of_a_follower_slows_nobody(start_on_disks):
         check_account(load.finish())
 
 
+@pytest.mark.promise("F14")
 def test_a_clock_that_jumps_and_drifts_changes_nothing(start_on_disks):
     """
     The leader's wall clock goes an hour ahead, then two back, ten percent too fast.
@@ -280,6 +286,7 @@ def check_full_disk(
     assert last.body == b"last"
 
 
+@pytest.mark.promise("F17")
 def test_a_full_disk_stops_publishing_and_not_acknowledging(tmp_path):
     """
     A file system of 400 MiB of its own, on which somebody else took all the room that is left.
@@ -303,6 +310,7 @@ def test_a_full_disk_stops_publishing_and_not_acknowledging(tmp_path):
     assert code == 0
 
 
+@pytest.mark.promise("F17")
 def test_a_disk_that_says_it_is_full_stops_publishing(start_on_disks):
     """
     The same without the rights of root: the layer says that a single MiB is free.

@@ -20,6 +20,7 @@ import pytest
 
 from holdfast.testing.chaos.runner import RunSettings, run_schedule
 from holdfast.testing.chaos.schedule import Schedule, Step
+from holdfast.testing.promises.evidence import save_scenarios, stamp
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -75,6 +76,7 @@ def run(tmp_path: Path, topology: str, steps: tuple[Step, ...], network: str | N
     told: list[str] = []
     schedule = Schedule(name="test", topology=topology, seed=SEED, steps=steps)
     report = run_schedule(schedule, tmp_path / "run", RunSettings(network=network), told.append)
+    save_scenarios(f"test {topology} {network}", [report.to_json()], stamp())
 
     assert report.problems == (), "\n".join([*report.problems, *told])
     return report

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.chaos.cluster import ChaosCluster
+from holdfast.testing.chaos.connection_owner import ask_inode
 from holdfast.testing.chaos.host_thread import HOST_VARIABLE
 from holdfast.testing.chaos.leftovers import all_processes
 from holdfast.testing.chaos.network import (
@@ -311,6 +312,35 @@ def test_the_runners_own_network_is_as_before(network: Network):
             accepted.close()
 
 
+def test_the_dialing_socket_is_found_by_asking_the_kernel():
+    """The inode is the one that the owner's descriptor shows; of no socket there is none."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as made,
+    ):
+        inode = ask_inode(made.getsockname(), server.getsockname())
+        if inode is None:
+            pytest.skip("this kernel answers no such question; its table is read instead")
+        shown = Path(f"/proc/self/fd/{made.fileno()}").readlink()
+
+        assert str(shown) == f"socket:[{inode}]"
+        assert ask_inode(("127.0.0.1", 1), server.getsockname()) is None
+
+
+def test_connections_are_dialed_again_and_again(network: Network, pair):
+    """Two hundred connections to a closed port and to an open one, within seconds."""
+    a, b = pair
+    began = time.monotonic()
+    for _ in range(100):
+        a.tell("connect", network.address("c"), PORT, 1.0)
+        a.tell("close")
+        assert a.connect(b) is None
+        assert b.accept() is None
+        a.tell("close")
+
+    assert time.monotonic() - began < 10
+
+
 def is_marked(pid: int, mark: str) -> bool:
     try:
         return f"{HOST_VARIABLE}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
@@ -378,6 +408,7 @@ def test_nothing_outlives_the_runner(kind: str, end: str):
     assert network_namespaces() <= before or marked("")
 
 
+@pytest.mark.promise("F9")
 def test_a_cluster_outlives_the_partition_of_its_leader(network: Network, tmp_path: Path):
     """
     The others elect a new leader, the one cut off steps down, and after the heal all are level;
