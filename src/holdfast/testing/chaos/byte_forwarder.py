@@ -24,7 +24,7 @@ from typing import Any, cast
 
 import uvloop
 
-from holdfast.testing.chaos.connection_owner import find_dialer
+from holdfast.testing.chaos.connection_owner import DialerFinder
 from holdfast.testing.chaos.control import LinkTable, cut_lines, encode_line
 from holdfast.testing.chaos.leftovers import end_marked
 from holdfast.testing.chaos.network import NO_TROUBLE, OPERATOR, LinkState
@@ -83,6 +83,7 @@ class End(asyncio.Protocol):
             self.incoming.forget()
         if self.outgoing is not None and not is_by_us:
             self.outgoing.take(_RESET)
+        self._connection.closed()
 
     def pause_writing(self) -> None:
         """Take no more bytes for now."""
@@ -236,6 +237,12 @@ class Connection:
         forwarder.connections.add(self)
         self.move()
 
+    def closed(self) -> None:
+        """One of the two sockets is gone."""
+        is_dialing = self._task is not None and not self._task.done()
+        if self.dialer.transport is None and self._far.transport is None and not is_dialing:
+            self._forwarder.connections.discard(self)
+
     def move(self) -> None:
         """Do what the links now allow: dial, or carry what was held."""
         there, back = self.dialer.outgoing, self._far.outgoing
@@ -243,8 +250,6 @@ class Connection:
         if self._far.transport is not None or (self._task is not None and self._task.done()):
             there.move()
             back.move()
-            if self.dialer.transport is None and self._far.transport is None:
-                self._forwarder.connections.discard(self)
         elif self._task is None and not there.link.trouble.is_cut and not back.link.trouble.is_cut:
             if there.is_ended:
                 # It gave up while its first packet could not have arrived: nobody hears of it.
@@ -269,7 +274,7 @@ class Forwarder:
 
     def __init__(self, control: socket.socket, settings: dict[str, Any]) -> None:
         self._control = control
-        self._mark: str = settings["mark"]
+        self._dialers = DialerFinder(settings["mark"], OPERATOR)
         self._addresses: dict[str, str] = settings["addresses"]
         self.listen_addresses: dict[str, str] = settings["listen_addresses"]
         self._ports: list[int] = settings["ports"]
@@ -285,7 +290,7 @@ class Forwarder:
         """Which host dialed; None if its process is gone already."""
         dialer = transport.get_extra_info("peername")
         listener = transport.get_extra_info("sockname")
-        return find_dialer(dialer, listener, self._mark, OPERATOR)
+        return self._dialers.find(dialer, listener)
 
     async def run(self) -> None:
         """Serve until the runner closes its side."""

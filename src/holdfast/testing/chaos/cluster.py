@@ -28,7 +28,9 @@ from holdfast.testing.chaos.network import (
 )
 from holdfast.testing.local_cluster import LocalNode, LocalNodeError, NodeGroup
 
-_ANSWER_SECONDS = 1.0
+_ANSWER_SECONDS = 5.0
+_STATUS_SECONDS = 1.0
+"""Short: a paused node must not hold up whoever looks for the leader."""
 _POLL_SECONDS = 0.02
 
 
@@ -115,7 +117,7 @@ class ChaosNode(LocalNode):
     def status(self) -> dict[str, Any] | None:
         """Give the node's status, None while it does not answer."""
         with suppress(OSError, ValueError, urllib.error.HTTPError):
-            status: dict[str, Any] = self.get("/status")
+            status: dict[str, Any] = self.get("/status", _STATUS_SECONDS)
             return status
         return None
 

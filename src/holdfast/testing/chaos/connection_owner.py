@@ -9,13 +9,26 @@ each program of a host carries the host's name in its environment.
 from __future__ import annotations
 
 import socket
+import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.testing.chaos.leftovers import all_processes, host_of
+from holdfast.testing.chaos.leftovers import host_of, marked
 
 _TABLE = "/proc/net/tcp"
+
+# <linux/netlink.h>, <linux/inet_diag.h>
+_NETLINK_SOCK_DIAG = 4
+_BY_FAMILY = 20
+_IS_REQUEST = 1
+_ALL_STATES = 0xFFFFFFFF
+_NO_COOKIE = b"\xff" * 8
+_QUESTION = struct.Struct("=IHH8xBBxxI4s4s12x4s12x4x8s")
+"""Length, kind, flags; family, protocol, states; both ports, both addresses, cookie."""
+_ANSWER = struct.Struct("=4xH10x68xI")
+"""Kind; inode."""
+_ANSWER_SECONDS = 1.0
 
 
 def _listed(address: tuple[str, int]) -> str:
@@ -34,15 +47,63 @@ def find_inode(table: str, dialer: tuple[str, int], listener: tuple[str, int]) -
     return None
 
 
-def owners(inode: str) -> list[int]:
-    """The processes that hold this socket, as far as we may look into them."""
-    wanted = f"socket:[{inode}]"
-    found = []
-    for pid in all_processes():
-        with suppress(OSError):
-            if any(_target(name) == wanted for name in Path(f"/proc/{pid}/fd").iterdir()):
-                found.append(pid)
-    return found
+def ask_inode(dialer: tuple[str, int], listener: tuple[str, int]) -> str | None:
+    """The same by one question to the kernel, which reads no table; None also if it cannot say."""
+    question = _QUESTION.pack(
+        _QUESTION.size,
+        _BY_FAMILY,
+        _IS_REQUEST,
+        socket.AF_INET,
+        socket.IPPROTO_TCP,
+        _ALL_STATES,
+        struct.pack("!HH", dialer[1], listener[1]),
+        socket.inet_aton(dialer[0]),
+        socket.inet_aton(listener[0]),
+        _NO_COOKIE,
+    )
+    with (
+        suppress(OSError),
+        socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as kernel,
+    ):
+        kernel.settimeout(_ANSWER_SECONDS)
+        kernel.send(question)
+        answer = kernel.recv(4096)
+        if len(answer) >= _ANSWER.size:
+            kind, inode = _ANSWER.unpack_from(answer)
+            return str(inode) if kind == _BY_FAMILY and inode else None
+    return None
+
+
+class DialerFinder:
+    """Finds the hosts of one network's connections; remembers its programs, to be quick."""
+
+    def __init__(self, mark: str, stranger: str) -> None:
+        """`stranger` is what to say of a process that runs on none of the hosts."""
+        self._mark = mark
+        self._stranger = stranger
+        self._programs: set[int] = set()
+
+    def find(self, dialer: tuple[str, int], listener: tuple[str, int]) -> str | None:
+        """The host that made the connection from here to there; None if its end is gone already."""
+        inode = ask_inode(dialer, listener)
+        if inode is None:
+            inode = find_inode(Path(_TABLE).read_text(encoding="ascii"), dialer, listener)
+        if inode is None:
+            return None
+        wanted = f"socket:[{inode}]"
+        host = self._owner(wanted)
+        if host is None:
+            self._programs = set(marked(self._mark))
+            host = self._owner(wanted)
+        return host or self._stranger
+
+    def _owner(self, wanted: str) -> str | None:
+        for pid in self._programs:
+            with suppress(OSError):
+                if any(_target(name) == wanted for name in Path(f"/proc/{pid}/fd").iterdir()):
+                    # The number may be another process's by now.
+                    return host_of(pid, self._mark)
+        return None
 
 
 def _target(descriptor: Path) -> str:
@@ -50,25 +111,3 @@ def _target(descriptor: Path) -> str:
     with suppress(OSError):
         return str(descriptor.readlink())
     return ""
-
-
-def find_dialer(
-    dialer: tuple[str, int], listener: tuple[str, int], mark: str, stranger: str
-) -> str | None:
-    """
-    The host that made a connection; None if the socket is gone already.
-
-    Args:
-        dialer: Where the connection comes from.
-        listener: Where it goes to.
-        mark: Of this network.
-        stranger: What to say of a process that runs on none of its hosts.
-    """
-    inode = find_inode(Path(_TABLE).read_text(encoding="ascii"), dialer, listener)
-    if inode is None:
-        return None
-    for pid in owners(inode):
-        host = host_of(pid, mark)
-        if host:
-            return host
-    return stranger
