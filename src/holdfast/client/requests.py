@@ -115,8 +115,8 @@ class SettlementRequest(Operation):
             succeed(self.outcome)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
-        # Refused is certain too: saying it again would be refused again.
-        self.settlements.confirm_through(self.number)
+        # Saying it again would be refused again. What was said before it may still be lost.
+        self.settlements.refused(self.message_id, self.number)
         if self.outcome is not None:
             fail(self.outcome, error)
 

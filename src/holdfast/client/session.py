@@ -42,6 +42,9 @@ from holdfast.protocols.stomp.frames import Frame
 
 logger = logging.getLogger("holdfast.client")
 
+_QUORUM_LOST = "quorum-lost"
+"""The code with which a broker takes leave that has lost its cluster."""
+
 
 class Subscriber(Protocol):
     """A subscription as the session sees it."""
@@ -393,14 +396,15 @@ class ClientSession:
             return
         self._link = None
         complaint, self._complaint = self._complaint, None
+        # That its members do not answer is nothing we have done, and passes.
+        is_fault = complaint is not None and getattr(complaint, "code", "") != _QUORUM_LOST
         if complaint is not None:
-            self._faults += 1
+            self._faults += is_fault
             error = LinkLostError(f"{error}; before, the broker said: {complaint}")
         if self._is_closing or not self._dialer.has_failover:
             self._shut(None if self._is_closing else error)
             return
-        if self._faults >= self.settings.broker_faults_count_max:
-            assert complaint is not None
+        if is_fault and self._faults >= self.settings.broker_faults_count_max:
             self._shut(complaint)
             return
         self._interrupt(link, error)

@@ -1,13 +1,14 @@
 """
 Acknowledgements on their way: sent without a receipt of their own, so perhaps lost with the link.
 
-Now and then an acknowledgement asks for a receipt; when it comes, all before it are certain too.
+Now and then an acknowledgement asks for a receipt; when it comes, all before it are certain too. A
+refusal is said at once, before those ahead of it are stored, and makes only itself certain.
 What is not certain is said again, by message id, as the first thing on a new link, and a message
 among them that is delivered again is settled again instead of being shown to the application
 twice. Pure.
 
 Invariants:
-    Numbers rise; what is confirmed is a prefix of what was added.
+    Numbers rise; what a receipt confirms is a prefix of what was added.
 
 Owned by the session of one connection.
 """
@@ -56,6 +57,12 @@ class Settlements:
             if first > number:
                 return
             del uncertain[message_id]
+
+    def refused(self, message_id: str, number: int) -> None:
+        """The broker will not have this one: it need not be said again."""
+        found = self._uncertain.get(message_id)
+        if found is not None and found[1] == number:
+            del self._uncertain[message_id]
 
     def frames(self) -> list[bytes]:
         """

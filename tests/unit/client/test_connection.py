@@ -243,6 +243,25 @@ async def test_what_the_broker_cannot_read_is_not_resent_for_ever() -> None:
         assert len(broker.sends) == 3
 
 
+async def test_a_cluster_without_a_majority_may_take_leave_as_often_as_it_must() -> None:
+    """
+    A leader that lost its members says so and hangs up: no fault of ours, however often in a row.
+    """
+    async with ScriptedBroker() as broker:
+        async with connect(broker.failover(options="initialReconnectDelay=1")) as connection:
+            broker.is_holding = True
+            sending = asyncio.create_task(connection.send("/queue/a", b"1"))
+            for count in range(1, 7):
+                await broker.saw(lambda count=count: len(broker.sends) == count)
+                (served,) = broker.connections
+                served.send("ERROR", code="quorum-lost", message="too few members answer")
+                served.transport.close()
+            broker.is_holding = False
+            await sending
+        assert len(broker.sends) == 7
+        assert broker.store.bodies("/queue/a") == [b"1"]
+
+
 async def test_the_failover_timeout_gives_a_send_up_and_the_connection_survives() -> None:
     """ActiveMQ's option `timeout`: the send fails, a later one under another id works."""
     async with ScriptedBroker() as broker:

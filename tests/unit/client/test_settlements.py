@@ -37,3 +37,16 @@ def test_a_new_link_is_told_by_message_id() -> None:
     settlements.add("ID:3", ACKNOWLEDGE)
     assert settlements.frames() == [b"ACK\nid:ID\\c1\n\n\0", b"ACK\nid:ID\\c3\n\n\0"]
     assert settlements.verb_of("ID:2") == REJECT
+
+
+def test_a_refused_settlement_is_forgotten_alone() -> None:
+    """What was said before it stays, and so does the same one said again since."""
+    settlements = Settlements()
+    settlements.add("a", ACKNOWLEDGE)
+    first = settlements.add("b", REJECT)
+    settlements.refused("b", first)
+    assert [settlements.verb_of(id) for id in "ab"] == [ACKNOWLEDGE, None]
+    again = settlements.add("b", ACKNOWLEDGE)
+    settlements.refused("b", first)
+    settlements.refused("c", again)
+    assert settlements.verb_of("b") == ACKNOWLEDGE
