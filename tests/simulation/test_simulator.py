@@ -38,6 +38,7 @@ DAMAGE = ("misdirected write", "crash", "one-way cut", "heal network")
 MEMBERS = ("wiped disk", "add member", "transfer", "crash")
 STRANGERS = ("wiped disk", "add member", "remove member", "promote learner", *POWER[3:], "crash")
 ROT = ("bit flip", "unreadable sector", "misdirected write", "crash", "power cut")
+OLDER = ("disk rolled back", "crash", "partition", "heal network")
 FOUND = [
     (12, "three", POWER, "a log begun anew and still empty did not open after a power cut"),
     (5, "three", PAUSED, "a deposed leader applied its own batch for another leader's entry"),
@@ -50,6 +51,12 @@ FOUND = [
     (1876, "three", ("disk full", "misdirected write"), "a checkpoint met a damaged entry"),
     (23, "three", ROT, "damage beside damage ended the leader"),
     (440, "witness", MEMBERS, "a wiped node could not be reached by a leader it was not told of"),
+    (4, "three", OLDER, "an older copy of a disk was believed: a leader lacked what is committed"),
+    (18, "three", OLDER, "the same"),
+    (30, "three", OLDER, "the same"),
+    (83, "three", OLDER, "the same: it voted twice in one term"),
+    (189, "three", OLDER, "the same"),
+    (25, "witness", ("wiped disk", "partition", "heal network"), "lost news, doubt for ever"),
 ]
 """Seeds and trouble that found a mistake once, and which."""
 

@@ -28,7 +28,7 @@ from holdfast.journal.entry import Entry
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.model.records import ProducerRecord, QueueRecord
-from holdfast.replication import candidate, driver, follower, leader, voting
+from holdfast.replication import candidate, driver, editions, follower, leader, voting
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import State
@@ -358,6 +358,21 @@ def _believe_the_cache() -> list[Patch]:
     return [(BallotFile, "write_again", BallotFile.save_floor)]
 
 
+def _believe_an_older_copy() -> list[Patch]:
+    def listen_only(state: State, peer: str, shown: Any) -> str:
+        state.editions.hear(peer, shown)
+        return ""
+
+    def never(_state: State, _peer: str) -> bool:
+        return False
+
+    return [
+        (editions, "_heed", listen_only),
+        (candidate, "is_doubted", never),
+        (voting, "is_doubted", never),
+    ]
+
+
 def _never_flag() -> list[Patch]:
     forget = Queue.forget_leadership
 
@@ -473,6 +488,11 @@ ABLATIONS = [
         "believe a ballot that only the cache may have",
         _believe_the_cache,
         ("power cut", "fsync EIO", "partition", "heal network"),
+    ),
+    Ablation(
+        "an older copy of a disk is believed",
+        _believe_an_older_copy,
+        ("disk rolled back", "crash", "partition", "heal network"),
     ),
     Ablation("no dispatch mark", _never_flag),
     Ablation("vote for a shorter log", lambda: [(voting, "_is_complete", lambda *_a: True)]),
