@@ -126,6 +126,7 @@ def test_the_replicas_are_the_same(run):
 
     assert run.live.is_good, run.live.problems
     assert run.live.queues_compared >= 3
+    assert run.live.left_over == {}
     assert stopped.is_good, stopped.problems
     assert stopped.compared > 200
     assert stopped.segments_compared > 0

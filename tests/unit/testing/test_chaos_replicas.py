@@ -192,6 +192,7 @@ def test_running_nodes_must_hold_the_same_queues(folders):
     nodes["b"].messages = 5
 
     assert verdict.diverged == 1
+    assert verdict.left_over == {"orders": 6}
     assert "orders" in verdict.problems[0]
     assert compare_replicas(Nodes(nodes)).is_good
 

@@ -4,7 +4,8 @@ The copies of the log, read one by one from the nodes' files and held against ea
 Two readers look at every folder: a plain walk, written here from the description of the format
 without the product's code, which computes every chain value anew; and the product's own
 verification. What the one finds and the other does not is a finding too. The files of a running
-node may be read; then only what it calls committed counts.
+node may be read; then only what it calls committed counts. A chain value stands for all that is
+before it, so equal ends of logs whose beginnings were dropped are equal logs.
 
 Invariants:
     Reads only.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -107,6 +108,8 @@ class ReplicaVerdict:
     segments_compared: int = 0
     checkpoints_compared: int = 0
     queues_compared: int = 0
+    left_over: dict[str, int] = field(default_factory=dict)
+    """Messages that still live, by queue; of running nodes only. After a drain there are none."""
     diverged: int = 0
     """Entries, segments, checkpoints and queues that differ, counted once per node."""
     first: Divergence | None = None
@@ -187,6 +190,7 @@ def compare_folders(
         segments_compared=segments,
         checkpoints_compared=checkpoints,
         queues_compared=queues_compared,
+        left_over=_left_over((queues or {}).values()),
         diverged=len(found),
         first=found[0] if found else None,
         problems=[f"replicas differ: {each}" for each in found[:_EXAMPLES_MAX]],
@@ -288,6 +292,15 @@ def _state(checkpoint: bytes) -> bytes:
     except (ValueError, TypeError, KeyError, struct.error):
         return checkpoint
     return json.dumps(head).encode() + body[_LENGTH.size + length :]
+
+
+def _left_over(queues: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    left: dict[str, int] = {}
+    for each in queues:
+        for name, count in each.items():
+            if count:
+                left[name] = max(count, left.get(name, 0))
+    return left
 
 
 def _queues_of(node: Replica) -> dict[str, int]:
