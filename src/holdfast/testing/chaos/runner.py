@@ -143,6 +143,8 @@ class _Run:
         try:
             self.cluster.wait_level()
             found = compare_replicas(self.cluster)
+            if self.is_drained and found.left_over:
+                self.problem(f"drained, and the queues still hold {found.left_over}")
         except (HoldfastError, LocalNodeError, OSError) as error:
             self.problem(f"the replicas cannot be compared: {error}")
         for name, node in self.cluster.nodes.items():

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from holdfast.testing.chaos.history import HistoryFile, read_history
+from holdfast.testing.chaos.history import HistoryFile
 from holdfast.testing.chaos.worker import WorkerSettings, command_line
 
 logger = logging.getLogger("holdfast.testing")
@@ -345,8 +345,3 @@ def _has_line(path: Path, part: bytes, offset: int) -> bool:
     with path.open("rb") as file:
         file.seek(offset)
         return part in (file.read() if offset else file.read(4096))
-
-
-def marks_of(path: Path) -> list[tuple[float, str]]:
-    """Give the marks of a history: seconds of the monotonic clock, and the text."""
-    return [(event["t"] / 1e9, event["text"]) for event in read_history(path)]
