@@ -372,7 +372,6 @@ program = f"import subprocess, time; subprocess.Popen({sleeper!r}, start_new_ses
 parent = [sys.executable, "-I", "-S", "-c", f"{program}; time.sleep(600)"]
 with open_network(["a"], prefer=sys.argv[1]) as network:
     processes = [network.spawn("a", sleeper), network.spawn("client", parent)]
-    time.sleep(0.5)
     print(network._mark, network.kind, flush=True)
     if sys.argv[2] == "wait":
         time.sleep(600)
@@ -395,8 +394,11 @@ def test_nothing_outlives_the_runner(kind: str, end: str):
         if not words:
             pytest.skip(f"no {kind} here")
         if end.startswith("SIG"):
-            # A program, what it started, the other program, the carrier.
-            assert len(marked(words[0])) == 4
+            # A program, another one and what it started, and the carrier.
+            deadline = time.monotonic() + 10
+            while len(marked(words[0])) < 4:
+                assert time.monotonic() < deadline, "not all programs came up"
+                time.sleep(0.02)
             os.kill(runner.pid, signal.Signals[end])
         runner.wait(20)
     deadline = time.monotonic() + 10

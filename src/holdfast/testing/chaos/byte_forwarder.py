@@ -25,7 +25,7 @@ from typing import Any, cast
 import uvloop
 
 from holdfast.testing.chaos.connection_owner import DialerFinder
-from holdfast.testing.chaos.control import LinkTable, cut_lines, encode_line
+from holdfast.testing.chaos.control import LinkTable, cut_lines, encode_line, take_precedence
 from holdfast.testing.chaos.leftovers import end_marked
 from holdfast.testing.chaos.network import NO_TROUBLE, OPERATOR, LinkState
 
@@ -331,6 +331,7 @@ class Forwarder:
 
 def main() -> None:
     """Serve as the forwarders of one network."""
+    take_precedence()
     control = socket.socket(fileno=int(sys.argv[1]))
     settings = json.loads(sys.argv[2])
     try:

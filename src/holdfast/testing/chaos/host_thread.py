@@ -74,6 +74,7 @@ class HostThread:
         self._tasks.put(None)
         self._thread.join(_END_SECONDS)
         for process in self._programs:
+            process.kill()  # if it was so young that the kernel did not know yet to end it
             process.wait(_END_SECONDS)
 
     def _serve(self) -> None:

@@ -74,11 +74,9 @@ def inside_namespace(descriptor: int) -> Iterator[None]:
     own = open_own_namespace()
     try:
         enter_namespace(descriptor)
-        try:
-            yield
-        finally:
-            enter_namespace(own)
+        yield
     finally:
+        enter_namespace(own)  # also if the first step failed or was interrupted: it does no harm
         os.close(own)
 
 

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.testing.chaos.control import LinkTable, cut_lines, encode_line
+from holdfast.testing.chaos.control import LinkTable, cut_lines, encode_line, take_precedence
 from holdfast.testing.chaos.leftovers import end_marked
 from holdfast.testing.chaos.network import NO_TROUBLE, LinkState
 
@@ -182,6 +182,7 @@ class SwitchLoop:
 
 def main() -> None:
     """Serve as the switch of one network."""
+    take_precedence()
     control = socket.socket(fileno=int(sys.argv[1]))
     settings = json.loads(sys.argv[2])
     try:
