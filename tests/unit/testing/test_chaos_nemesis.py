@@ -206,6 +206,18 @@ def test_a_paused_node_holds_nobody_up(world):
     assert asked == [False]
 
 
+def test_a_calm_schedule_begins_every_step_with_a_whole_cluster(world):
+    """What a named scenario measures after a fault is not the trace of the one before."""
+    world.cluster.lag = 10_000
+    world.time.later.append((120.0, lambda: setattr(world.cluster, "lag", 0)))
+    step = Step(fault="crash", where="leader", seconds=0.1)
+    schedule = Schedule(name="x", topology="three", seed=1, steps=(step,), is_calm=True)
+    nemesis = Nemesis(world.stage, schedule)
+    nemesis.run()
+
+    assert nemesis.happened[0].began > 119.0
+
+
 def test_a_spoilt_disk_is_whole_before_the_next(world):
     """After a wiped disk nothing else happens until the node is a level member again."""
     world.cluster.lag = 10_000

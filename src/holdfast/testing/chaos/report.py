@@ -25,6 +25,9 @@ from holdfast.testing.chaos.schedule import KINDS, Schedule, shown_by
 FORBIDDEN = ("lost", "unexpected", "unflagged", "diverged", "resurrected", "torn_transactions")
 """Counts that must be 0."""
 
+_SILENCE_SECONDS = 0.3
+"""What is shorter is the ordinary time between two confirms."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
@@ -164,8 +167,8 @@ def gaps(confirms: Sequence[float], marks: Sequence[float], end: float) -> list[
     """
     For each mark the longest time without a confirm until the next mark, in seconds.
 
-    A silence that reaches over the next mark is told in full for the mark before which it began.
-    All are times of one clock, ascending.
+    A silence that reaches over the next mark is told in full for both if it was one before, and
+    else for the second alone. All are times of one clock, ascending.
     """
     edges = [*confirms, end]
     found = []
@@ -174,11 +177,12 @@ def gaps(confirms: Sequence[float], marks: Sequence[float], end: float) -> list[
         while first < len(edges) and edges[first] <= mark:
             first += 1
         longest, before = 0.0, mark
-        for i in range(first, len(edges)):
-            if before >= until:
+        for edge in edges[first:]:
+            if before > until - _SILENCE_SECONDS and before > mark:
+                longest = max(longest, min(edge, until) - before)
                 break
-            longest = max(longest, edges[i] - before)
-            before = edges[i]
+            longest = max(longest, edge - before)
+            before = edge
         found.append(longest)
     return found
 

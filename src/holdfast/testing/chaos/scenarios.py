@@ -37,7 +37,9 @@ class Scenario:
 
     def schedule(self, topology: str, seed: int) -> Schedule:
         """What the runner takes."""
-        return Schedule(name=self.name, topology=topology, seed=seed, steps=self.steps)
+        return Schedule(
+            name=self.name, topology=topology, seed=seed, steps=self.steps, is_calm=True
+        )
 
 
 def _step(

@@ -165,6 +165,8 @@ class Schedule:
     seed: int
     steps: tuple[Step, ...]
     seconds: float = 0.0
+    is_calm: bool = False
+    """Every step finds a whole and level cluster, so that its gap is its own."""
 
     def __post_init__(self) -> None:
         if self.topology not in TOPOLOGIES:
