@@ -8,6 +8,8 @@ nowhere else.
 
 Invariants:
     While a ballot is on its way to the disk nothing is sent: no vote, no reply of a new term.
+    Who is shut out sends nothing any more, not even what it had decided before.
+    A ballot is durable before the first entry of its term.
     Append requests may leave while our own write is under way; replies claim stored entries only.
     After a failed write nothing is sent any more; `turn` raises.
     taken_index <= commit_index.
@@ -640,6 +642,11 @@ class Driver:
         """Send the outbox, one call per peer, unless a ballot has to become durable first."""
         state = self._state
         outbox = state.outbox
+        if state.fenced_reason:
+            # A vote that waits for the ballot must not leave any more.
+            outbox.clear()
+            self._held.clear()
+            return
         if self._ballot_job is not None:
             self._held.extend(outbox)
             outbox.clear()

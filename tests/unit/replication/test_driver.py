@@ -517,3 +517,18 @@ def test_editions_are_told_again_now_and_then() -> None:
     desk.turn(after=1.0)
 
     assert 1 == len(desk.take_sent(Editions))
+
+
+def test_a_vote_that_waits_does_not_leave_an_older_copy() -> None:
+    """It was given before the news came; the ballot is stored, the vote stays here."""
+    desk = Desk().form()
+    own = desk.driver.hello
+    desk.driver.receive("b", VoteRequest(9, 9, 9))
+    desk.turn()
+    assert isinstance(desk.jobs[-1], BallotJob)
+
+    desk.driver.receive("c", Editions({own.node_id: own.edition + 1}))
+    desk.turn()
+    desk.store()
+
+    assert [] == desk.take_sent(VoteResponse)
