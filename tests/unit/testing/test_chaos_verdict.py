@@ -392,6 +392,28 @@ def test_a_producers_messages_stand_in_its_order(story):
     assert_only(story.judge(), "reordered")
 
 
+def test_what_its_client_gave_up_has_no_order(story):
+    """Its frame may have been under way for long, and was stored behind what was sent later."""
+    story.send(11, "unknown")
+    story.send(12)
+    first, second = story.identity(), story.identity()
+    story.deliver(12, first)
+    story.deliver(11, second)
+
+    assert story.judge().is_good
+
+
+def test_what_was_never_answered_has_its_order(story):
+    """Not confirmed when its worker died: if it is there, it stands where it was sent."""
+    story.send(11, None)
+    story.send(12, None)
+    first, second = story.identity(), story.identity()
+    story.deliver(12, first)
+    story.deliver(11, second)
+
+    assert_only(story.judge(), "reordered")
+
+
 def test_two_producers_have_no_common_order(story):
     """Neither was promised to come before the other."""
     story.send(11)

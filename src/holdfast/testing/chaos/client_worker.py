@@ -45,7 +45,7 @@ class _Worker:
         self.history = history
         self.signals = signals
         inner = ",".join(f"stomp://{broker}" for broker in settings.brokers)
-        self.uri = f"failover:({inner})?initialReconnectDelay=10&maxReconnectDelay=200"
+        self.uri = f"failover:({inner})?{settings.failover_options}"
         self._units = 0
 
     async def run(self) -> None:
@@ -163,15 +163,18 @@ class _Worker:
             while True:
                 try:
                     confirmation = await producer.send(body)
-                except RefusedError:
+                except HoldfastError:
+                    if connection.is_closed:
+                        raise
                     continue  # of an earlier message, which has heard of it; this one was not sent
                 break
             confirmation.add_done_callback(partial(self._told, name, sequence))
         while producer.unconfirmed:
             try:
                 await producer.flush()
-            except RefusedError:
-                continue
+            except HoldfastError:
+                if connection.is_closed:
+                    raise
 
     def _told(self, name: str, sequence: int, done: asyncio.Future[None]) -> None:
         if done.cancelled():

@@ -127,8 +127,8 @@ class _Sent:
     queue: str
     unit: str | None
     worker: str
-    outcome: str = "unknown"
-    """stored, refused or unknown."""
+    outcome: str = "open"
+    """stored, refused, unknown (the client said so) or open (it never said anything)."""
 
 
 class _Findings:
@@ -421,7 +421,7 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
         attempts=len(books.sent),
         confirmed=outcomes["stored"],
         refused=outcomes["refused"],
-        unknown=outcomes["unknown"],
+        unknown=outcomes["unknown"] + outcomes["open"],
         delivered=len(arrived),
         recovered=sum(books.sent[key].outcome != "stored" for key in arrived),
         duplicated=_copies(books),
@@ -569,8 +569,8 @@ def _find_log_order(books: _Books) -> None:
     highest: dict[tuple[str, str], tuple[int, _Message]] = {}
     for key, sent in sorted(books.sent.items()):
         ids = books.identities.get(key, {}).get(sent.queue)
-        if not ids or (sent.unit is not None and sent.outcome == "unknown"):
-            continue  # a commit of unknown outcome may be done late
+        if not ids or sent.outcome == "unknown":
+            continue  # what its client has given up may be done late
         place = min((place_of(identity) or 0) for identity in ids)
         lane = (key[0], sent.queue)
         last = highest.get(lane)

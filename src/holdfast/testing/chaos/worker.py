@@ -23,6 +23,7 @@ from pathlib import Path
 from holdfast.testing.chaos.history import HistoryFile
 
 LIBRARIES = ("holdfast", "stomp.py")
+FAILOVER_OPTIONS = "initialReconnectDelay=10&maxReconnectDelay=200"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,9 @@ class WorkerSettings:
 
     consumers: int = 0
     """The first takes the first queue, and so on; every other one acknowledges cumulatively."""
+
+    failover_options: str = FAILOVER_OPTIONS
+    """Of the holdfast library's URI."""
 
     rate: float = 100.0
     """Messages a second of all producers of this worker."""
@@ -107,6 +111,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> WorkerSettings:
     parser.add_argument("--name", required=True)
     parser.add_argument("--history", type=Path, required=True)
     parser.add_argument("--queues", help="/queue/a,/queue/b,...")
+    parser.add_argument("--failover-options", help="option=value&option=value...")
     for name in ("seed", "producers", "transactions", "relays", "consumers", "window", "prefetch"):
         parser.add_argument(f"--{name}", type=int)
     for name in (

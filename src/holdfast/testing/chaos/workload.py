@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from holdfast.testing.chaos.history import HistoryFile
-from holdfast.testing.chaos.worker import WorkerSettings, command_line
+from holdfast.testing.chaos.worker import FAILOVER_OPTIONS, WorkerSettings, command_line
 
 logger = logging.getLogger("holdfast.testing")
 
@@ -64,6 +64,9 @@ class WorkloadSettings:
 
     queues: tuple[str, ...] = ("/queue/chaos.1", "/queue/chaos.2")
     libraries: tuple[str, ...] = ("holdfast", "stomp.py")
+    failover_options: str = FAILOVER_OPTIONS
+    """Of the holdfast library's URI."""
+
     producers: int = 2
     """Of each library; and one more that sends in transactions only."""
 
@@ -273,6 +276,7 @@ class Workload:
             seed=self.seed,
             queues=self.settings.queues,
             quiet_seconds=self.settings.quiet_seconds,
+            failover_options=self.settings.failover_options,
         )
         return replace(settings, **fields)
 
