@@ -14,8 +14,10 @@ import sys
 import pytest
 
 from holdfast.testing.ablations import ABLATIONS, catch
+from holdfast.testing.endings import ENDINGS
 from holdfast.testing.faults import (
     DESTRUCTIVE,
+    LAST,
     OPERATORS,
     SAFE,
     TOPOLOGIES,
@@ -114,11 +116,12 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_plans_cover_every_kind_and_every_topology() -> None:
-    """Among a few hundred seeds there is every topology and every kind of misfortune."""
-    plans = [plan(seed) for seed in range(400)]
+    """Among some hundred seeds there is every topology and every kind of misfortune."""
+    plans = [plan(seed) for seed in range(1200)]
 
     assert {it.topology for it in plans} == set(TOPOLOGIES)
     assert {kind for it in plans for kind in it.kinds} == {*SAFE, *DESTRUCTIVE, *OPERATORS}
+    assert {it.ending for it in plans} == {"", *LAST} == {"", *ENDINGS}
     assert set(Nemesis._ACTIONS) == {*SAFE, *DESTRUCTIVE, *OPERATORS, *UNDETECTED}
 
 

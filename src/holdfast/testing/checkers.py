@@ -445,10 +445,27 @@ class Checkers:
 
     def on_stop(self, node: SimulatedNode) -> None:
         """Note what a dead node must remember: the newest term it spoke in."""
+        if node.is_built:
+            self.world.mended_count += node.driver.status().repaired_count
+            self._forget_cut(node)
         owner = (node.name, node.disk_number)
         current = node.journal.ballot_file.current if hasattr(node, "journal") else None
         if current is not None:
             self.terms[owner] = max(self.terms.get(owner, 0), current.term)
+
+    def _forget_cut(self, node: SimulatedNode) -> None:
+        """What a newer leader made it cut off, a node need not come back with."""
+        journal = node.journal
+        claims = self.claims.get(node.driver.hello.node_id, {})
+        for index in sorted(claims, reverse=True):
+            try:
+                if index < journal.first_index or (
+                    index <= journal.last_index and journal.chain_at(index) == claims[index]
+                ):
+                    return
+            except CorruptEntryError:
+                return
+            del claims[index]
 
     def on_end(self, node: SimulatedNode, error: Exception) -> None:
         """Judge a process that ended by itself."""
@@ -532,7 +549,9 @@ class Checkers:
                 except CorruptEntryError:
                     break
                 known = self.commit_chains.get(entry.index)
-                is_committed = entry.index <= node.driver.commit_index
+                # What was being cut when the power went still stands there, claimed by nobody.
+                through = min(node.driver.commit_index, node.journal.stored_index)
+                is_committed = entry.index <= through
                 if is_committed and known is not None and known != entry.chain:
                     raise ViolationError(
                         "S17", f"{path.name} of {node.name}: {entry.index} differs"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.replication.membership import Member, Membership
+from holdfast.testing import damage, outages
 from holdfast.testing.older_copy import is_recognisable
 from holdfast.testing.simulated_network import Trouble
 
@@ -75,6 +76,11 @@ SAFE = {
     "clock skew": 2,
     "clock jump": 2,
     "transfer": 3,
+    "loop stall": 3,
+    "flapping link": 2,
+    "majority ring": 4,
+    "site lost": 5,
+    "helix damage": 1,
 }
 """Kinds that cost nobody what is durable, and how often they come."""
 DESTRUCTIVE = {
@@ -84,9 +90,13 @@ DESTRUCTIVE = {
     "bit flip in a checkpoint": 1,
     "misdirected write": 1,
     "unreadable sector": 1,
+    "cut tail": 1,
+    "lying disk": 2,
     "wiped disk": 2,
     "disk rolled back": 3,
 }
+LAST = ("same entry damaged everywhere", "two of three wiped")
+"""What no promise covers: it comes last, after all was healed; see endings.py."""
 UNDETECTED: tuple[str, ...] = ()
 """Kinds that the code does not yet withstand: no seed draws them, `focused` plans may name them."""
 OPERATORS = {"add member": 3, "remove member": 3, "promote learner": 3, "forced promotion": 2}
@@ -121,6 +131,8 @@ class Plan:
     turn_seconds: float = 0.01
     """How long a broker's loop waits at most for more to come before it turns."""
     operations: int = 1000
+    ending: str = ""
+    """What is lost after all was healed that no promise covers; see endings.py."""
     is_one_left_dead: bool = False
     """After the chaos only a majority is healed."""
 
@@ -147,6 +159,10 @@ def plan(seed: int, *, topology: str = "") -> Plan:
     drawn = chance.choices(names, list(_TOPOLOGY_WEIGHTS.values()))[0]
     made = Plan(topology=topology or drawn)
     table = dict(SAFE)
+    if made.topology in {"three", "five", "learner"}:
+        table["helix damage"] = 1
+    if made.topology != "five":
+        del table["site lost"], table["majority ring"]
     if made.topology != "one":
         if chance.random() < 0.4:
             table |= DESTRUCTIVE
@@ -174,11 +190,14 @@ def plan(seed: int, *, topology: str = "") -> Plan:
     made.apply_bytes_max = chance.choice((1, 2 * KiB, 1 << 20))
     if chance.random() < 0.2:
         made.window_bytes = made.append_bytes_max = chance.choice((1, KiB))
-    if chance.random() < 0.04:
+    if chance.random() < 0.12 and "bad links" in picked:
         made.late_seconds = 30.0
     if made.topology == "five":
         made.sites = chance.choice((1, 2))
-    if made.victim:
+    if made.topology == "three" and not made.victim and chance.random() < 0.03:
+        made.ending = chance.choice(LAST)
+        made.kinds = {kind: it for kind, it in made.kinds.items() if kind not in OPERATORS}
+    if made.victim or "helix damage" in picked:
         made.scrub_bytes_per_second = 64 * KiB
     made.beat_seconds = chance.choice((0.0, 0.04, 0.08, 0.08))
     made.turn_seconds = chance.choice((0.003, 0.01, 0.02))
@@ -189,9 +208,11 @@ def plan(seed: int, *, topology: str = "") -> Plan:
 def focused(seed: int, kinds: Sequence[str], *, topology: str = "three") -> Plan:
     """The plan of a seed, with this trouble only and on this topology."""
     made = plan(seed, topology=topology)
-    made.kinds = dict.fromkeys(kinds, 1)
+    made.kinds = {kind: 1 for kind in kinds if kind not in LAST}
+    made.ending = next((kind for kind in kinds if kind in LAST), "")
     made.victim = "a" if set(kinds) & {*DESTRUCTIVE, *UNDETECTED} else ""
-    made.scrub_bytes_per_second = 64 * KiB if made.victim else 1
+    is_scrubbed = made.victim or "helix damage" in kinds
+    made.scrub_bytes_per_second = 64 * KiB if is_scrubbed else 1
     made.is_one_left_dead = False
     return made
 
@@ -210,6 +231,11 @@ class Nemesis:
         self._added = 0
         self._forced = ""
         self._copy: tuple[SimulatedDisk, dict[Path, bytes]] | None = None
+        self.stalled_at = 0.0
+        self.spoilt: set[int] = set()
+        """Entries that helix damage has spoilt on one disk."""
+        self.kept_down: set[str] = set()
+        """Nodes of a lost site: nobody starts them yet."""
         self._doomed: SimulatedNode | None = None
         """The first of two leaders that are to die one after the other."""
 
@@ -242,14 +268,16 @@ class Nemesis:
         if not self.is_active:
             return
         for node in self.world.nodes:
-            if not node.is_alive and node.name not in self._restarts and node is not self._doomed:
+            if node.name in self.kept_down or node is self._doomed:
+                continue
+            if not node.is_alive and node.name not in self._restarts:
                 self._restarts.add(node.name)
                 self.world.timeline.after(self.chance.uniform(0.05, 1.0), self._restart, node)
         self.world.timeline.after(0.1, self._supervise)
 
     def _restart(self, node: SimulatedNode) -> None:
         self._restarts.discard(node.name)
-        if self.is_active and not node.is_alive:
+        if self.is_active and not node.is_alive and node.name not in self.kept_down:
             self.revive(node)
 
     def revive(self, node: SimulatedNode) -> None:
@@ -262,6 +290,7 @@ class Nemesis:
             self.world.count("operator empties a disk")
         node.disk.limit(None)
         node.disk.fail_next.clear()
+        self.world.faults["restart"] += 1
         node.start()
 
     # ---- processes
@@ -271,27 +300,28 @@ class Nemesis:
         return self.chance.choice(found) if found else None
 
     def _crash(self) -> bool:
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None:
             return False
         node.stop(power=False)
         return True
 
-    def _leader_or_any(self) -> SimulatedNode | None:
+    def leader_or_any(self) -> SimulatedNode | None:
+        """The leader in half of all cases, else anybody alive."""
         leader = self.world.leader()
         if leader is not None and self.chance.random() < 0.5:
             return leader
         return self._any()
 
     def _cut_power(self) -> bool:
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None:
             return False
         node.stop(power=True)
         return True
 
     def _cut_power_in_a_write(self) -> bool:
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None:
             return False
         node.disk.cut_at = node.disk.operations + self.chance.randrange(1, 8)
@@ -303,7 +333,7 @@ class Nemesis:
         return True
 
     def _pause(self) -> bool:
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None or node.is_paused:
             return False
         node.pause()
@@ -423,7 +453,7 @@ class Nemesis:
 
     def _cut_client(self) -> bool:
         clients = [client.name for client in self.world.clients]
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None:
             return False
         self.world.client_cut.add((self.chance.choice(clients), node.name))
@@ -432,110 +462,48 @@ class Nemesis:
     # ---- disks that fail and keep what they have
 
     def _fail_sync(self) -> bool:
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None:
             return False
         node.disk.fail_next["sync"] = errno.EIO
         self.world.note(node.name, "fails its next sync")
-        return True
+        return False  # Counted when it happens; so are the next two.
 
     def _fail_write(self) -> bool:
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None:
             return False
         node.disk.fail_next["write"] = errno.EIO
-        return True
+        return False
 
     def _fill_disk(self) -> bool:
-        node = self._leader_or_any()
+        node = self.leader_or_any()
         if node is None:
             return False
         self.world.is_space_short = True
         node.disk.limit(self.chance.choice((0, 8, 40, 100)) * KiB)
         self.world.note(node.name, "has hardly any room on its disk")
         self.world.timeline.after(self.chance.uniform(0.2, 1.5), node.disk.limit, None)
-        return True
+        return False
 
     def _slow_disk(self) -> bool:
         node = self._any()
         if node is None:
             return False
         node.slowness = self.chance.choice((1.0, 5.0, 30.0, 100.0))
-        return True
+        return node.slowness > 1.0
 
     # ---- the victim's disk
 
-    def _victim(self) -> SimulatedNode | None:
+    def victim(self) -> SimulatedNode | None:
+        """The machine whose disk may be spoilt, if there is one and it holds anything."""
         node = self.world.network.nodes.get(self.plan.victim)
         if node is None or not node.disk.durable_paths():
             return None
         return node
 
-    def _flip(self, suffix: str) -> bool:
-        node = self._victim()
-        if node is None:
-            return False
-        paths = [path for path in node.disk.durable_paths() if path.name.endswith(suffix)]
-        paths = [path for path in paths if node.disk.exists(path)]
-        if suffix == ".segment" and not node.is_alive:
-            paths = paths[:-1]  # Two spoilt entries at the very end: see bugs, recovery counts one.
-        if not paths:
-            return False
-        path = self.chance.choice(paths)
-        content = node.disk.content(path)
-        used = len(content.rstrip(b"\0"))
-        if not used:
-            return False
-        self._distrust(node)
-        node.disk.flip_bit(path, self.chance.randrange(used * 8))
-        self.world.note(node.name, f"has a bit flipped in {path.name}")
-        return True
-
-    def _flip_at_the_end(self) -> bool:
-        """What it wrote last is spoilt, before it noted how far its log is durable."""
-        node = self._victim()
-        if node is None or not node.is_alive:
-            return False
-        node.stop(power=False)
-        paths = [path for path in node.disk.durable_paths() if path.suffix == ".segment"]
-        content = node.disk.content(paths[-1]).rstrip(b"\0") if paths else b""
-        if len(content) < 4096 + 200:
-            return True
-        self._distrust(node)
-        node.disk.flip_bit(paths[-1], (len(content) - self.chance.randrange(1, 300)) * 8)
-        self.world.note(node.name, f"has a bit flipped at the end of {paths[-1].name}")
-        return True
-
-    def _distrust(self, node: SimulatedNode) -> None:
-        self.world.checkers.distrusted.add(node.name)
-        self.world.history.is_order_known = False
-
-    def _misdirect(self) -> bool:
-        node = self._victim()
-        if node is None:
-            return False
-        self._distrust(node)
-        node.disk.misdirect_next = self.chance.choice((512, 4096))
-        # Until the floor is noted nothing tells a write that went elsewhere from none at all.
-        self.world.checkers.rolled_back.add(node.name)
-        return True
-
-    def _spoil_sector(self) -> bool:
-        node = self._victim()
-        if node is None:
-            return False
-        paths = [path for path in node.disk.durable_paths() if path.suffix == ".segment"]
-        # Not the newest: an unreadable page may hold several last entries, and recovery counts one.
-        paths = [path for path in paths[:-1] if node.disk.exists(path)]
-        if not paths:
-            return False
-        self._distrust(node)
-        path = self.chance.choice(paths)
-        node.disk.make_unreadable(path, self.chance.randrange(len(node.disk.content(path)) // 512))
-        return True
-
     def _wipe(self) -> bool:
-        node = self._victim()
+        node = self.victim()
         if node is None:
             return False
         node.stop(power=True)
@@ -545,7 +513,7 @@ class Nemesis:
 
     def _roll_back(self) -> bool:
         """The whole disk, ballot and all, is replaced by an older copy; see older_copy.py."""
-        node = self._victim()
+        node = self.victim()
         if node is None:
             return False
         if self._copy is None or self._copy[0] is not node.disk:
@@ -558,7 +526,7 @@ class Nemesis:
             return False
         self._copy = None
         node.stop(power=False)
-        self._distrust(node)
+        damage.distrust(self, node)
         node.disk.restore(copy)
         self.world.checkers.rolled_back.add(node.name)
         self.world.note(node.name, "has an older copy of its disk")
@@ -568,7 +536,7 @@ class Nemesis:
 
     def _skew(self) -> bool:
         node = self.chance.choice(self.world.nodes)
-        node.clock.run_at(self.chance.choice((0.95, 0.98, 1.0, 1.02, 1.05)))
+        node.clock.run_at(self.chance.choice((0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1)))
         return True
 
     def _jump(self) -> bool:
@@ -683,12 +651,19 @@ class Nemesis:
         "write EIO": _fail_write,
         "disk full": _fill_disk,
         "slow disk": _slow_disk,
-        "bit flip": lambda self: self._flip(".segment"),
-        "crash and a bit flip at the log's end": _flip_at_the_end,
-        "bit flip in the ballot": lambda self: self._flip("ballot"),
-        "bit flip in a checkpoint": lambda self: self._flip(".checkpoint"),
-        "misdirected write": _misdirect,
-        "unreadable sector": _spoil_sector,
+        "bit flip": damage.flip_in_segment,
+        "crash and a bit flip at the log's end": damage.flip_at_the_end,
+        "bit flip in the ballot": damage.flip_in_ballot,
+        "bit flip in a checkpoint": damage.flip_in_checkpoint,
+        "misdirected write": damage.misdirect,
+        "unreadable sector": damage.spoil_sector,
+        "lying disk": damage.lie,
+        "cut tail": damage.cut_tail,
+        "helix damage": damage.helix,
+        "loop stall": outages.stall,
+        "majority ring": outages.ring,
+        "flapping link": outages.flap,
+        "site lost": outages.lose_site,
         "wiped disk": _wipe,
         "disk rolled back": _roll_back,
         "clock skew": _skew,

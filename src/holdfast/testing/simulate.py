@@ -3,6 +3,7 @@ Run simulated worlds from the command line: one seed with its story, or many wit
 
     python -m holdfast.testing.simulate --seed 4711
     python -m holdfast.testing.simulate --count 2000 --start 1 --jobs 2
+    python -m holdfast.testing.simulate --count 200 --topology three
 
 A seed that breaks a promise prints the one line that repeats it; its transcript is kept in
 `var/simulation`. The exit code says whether all promises were kept.
@@ -16,15 +17,54 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from holdfast.testing.faults import DESTRUCTIVE, OPERATORS, SAFE, TOPOLOGIES
+from holdfast.testing.faults import DESTRUCTIVE, LAST, OPERATORS, SAFE, TOPOLOGIES, plan
 from holdfast.testing.simulator import Result, simulate
 
 STORIES = Path("var/simulation")
 _STORY_LINES = 40
+FAULTS = (
+    *SAFE,
+    *DESTRUCTIVE,
+    *LAST,
+    *OPERATORS,
+    "message delayed",
+    "message lost",
+    "message doubled",
+    "message reordered",
+    "message late",
+    "message 20 to 30 s late",
+    "torn write",
+    "lost unsynced write",
+    "lost unsynced name",
+    "restart",
+    "site back",
+    "damage mended",
+    "operator empties a disk",
+)
+"""All that can go wrong, or be done about it."""
+ACTS = (
+    "confirmation",
+    "sent again",
+    "delivery",
+    "delivered again, flagged",
+    "acknowledgement confirmed",
+    "acknowledged late",
+    "client rejects a message",
+    "client dies with unacknowledged messages",
+    "transaction",
+    "transaction sent again",
+    "transaction rolled back",
+    "client died in a transaction",
+    "failover followed",
+    "topic delivery",
+    "non-persistent delivery",
+)
+"""What clients can do."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,16 +74,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=100, help="run so many")
     parser.add_argument("--start", type=int, default=1, help="the first seed of --count")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--topology", default="", choices=["", *TOPOLOGIES], help="only this one")
     chosen = parser.parse_args(arguments)
     console = Console(highlight=False, soft_wrap=True)
     if chosen.seed is not None:
-        return tell(console, chosen.seed)
-    return run_many(console, chosen.start, chosen.count, chosen.jobs)
+        return tell(console, chosen.seed, chosen.topology)
+    seeds = range(chosen.start, chosen.start + chosen.count)
+    return run_many(console, seeds, chosen.jobs, chosen.topology)
 
 
-def tell(console: Console, seed: int) -> int:
+def tell(console: Console, seed: int, topology: str = "") -> int:
     """Run one seed, write its transcript, and print its end."""
-    result = simulate(seed, is_watched=True)
+    result = simulate(seed, plan(seed, topology=topology), is_watched=True)
     path = keep_story(result)
     for line in result.transcript[-_STORY_LINES:]:
         console.print(line, markup=False)
@@ -61,41 +103,54 @@ def keep_story(result: Result) -> Path:
     return path
 
 
-def run_many(console: Console, start: int, count: int, jobs: int) -> int:
+def run_many(console: Console, seeds: range, jobs: int, topology: str = "") -> int:
     """Run seeds one after the other, or several at once, and print what came of them."""
-    began, worked = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
     results: list[Result] = []
-    for result in _results(range(start, start + count), jobs):
+    cpu = 0.0
+    for result, seconds in _results(seeds, jobs, topology):
         results.append(result)
+        cpu += seconds
         if result.violation:
-            keep_story(simulate(result.seed, is_watched=True))
+            made = plan(result.seed, topology=topology)
+            keep_story(simulate(result.seed, made, is_watched=True))
+            only = f" ARGS='--topology {topology}'" if topology else ""
             console.print(f"seed {result.seed} BROKEN {result.violation}", markup=False)
-            console.print(f"    repeat it: make simulate SEED={result.seed}", markup=False)
-    seconds = time.perf_counter() - began
-    cpu = time.process_time() - worked if jobs == 1 else seconds * jobs
+            console.print(f"    repeat it: make simulate SEED={result.seed}{only}", markup=False)
+    elapsed = time.perf_counter() - began
     broken = sum(bool(result.violation) for result in results)
+    count = len(results)
     console.print(_sums(results), markup=False)
     console.print(f"topologies: {_counted(_topologies(results))}", markup=False)
     faults = sum((result.faults for result in results), Counter[str]())
+    acts = sum((result.acts for result in results), Counter[str]())
     console.print(f"faults: {_counted(faults)}", markup=False)
-    missing = [kind for kind in [*SAFE, *DESTRUCTIVE, *OPERATORS] if not faults[kind]]
-    if missing:
-        console.print(f"did not happen: {', '.join(missing)}", markup=False)
+    console.print(f"clients: {_counted(acts)}", markup=False)
+    missing = [kind for kind in FAULTS if not faults[kind]] + [it for it in ACTS if not acts[it]]
+    console.print(f"did not happen: {', '.join(missing) or 'nothing'}", markup=False)
     console.print(
-        f"{count} seeds in {seconds:.1f} s: {count / seconds:.1f} a second,"
+        f"{count} seeds in {elapsed:.1f} s: {count / elapsed:.1f} a second,"
         f" {count / cpu:.1f} per second of one core; {broken} broken",
         markup=False,
     )
     return 1 if broken else 0
 
 
-def _results(seeds: range, jobs: int) -> Iterator[Result]:
+def _results(seeds: range, jobs: int, topology: str) -> Iterator[tuple[Result, float]]:
+    run = partial(_timed, topology=topology)
     if jobs == 1:
-        yield from map(simulate, seeds)
+        yield from map(run, seeds)
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(jobs) as pool:
-        yield from pool.imap(simulate, seeds, chunksize=8)
+        yield from pool.imap(run, seeds, chunksize=8)
+
+
+def _timed(seed: int, *, topology: str) -> tuple[Result, float]:
+    """Run one seed; also the processor's seconds that it took."""
+    began = time.process_time()
+    result = simulate(seed, plan(seed, topology=topology))
+    return result, time.process_time() - began
 
 
 def _topologies(results: Iterable[Result]) -> Counter[str]:
@@ -112,7 +167,9 @@ def _sums(results: Sequence[Result]) -> str:
         return f"{sum(getattr(result, name) for result in results):,}"
 
     return (
-        f"operations {total('operations')}, confirms {total('confirms')}, deliveries"
+        f"operations {total('operations')}"
+        f" ({sum(result.operations for result in results) / max(1, len(results)):,.0f} a seed),"
+        f" confirms {total('confirms')}, deliveries"
         f" {total('deliveries')} (again {total('duplicates')}, all flagged), elections"
         f" {total('elections')}, entries {total('entries')},"
         f" virtual seconds {sum(result.seconds for result in results):,.0f}"

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import errno
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.environment.disk import SECTOR_BYTES
 
 _PLENTY = 1 << 40
+_NAMES = {"sync": "fsync"}
 
 
 class PowerCut(BaseException):
@@ -133,7 +135,10 @@ class SimulatedFile:
             raise
         if is_cut:
             raise PowerCut
-        self._inode.make_durable()
+        if self._disk.is_lying:
+            self._disk.lied[self._inode] = True
+        else:
+            self._inode.make_durable()
 
     def truncate(self, size: int) -> None:
         """Cut or extend the file."""
@@ -195,6 +200,12 @@ class SimulatedDisk:
         """Operation ("write", "sync") to the errno that it fails with, once."""
         self.misdirect_next = 0
         """By how many bytes the next write to a segment misses its place, once; 0 for never."""
+        self.is_lying = False
+        """Syncs succeed and do nothing."""
+        self.lied: dict[_Inode, bool] = {}
+        """Of these files it said that they are durable, in that order."""
+        self.happened: Counter[str] = Counter()
+        """What went wrong on it, by kind."""
         self.failures = 0
         """How many operations failed because a test wanted it."""
 
@@ -259,6 +270,8 @@ class SimulatedDisk:
         """Make the names in this directory durable."""
         if self.step("sync_directory"):
             raise PowerCut
+        if self.is_lying:
+            return
         self._durable_names = dict(self._names)
         self._changes.clear()
 
@@ -275,11 +288,23 @@ class SimulatedDisk:
 
     # What a test does to it.
 
+    def stop_lying(self, *, is_kept: bool) -> None:
+        """Be an honest disk again; `is_kept`: and make true what was said meanwhile."""
+        if self.is_lying and is_kept:
+            for inode in self.lied:
+                inode.make_durable()
+            self._durable_names = dict(self._names)
+            self._changes.clear()
+        self.is_lying = False
+        self.lied.clear()
+
     def power_cut(self) -> None:
         """Lose what was not synced: every sector and every name change by chance."""
+        self.stop_lying(is_kept=True)
         names = dict(self._durable_names)
         for target, source, inode in self._changes:
             if self._random.random() < 0.5:
+                self.happened["lost unsynced name"] += 1
                 continue
             if inode is None:
                 names.pop(target, None)
@@ -353,6 +378,7 @@ class SimulatedDisk:
         """Whether nothing out of the ordinary is in store for the next operations."""
         return not (
             self.cut_at
+            or self.is_lying
             or self.fail_next
             or self.misdirect_next
             or self._unreadable
@@ -364,6 +390,7 @@ class SimulatedDisk:
         if not self.misdirect_next or len(inode.seen) < 2 * self.misdirect_next:
             return offset
         miss, self.misdirect_next = self.misdirect_next, 0
+        self.happened["misdirected write"] += 1
         return offset - miss if offset >= miss else offset + miss
 
     def step(self, kind: str, growth: int = 0) -> bool:
@@ -372,8 +399,10 @@ class SimulatedDisk:
         number = self.fail_next.pop(kind, None)
         if number is not None:
             self.failures += 1
+            self.happened[f"{_NAMES.get(kind, kind)} EIO"] += 1
             raise OSError(number, f"simulated failure of {kind}")
         if growth and self._capacity != _PLENTY and self._used() + growth > self._capacity:
+            self.happened["disk full"] += 1
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         return self.operations == self.cut_at
 
@@ -406,11 +435,17 @@ class SimulatedDisk:
         if inode.is_size_dirty and self._random.random() < 0.5:
             size = len(inode.seen)
         kept = inode.durable[:size].ljust(size, b"\0")
+        kept_count = 0
         for sector in sorted(inode.dirty):
             if self._random.random() < 0.5:
+                kept_count += 1
                 start = sector * SECTOR_BYTES
                 piece = inode.seen[start : start + SECTOR_BYTES][: max(0, size - start)]
                 kept[start : start + len(piece)] = piece
+        if kept_count < len(inode.dirty):
+            self.happened["lost unsynced write"] += 1
+            if kept_count:
+                self.happened["torn write"] += 1
         inode.seen = kept
         inode.durable = bytearray(kept)
         inode.dirty.clear()

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from holdfast.testing.simulator import Simulation
 
 _DIAL_SECONDS = 0.08
+_DELAYED_SECONDS = 0.005
+"""A message that takes longer was delayed; so much is normal at most."""
+VERY_LATE_SECONDS = 20.0
 _SILENCE_SECONDS = 2.5
 """A link that is cut for so long is given up by both ends."""
 
@@ -93,6 +96,7 @@ class PeerNetwork:
         self.cut: set[tuple[str, str]] = set()
         """Pairs of sender and receiver between which nothing passes."""
         self.lost_count = self.doubled_count = self.late_count = self.reordered_count = 0
+        self.delayed_count = self.very_late_count = 0
         self._good = Trouble()
         self._linked: dict[tuple[str, str], int] = {}
         """By the two names in order: the number of the link between them."""
@@ -116,8 +120,13 @@ class PeerNetwork:
             return
         now = self._timeline.now
         pause = trouble.delay_min + chance() * (trouble.delay_max - trouble.delay_min)
+        if pause > _DELAYED_SECONDS:
+            self.delayed_count += 1
         if trouble.late and chance() < trouble.late:
-            pause += chance() * trouble.late_seconds
+            share = chance()
+            if trouble.late_seconds >= VERY_LATE_SECONDS:
+                share = 0.7 + 0.3 * share
+            pause += share * trouble.late_seconds
             self.late_count += 1
         elif trouble.reordered and chance() < trouble.reordered:
             pause += chance() * 4 * trouble.delay_max
@@ -129,15 +138,20 @@ class PeerNetwork:
         data = b"".join(encode_message(message))
         self._world.saw(*pair, data)
         node = self.nodes[target]
-        node.post(pause, self._arrive, source.name, node, link, data)
+        node.post(pause, self._arrive, source.name, node, link, data, now)
         if trouble.doubled and chance() < trouble.doubled:
             self.doubled_count += 1
             late = pause + chance() * trouble.delay_max * 20
-            node.post(late, self._arrive, source.name, node, link, data)
+            node.post(late, self._arrive, source.name, node, link, data, now)
 
-    def _arrive(self, source: str, node: SimulatedNode, link: int, data: bytes) -> None:
+    def _arrive(
+        self, source: str, node: SimulatedNode, link: int, data: bytes, sent_at: float
+    ) -> None:
         if (source, node.name) in self.cut or self._link(source, node.name) != link:
             return
+        if self._timeline.now - sent_at > VERY_LATE_SECONDS:
+            self.very_late_count += 1
+            self._world.note("network", f"brings {node.name} what {source} sent {sent_at:.4f}")
         _, kind = FRAME_HEADER.unpack_from(data)
         node.driver.receive(source, decode_message(kind, data, FRAME_HEADER.size, len(data)))
         node.conductor.schedule()

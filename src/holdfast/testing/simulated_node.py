@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 DIRECTORY = Path("/simulated")
 _STOMP = StompSettings()
-_FLOOR_SECONDS = 0.1
+_FLOOR_IDLE_SECONDS = 0.05
+_FLOOR_BUSY_SECONDS = 0.25
 _CHECKPOINT_CHANCE = 0.4
 """That a checkpoint that is due gets its thread in this tick."""
 
@@ -125,10 +126,12 @@ class SimulatedNode:
         self.bootstrap = bootstrap
         self.chance = random.Random(f"{world.seed}:{name}")  # noqa: S311 - to be repeated
         self.clock = SimulatedClock(world.timeline, start=self.chance.uniform(10.0, 5000.0))
-        self.disk = SimulatedDisk(self.chance.getrandbits(30))
+        self.disk = self._new_disk()
         self.disk_number = 0
         """Counts the machine's disks: a wiped one is another one."""
         self.is_alive = False
+        self.is_built = False
+        """The process that runs has come as far as having a driver."""
         self.is_paused = False
         self.is_ending = False
         """The process ends and is not to be started again on this disk: it was shut out."""
@@ -143,7 +146,7 @@ class SimulatedNode:
         """What the simulated writer's thread is doing."""
         self._waiting: list[WriteJob] = []
         self._backlog: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-        self._written_at = 0.0
+        self._written_at = self._floor_at = 0.0
         self.pipes: dict[int, Any] = {}
         self.journal: Journal
         self.writer: JournalWriter
@@ -154,6 +157,11 @@ class SimulatedNode:
         self.conductor: Conductor
         self.checkpoints: Checkpoints
         self.scrubber: Scrubber
+
+    def _new_disk(self) -> SimulatedDisk:
+        disk = SimulatedDisk(self.chance.getrandbits(30))
+        disk.happened = self.world.faults
+        return disk
 
     # ---- events
 
@@ -214,6 +222,7 @@ class SimulatedNode:
         assert not self.is_alive, "started twice"
         self.life += 1
         self.is_alive, self.is_paused = True, False
+        self.is_built = False
         self.writing, self._waiting = [], []
         self._backlog = []
         self.pipes = {}
@@ -276,6 +285,7 @@ class SimulatedNode:
         self.conductor.loop = cast("Any", _TurnLoop(self))
         self.checkpoints = Checkpoints(self.broker, self.store, files)
         self.scrubber = Scrubber(journal)
+        self.is_built = True
         world.checkers.on_start(self)
 
     def connection(self, serial: int) -> SimulatedConnection:
@@ -339,7 +349,7 @@ class SimulatedNode:
     def replace_disk(self) -> None:
         """Give a dead machine an empty disk."""
         assert not self.is_alive
-        self.disk = SimulatedDisk(self.chance.getrandbits(30))
+        self.disk = self._new_disk()
         self.disk_number += 1
         self.is_ending = False
 
@@ -373,13 +383,17 @@ class SimulatedNode:
         self.writer.turn(self.writing)
         self.writing = []
         self._written_at = self.world.timeline.now
+        if self._written_at - self._floor_at > _FLOOR_BUSY_SECONDS:
+            self._floor_at = self._written_at
+            self.writer.save_floor()
         if self._waiting:
             self._write_soon()
         else:
-            self.post(_FLOOR_SECONDS, self._save_floor, self._written_at)
+            self.post(_FLOOR_IDLE_SECONDS, self._save_floor, self._written_at)
 
     def _save_floor(self, written_at: float) -> None:
         if written_at == self._written_at and not self.writing:
+            self._floor_at = self.world.timeline.now
             self.writer.save_floor()
 
     def _stored(self, result: WriteResult) -> None:

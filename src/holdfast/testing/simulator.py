@@ -32,10 +32,11 @@ from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.settings import ServerSettings
 from holdfast.testing.checkers import Checkers
 from holdfast.testing.committed_log import DEAD_LETTERS
+from holdfast.testing.endings import ENDINGS
 from holdfast.testing.faults import KiB, Nemesis, Plan, plan
 from holdfast.testing.history import History, ViolationError
 from holdfast.testing.simulated_clock import Timeline
-from holdfast.testing.simulated_network import PeerNetwork
+from holdfast.testing.simulated_network import VERY_LATE_SECONDS, PeerNetwork
 from holdfast.testing.simulated_node import SimulatedNode
 from holdfast.testing.volatile_clients import (
     TopicSubscriber,
@@ -77,6 +78,8 @@ class Result:
     seconds: float = 0.0
     """Of virtual time."""
     faults: Counter[str] = field(default_factory=Counter)
+    acts: Counter[str] = field(default_factory=Counter)
+    """What clients did, by name."""
     digest: str = ""
     """Of every byte on the wire and of the transcript, where one was kept."""
     transcript: list[str] = field(default_factory=list)
@@ -106,6 +109,7 @@ class Simulation:
         self.acts: Counter[str] = Counter()
         """What clients did that is worth telling, by name."""
         self.volatile = VolatileLedger()
+        self.mended_count = 0
         self.transcript: list[str] | None = [] if is_watched else None
         self._wire = hashlib.blake2b(digest_size=16)
         self._settings()
@@ -210,13 +214,26 @@ class Simulation:
             node.start()
         self._add_clients()
         self.timeline.run(0.5)
+        elections = self.checkers.elections if self.leader() is not None else -1
         self.nemesis.start()
         self.timeline.run(self.chaos_seconds)
         self.nemesis.stop()
+        self._check_stalls(elections)
         self._heal()
+        if self.plan.ending:
+            self.await_service()
+            ENDINGS[self.plan.ending](self)
+            return
         self._check_liveness()
         self.checkers.check_end()
         self.volatile.check_topics()
+
+    def _check_stalls(self, elections: int) -> None:
+        """F8: a loop that stalls for less than an election's time costs no leader."""
+        if set(self.plan.kinds) == {"loop stall"} and elections >= 0:
+            count = self.checkers.elections - elections
+            if count:
+                raise ViolationError("F8", f"{count} elections by stalls that were short")
 
     def _add_clients(self) -> None:
         operations = self.plan.operations
@@ -242,6 +259,7 @@ class Simulation:
     def _heal(self) -> None:
         """End all trouble; in some worlds one machine stays dead."""
         self.note("chaos", "ends")
+        self.nemesis.kept_down.clear()
         self.network.heal()
         self.client_cut.clear()
         spared = self._left_dead()
@@ -249,6 +267,7 @@ class Simulation:
             disk = node.disk
             disk.cut_at = disk.misdirect_next = 0
             disk.fail_next.clear()
+            disk.stop_lying(is_kept=True)
             disk.limit(None)
             node.slowness = 1.0
             node.clock.run_at(1.0)
@@ -271,13 +290,24 @@ class Simulation:
             self.nemesis.force_again()
 
     def _left_dead(self) -> SimulatedNode | None:
-        if not self.plan.is_one_left_dead or self.checkers.distrusted or self.plan.victim:
+        if (
+            self.plan.ending
+            or not self.plan.is_one_left_dead
+            or self.checkers.distrusted
+            or self.plan.victim
+        ):
             return None
         if set(self.plan.kinds) & {"add member", "remove member"}:
             return None
         return self.nodes[self.seed % len(self.nodes)]
 
-    def _await(self, name: str, what: str, seconds: float, holds: Callable[[], bool]) -> None:
+    def expect(self, name: str, what: str, seconds: float, holds: Callable[[], bool]) -> None:
+        """
+        Let time pass until something holds.
+
+        Raises:
+            ViolationError: It does not within so many virtual seconds.
+        """
         end = self.timeline.now + seconds
         while not holds():
             if self.timeline.now >= end:
@@ -289,23 +319,37 @@ class Simulation:
                     self.nemesis.revive(node)
 
     def _check_liveness(self) -> None:
-        self._await("L1", "nobody serves", _LEADER_SECONDS_MAX, lambda: self.leader() is not None)
+        self.await_service()
+        self.await_drained()
+        self.expect("L5", "what is dead is not cleaned", _DRAIN_SECONDS_MAX, self._is_cleaned)
+        self.await_level()
+        if self.plan.late_seconds >= VERY_LATE_SECONDS and "bad links" in self.plan.kinds:
+            # What was sent in the chaos may still be on its way.
+            self.timeline.run(self.plan.late_seconds)
+
+    def await_service(self) -> None:
+        """L1 and L2: somebody leads, and everything that producers have is confirmed."""
+        self.expect("L1", "nobody serves", _LEADER_SECONDS_MAX, lambda: self.leader() is not None)
         producers = [
             client for client in self.clients if isinstance(client, Producer | TransactionProducer)
         ]
-        self._await(
+        self.expect(
             "L2",
             "producers are not confirmed",
             _CONFIRM_SECONDS_MAX,
             lambda: all(producer.is_done for producer in producers),
         )
-        self.clients.append(
-            Consumer(self, "dlq", queue=DEAD_LETTERS, mode="client-individual", prefetch=100)
-        )
-        self.clients[-1].reject_chance = 0.0  # type: ignore[attr-defined]
-        self._await("L3", "messages do not arrive", _DRAIN_SECONDS_MAX, self._is_drained)
-        self._await("L5", "what is dead is not cleaned", _DRAIN_SECONDS_MAX, self._is_cleaned)
-        self._await("L4", "somebody does not catch up", _CATCH_UP_SECONDS_MAX, self._is_level)
+
+    def await_drained(self) -> None:
+        """L3: every message arrives, that which was rejected too often as a dead letter."""
+        last = Consumer(self, "dlq", queue=DEAD_LETTERS, mode="client-individual", prefetch=100)
+        last.reject_chance = 0.0
+        self.clients.append(last)
+        self.expect("L3", "messages do not arrive", _DRAIN_SECONDS_MAX, self._is_drained)
+
+    def await_level(self) -> None:
+        """L4: every member has caught up and mended its disk."""
+        self.expect("L4", "somebody does not catch up", _CATCH_UP_SECONDS_MAX, self._is_level)
 
     def _is_drained(self) -> bool:
         movers = [client for client in self.clients if isinstance(client, Mover)]
@@ -333,16 +377,30 @@ class Simulation:
                 return False
             if not driver.is_witness and driver.taken_index < target:
                 return False
+            if node.journal.damage and node.name not in self.checkers.distrusted:
+                return False
         return True
 
     def result(self) -> Result:
         """Sum up."""
         history = self.history
         network = self.network
+        self.acts["confirmation"] += history.confirm_count
+        self.acts["delivery"] += history.delivery_count
+        self.acts["delivered again, flagged"] += history.duplicate_count
+        self.acts["acknowledgement confirmed"] += len(history.settled_at)
+        for act in ("client dies with unacknowledged messages", "client rejects a message"):
+            self.acts[act] += self.faults[act]
         self.faults["message lost"] += network.lost_count
         self.faults["message doubled"] += network.doubled_count
         self.faults["message late"] += network.late_count
         self.faults["message reordered"] += network.reordered_count
+        self.faults["message delayed"] += network.delayed_count
+        self.faults["message 20 to 30 s late"] += network.very_late_count
+        self.faults["damage mended"] += self.mended_count
+        for node in self.nodes:
+            if node.is_alive:
+                self.faults["damage mended"] += node.driver.status().repaired_count
         made = Result(
             seed=self.seed,
             plan=str(self.plan),
@@ -354,6 +412,7 @@ class Simulation:
             entries=self.checkers.commit_index,
             seconds=self.timeline.now,
             faults=self.faults,
+            acts=self.acts,
         )
         if self.transcript is not None:
             made.transcript = self.transcript

@@ -469,8 +469,7 @@ class Consumer(Client):
         if not self.held or not self.is_connected:
             return
         if self.chance.random() < self.death_chance:
-            self.world.note(self.name, "dies with unacknowledged messages")
-            self.counts("client died with unacknowledged messages")
+            self.world.count("client dies with unacknowledged messages")
             self.drop()
             return
         held, self.held = self.held, []
@@ -494,7 +493,7 @@ class Consumer(Client):
         history.operation_count += 1
         history.settle(self.queue, message_id)
         if self.chance.random() < self.reject_chance:
-            self.counts("message rejected")
+            self.world.count("client rejects a message")
             return make_frame(b"NACK", b"id:" + acknowledgement)
         if self.chance.random() < 0.5:
             return b"ACK\nid:%b\n\n\0" % acknowledgement
