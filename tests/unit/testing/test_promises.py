@@ -288,6 +288,17 @@ def test_a_page_with_a_missing_row_or_an_invented_name_is_found() -> None:
         assert len(check_names(text.replace(f"`{name}`", "`invented`"))) == 1
 
 
+def test_where_a_loss_is_possible_none_is_called_zero() -> None:
+    """Two lost disks of three: the runs cannot count what nobody has any more."""
+    runs = simulated()
+    (name,) = PROMISES["F25"].simulations
+    known = Evidence({}, {name: replace(runs.popitem()[1], name=name)})
+    (row,) = [line for line in render(known).splitlines() if line.startswith("| F25 |")]
+
+    assert "a loss is possible and not counted" in row
+    assert "lost 0" not in row
+
+
 # ---- evidence
 
 

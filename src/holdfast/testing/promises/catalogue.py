@@ -26,6 +26,8 @@ class Promise:
     """Names of simulated scenarios that inject it."""
     limit: str = ""
     """What is not promised, or not shown."""
+    may_lose: bool = False
+    """It costs what was confirmed, whatever is done: runs do not count it."""
     absent: str = ""
     """Why it does not apply; empty if it does."""
     failover: str = ""
@@ -148,6 +150,7 @@ _PROMISES = [
         injected="One disk says that it synced and forgets.",
         promised="What is missing is found by its neighbours, its floor or its chain, and fetched"
         " from a peer.",
+        simulations=("a lying disk",),
         limit="One lying disk of three. A cluster whose disks all lie has no promise.",
     ),
     Promise(
@@ -176,6 +179,7 @@ _PROMISES = [
         fault="F20",
         injected="Every node has rot, each in another place.",
         promised="Every entry is fetched from a node that has it whole.",
+        simulations=("different rot on every node",),
     ),
     Promise(
         fault="F21",
@@ -183,17 +187,25 @@ _PROMISES = [
         promised="Every node tells the place. A cluster elects nobody past it and waits for the"
         " operator; a single node withholds what is spoilt and serves the rest. Nothing is cut"
         " or made up.",
+        simulations=("the same rot on every node",),
+        may_lose=True,
         limit="A loss that no broker can undo.",
     ),
     Promise(
         fault="F22",
         injected="The end of one node's log is cut off, below what it had noted as durable.",
         promised="Known as missing, not as an end; fetched again from a peer.",
+        simulations=("a log cut short",),
     ),
     Promise(
         fault="F23",
         injected="One node's disk, ballot and all, is replaced by an older copy of itself.",
-        promised="The node may not vote or count for what it forgot.",
+        promised="It is told so by whoever knows more of it, and ends: it may not vote or count for"
+        " what it forgot. Emptied, it comes back under a new identity.",
+        simulations=("a disk rolled back",),
+        limit="Not if all who could know better are gone or were cut off since the copy was made,"
+        " and not for a single node: see [decision 0007]"
+        "(../decisions/0007-editions-of-the-ballot.md).",
     ),
     Promise(
         fault="F24",
@@ -207,6 +219,8 @@ _PROMISES = [
         injected="Two disks of three are emptied.",
         promised="Nothing is served until an operator forces the survivor to go on alone; what it"
         " has is kept, and the old identities are shut out for good.",
+        simulations=("two disks of three wiped",),
+        may_lose=True,
         limit="What only the two lost disks had is gone: with two copies of three, confirmed"
         " messages may be among it. The forced promotion does not print which.",
     ),

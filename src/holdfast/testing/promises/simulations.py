@@ -396,7 +396,13 @@ _SCENARIOS = [
     Scenario(
         name="bad links",
         kinds=("bad links", _HEAL),
-        shows=("bad links", "message lost", "message doubled", "message late", "message reordered"),
+        shows=(
+            "bad links",
+            "message lost",
+            "message doubled",
+            "message reordered",
+            "message 20 to 30 s late",
+        ),
         bend=_late,
     ),
     Scenario(name="clocks", kinds=("clock skew", "clock jump", "crash")),
@@ -411,6 +417,12 @@ _SCENARIOS = [
             "bit flip in a checkpoint",
         ),
     ),
+    Scenario(name="different rot on every node", kinds=("helix damage",)),
+    Scenario(name="the same rot on every node", kinds=("same entry damaged everywhere",)),
+    Scenario(name="a log cut short", kinds=("cut tail", "crash")),
+    Scenario(name="a disk rolled back", kinds=("disk rolled back", "crash", "partition", _HEAL)),
+    Scenario(name="a lying disk", kinds=("lying disk", "power cut")),
+    Scenario(name="two disks of three wiped", kinds=("two of three wiped",)),
     Scenario(name="misdirected writes", kinds=("misdirected write", "crash")),
     Scenario(name="a wiped disk", kinds=("wiped disk", "crash", "partition", _HEAL)),
     Scenario(

@@ -49,7 +49,8 @@ what those runs returned, and `make test` fails if it says more than they do. No
 | kept | real processes and the simulator both show it, and no run found a violation |
 | shown only by … | runs show it, but not both real processes and the simulator |
 | broken | a run found a violation; the row says which |
-| not shown | no run of this product shows it |
+| not run since the last change | runs showed it, with earlier sources of the product |
+| not shown | no run shows it |
 | does not apply yet | Holdfast has no such thing |
 
 A run with real processes is either *chaos* (`make chaos`: brokers in networks and on disks that
@@ -79,7 +80,9 @@ def _stamps(stamps: Iterable[Stamp]) -> str:
 def _measured(row: Row) -> str:
     cost = row.cost
     parts = []
-    if cost.confirmed:
+    if row.promise.may_lose:
+        parts.append("a loss is possible and not counted")
+    elif cost.confirmed:
         parts.append(f"lost {cost.lost:,} of {cost.confirmed:,} confirmed")
     if cost.gaps_ms:
         p50, p99 = percentile(cost.gaps_ms, 0.5), percentile(cost.gaps_ms, 0.99)
@@ -213,7 +216,7 @@ def render(evidence: Evidence) -> str:
     for row in rows:
         word = row.status.split(" by ", 1)[0]
         counts[word] = counts.get(word, 0) + 1
-    names = [KEPT, "shown only", STALE.split(" by ", 1)[0], BROKEN, NOT_SHOWN, ABSENT]
+    names = [KEPT, "shown only", STALE, BROKEN, NOT_SHOWN, ABSENT]
     summary = [f"{counts[name]} {name}" for name in dict.fromkeys(names) if counts.get(name)]
     lines = [
         _HEAD,

@@ -3,7 +3,8 @@ From evidence to a row: what was shown, by what, and what it cost.
 
 The words of a status are few. `kept`: real processes and the simulator both show it, on this
 product, and nothing was broken. `shown only by ...`: some of that is missing. `broken`: a run found
-a violation. `not shown`: no run of this product shows it. `does not apply yet`: there is no such
+a violation. `not shown`: no run shows it. `not run since the last change`: runs of other sources
+did. `does not apply yet`: there is no such
 thing in Holdfast.
 
 Invariants:
@@ -29,7 +30,7 @@ MIX = "mix"
 BROKEN = "broken"
 NOT_SHOWN = "not shown"
 ABSENT = "does not apply yet"
-STALE = "kept by an earlier commit"
+STALE = "not run since the last change"
 
 _REAL = ("chaos", "tests with real processes")
 _SIMULATOR = "the simulator"
