@@ -16,6 +16,7 @@ Writes nothing: also the way to verify a store that is not running.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from holdfast.journal.entry import (
     FLAG_ZEROS,
     HEADER_BYTES,
     MAGIC,
+    VERSION,
     HeaderFields,
     chain_after,
     entry_bytes,
@@ -52,6 +54,15 @@ MISSING: Final = "the entry is missing"
 """Nothing is left of it; where it ended is known only when its copy comes."""
 
 _PAGE_BYTES: Final = 4096
+_UNREADABLE_PAGE: Final = b"\xff" * _PAGE_BYTES
+_PREFIX: Final = MAGIC + VERSION.to_bytes(2, "little")
+# How a header begins, also where one of its first bytes rotted.
+_HEADER_START: Final = re.compile(
+    b"|".join(
+        re.escape(_PREFIX[:at]) + b"." + re.escape(_PREFIX[at + 1 :]) for at in range(len(_PREFIX))
+    ),
+    re.DOTALL,
+)
 _ZERO_SECTOR: Final = bytes(SECTOR_BYTES)
 
 
@@ -328,9 +339,26 @@ class _Scanner:
         tail.state = "torn" if is_torn else "unknown"
         tail.start, tail.end, tail.reason = offset, end, bad.reason
         if not is_torn:
-            tail.through = expected
-            tail.term = bad.header[7] if bad.header is not None else 0
+            tail.through, tail.term = self._unknown_entries(data, offset, end)
         return True
+
+    def _unknown_entries(self, data: bytes, offset: int, end: int) -> tuple[int, int]:
+        """
+        Return the highest index that the bad bytes may have held, and its term (0: not known).
+
+        Too low a guess would let this node help a candidate that lacks what it stored. So entries
+        whose headers are good count by their index; of what no header explains, every byte that
+        the disk cannot read may belong to the smallest of entries.
+        """
+        through, term = self._scan.last_index, 0
+        while offset < end:
+            found = _find_header(data, offset, end, through, max(term, self._scan.last_term))
+            if found is None:
+                return through + _headers_possible(data, offset, end), 0
+            place, fields = found
+            through, term = fields[6], fields[7]
+            offset = place + entry_bytes(fields[11])
+        return through, term
 
     @staticmethod
     def _is_whole(bad: _BadFrame, data: bytes, offset: int) -> bool:
@@ -457,6 +485,46 @@ def _find_entry(
     return None
 
 
+def _find_header(
+    data: bytes, start: int, end: int, before: int, least_term: int
+) -> tuple[int, HeaderFields] | None:
+    """
+    Return place and fields of the first good header from `start` on, whatever its body is like.
+
+    Its index must be one that could stand there, given that `before + 1` began at `start`.
+    """
+    place = data.find(MAGIC, start, end)
+    while place >= 0:
+        if place % 8 == 0:
+            try:
+                fields = parse_header(data, place)
+            except CorruptEntryError:
+                pass
+            else:
+                is_possible = before < fields[6] <= before + 1 + (place - start) // HEADER_BYTES
+                if is_possible and fields[7] >= least_term:
+                    return place, fields
+        place = data.find(MAGIC, place + 1, end)
+    return None
+
+
+def _headers_possible(data: bytes, start: int, end: int) -> int:
+    """Return how many entries may begin from `start` on, where the first one certainly does."""
+    count = 0
+    place = start - start % _PAGE_BYTES
+    while place < end:
+        low, high = max(place, start), min(place + _PAGE_BYTES, end)
+        page = data[place : place + _PAGE_BYTES]
+        if page == _UNREADABLE_PAGE[: len(page)]:
+            count += -(-(high - low) // HEADER_BYTES)
+        else:
+            is_first = low == start
+            places = _HEADER_START.finditer(data, low + HEADER_BYTES * is_first, high)
+            count += is_first + sum(found.start() % 8 == 0 for found in places)
+        place += _PAGE_BYTES
+    return count
+
+
 def _is_torn(data: bytes, offset: int, header: HeaderFields | None) -> bool:
     """Tell whether a sector of the entry at `offset` was certainly never written."""
     sector = (offset // SECTOR_BYTES + 1) * SECTOR_BYTES
@@ -501,5 +569,5 @@ def _read_whole(file: DiskFile, size: int) -> bytes:
         try:
             pages.append(file.read(count, offset))
         except OSError:
-            pages.append(b"\xff" * count)
+            pages.append(_UNREADABLE_PAGE[:count])
     return b"".join(pages)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import Entry, parse_entry
 from holdfast.journal.journal import Journal
+from holdfast.journal.scan import scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.testing.local_journal import LocalJournal
@@ -103,6 +104,34 @@ def test_one_flipped_bit_is_found_placed_and_repaired(
     check_good(sealed, journal, set(), newest)
     assert {it: sealed.disk.content(it) for it in sealed.paths} == sealed.images
     assert sealed.log.reopen().damage == []
+
+
+@given(SIZES, st.booleans(), st.randoms(use_true_random=False))
+@pytest.mark.promise("F19")
+def test_with_two_flipped_bits_and_a_bad_page_no_stored_entry_is_forgotten(
+    sizes: list[int], has_bad_page: bool, chance: random.Random
+) -> None:
+    """
+    Near the end of the log, no floor known: every entry is good, damaged, or among those that the
+    node says it may have stored; and those are no more than the spoilt bytes could hold.
+    """
+    sealed = Sealed(sizes, is_floor_known=False)
+    path = sealed.paths[-1]
+    end = len(sealed.images[path].rstrip(b"\0"))
+    for _ in range(2):
+        if end > SEGMENT_HEADER_BYTES:
+            sealed.disk.flip_bit(path, chance.randrange(SEGMENT_HEADER_BYTES * 8, end * 8))
+    if has_bad_page and end > SEGMENT_HEADER_BYTES:
+        sealed.disk.make_unreadable(path, chance.randrange(SEGMENT_HEADER_BYTES, end) // 512)
+    found = scan_log(path.parent, sealed.disk)
+    known = max(found.last_index, found.tail.through)
+    newest = len(sizes)
+    assert newest <= known <= newest + has_bad_page * (4096 // 72 + 1)
+    for index in range(1, min(found.last_index, newest) + 1):
+        is_damaged = index in {it.index for it in found.damage}
+        place = sealed.places[index]
+        image = sealed.disk.content(place.path)[place.byte : place.byte + place.size]
+        assert is_damaged or image == sealed.entries[index].raw
 
 
 @given(SIZES, st.booleans(), st.randoms(use_true_random=False))

@@ -156,6 +156,57 @@ def test_a_last_entry_without_header_is_unknown(disk: SimulatedDisk, log: LocalJ
     assert (found.tail.state, found.tail.through, found.tail.term) == ("unknown", 8, 0)
 
 
+@pytest.mark.parametrize(
+    ("seventh", "eighth", "term"),
+    [(200, 200, 1), (30, 200, 1), (200, 30, 0), (30, 30, 0), (30, 2, 0), (2, 30, 0)],
+)
+def test_two_spoilt_entries_at_the_end_are_both_unknown(
+    disk: SimulatedDisk, seventh: int, eighth: int, term: int
+) -> None:
+    """
+    In their bodies, their headers or the first bytes of these: the node may have stored both, and
+    must not vote as if it had stored only one of them.
+    """
+    log = LocalJournal(disk)
+    for number in range(1, 9):
+        log.append(bytes([number]) * 900)
+    overwrite(log, 7, seventh, b"?")
+    overwrite(log, 8, eighth, b"?")
+    found = scan(disk)
+    assert (found.tail.state, found.last_index) == ("unknown", 6)
+    assert (found.tail.through, found.tail.term) == (8, term)
+
+
+def test_a_page_that_cannot_be_read_may_have_held_many_entries(disk: SimulatedDisk) -> None:
+    """At the log's end, as many as fit in: too high a guess costs time, too low a one entries."""
+    log = LocalJournal(disk)
+    for number in range(1, 21):
+        log.append(bytes([number]) * 300)
+    place = log.journal.place_of(20)
+    first_bad = next(i for i in range(1, 21) if log.journal.place_of(i).byte + 380 > 8192)
+    disk.make_unreadable(place.path, 8192 // 512)
+    found = scan(disk)
+    assert (found.tail.state, found.last_index, found.tail.term) == ("unknown", first_bad - 1, 0)
+    assert place.byte < 12288
+    assert 20 <= found.tail.through <= 20 + 4096 // 72
+
+
+def test_a_header_behind_an_unreadable_page_says_how_many_are_gone(disk: SimulatedDisk) -> None:
+    """The last entry's header is good, its body is not: its index is the highest there was."""
+    log = LocalJournal(disk)
+    for number in range(1, 31):
+        log.append(bytes([number]) * 300)
+    last = log.journal.place_of(30)
+    assert 12288 < last.byte < 16384 and len(log.journal.segments()) == 1
+    overwrite(log, 30, 200, b"?")
+    for number in range(1, 30):
+        if log.journal.place_of(number).byte >= 12288:
+            overwrite(log, number, 200, b"?")
+    disk.make_unreadable(last.path, 8192 // 512)
+    found = scan(disk)
+    assert (found.tail.state, found.tail.through, found.tail.term) == ("unknown", 30, 1)
+
+
 @pytest.mark.promise("F22")
 def test_a_last_entry_below_the_floor_without_header_is_missing(
     disk: SimulatedDisk, log: LocalJournal
