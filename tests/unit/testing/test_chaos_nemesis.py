@@ -218,6 +218,17 @@ def test_a_calm_schedule_begins_every_step_with_a_whole_cluster(world):
     assert nemesis.happened[0].began > 119.0
 
 
+def test_nothing_lasts_while_a_disk_is_spoilt(world):
+    """A step that was to last while a disk is spoilt is ended first."""
+    run(
+        world,
+        Step(fault="crash", where="c", together=True),
+        Step(fault="wiped disk", where="b", seconds=0.5),
+    )
+
+    assert world.journal == ["kill c", "start c", "kill b", "start b"]
+
+
 def test_a_spoilt_disk_is_whole_before_the_next(world):
     """After a wiped disk nothing else happens until the node is a level member again."""
     world.cluster.lag = 10_000

@@ -5,6 +5,7 @@ Schedules: drawn from a seed, complete, and the same after a trip through a file
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -12,6 +13,7 @@ from holdfast.errors import ConfigError
 from holdfast.testing.chaos.nemesis import FAULTS
 from holdfast.testing.chaos.scenarios import SCENARIOS, named
 from holdfast.testing.chaos.schedule import (
+    BACKGROUND,
     KINDS,
     TOPOLOGIES,
     Schedule,
@@ -45,6 +47,20 @@ def test_ten_minutes_deal_every_kind_in_time(seed: int):
                 dealt.add(step.fault)
 
     assert dealt == set(KINDS)
+
+
+def test_faults_that_take_nothing_away_may_last_during_the_next():
+    """Some steps are combined, never with one that spoils a disk, and never the last."""
+    combined = 0
+    for seed in range(30):
+        for schedule in deal(seed, TEN_MINUTES):
+            assert not schedule.steps[-1].together
+            for step, following in pairwise(schedule.steps):
+                combined += step.together
+                assert not (step.together and following.kind.is_destructive)
+                assert not step.together or step.fault in BACKGROUND
+
+    assert combined > 30
 
 
 def test_less_time_deals_fewer_steps():

@@ -94,7 +94,10 @@ class Nemesis:
         early = step.at - (stage.clock() - self.began)
         if early > 0:
             stage.pause_for(early)
-        if (step.kind.is_destructive or self.schedule.is_calm) and not self._repairs:
+        if step.kind.is_destructive:
+            self._mend()  # the budget goes before what lasts from the step before
+            stage.await_whole()
+        elif self.schedule.is_calm and not self._repairs:
             stage.await_whole()
         else:
             stage.leader()

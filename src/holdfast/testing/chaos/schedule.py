@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,10 @@ KINDS: dict[str, FaultKind] = {
 """The words are those of the simulator's nemesis (`testing/faults.py`) where it has the fault."""
 
 
+BACKGROUND = ("bad links", "slow disk", "clock skew", "clock jump")
+"""These may last while another fault happens: they take nothing away."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """
@@ -152,8 +156,9 @@ class Step:
         return KINDS[self.fault]
 
     def __str__(self) -> str:
+        end = ", with the next" if self.together else ""
         more = "".join(f" {key} {value}" for key, value in self.parameters.items())
-        return f"{self.fault} ({self.where}) for {self.seconds:.1f} s{more}"
+        return f"{self.fault} ({self.where}) for {self.seconds:.1f} s{more}{end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,11 +256,26 @@ def deal(seed: int, seconds: Mapping[str, float]) -> list[Schedule]:
             name="mix",
             topology=topology,
             seed=seed,
-            steps=tuple(steps),
+            steps=tuple(combine(steps, chance)),
             seconds=round(seconds[topology], 1),
         )
         for topology, steps in drawn.items()
     ]
+
+
+def combine(steps: list[Step], chance: random.Random) -> list[Step]:
+    """Let some of the faults that only trouble the cluster last while the next one happens."""
+    found = []
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        is_fit = (
+            step.fault in BACKGROUND
+            and following is not None
+            and following.fault != "add member"
+            and not following.kind.is_destructive
+        )
+        is_together = is_fit and chance.random() < 0.5
+        found.append(replace(step, together=True) if is_together else step)
+    return found
 
 
 def fill(seconds: float, topology: str, chance: random.Random) -> list[Step]:
