@@ -33,6 +33,7 @@ from holdfast.testing.soak.settings import SoakSettings
 from holdfast.testing.soak.traffic import Traffic
 
 _POLL_SECONDS = 0.05
+_EMPTY_SECONDS_MAX = 10.0
 
 
 class Run:
@@ -153,17 +154,18 @@ class Run:
 
     def _check_empty(self, cluster: LocalCluster, recorder: Recorder) -> None:
         """Once all is settled nothing lasting may be left, on any node."""
-        deadline = time.monotonic() + self.settings.finish_seconds
         for node in cluster.nodes.values():
-            left = -1
-            while time.monotonic() < deadline:
+            deadline = time.monotonic() + _EMPTY_SECONDS_MAX
+            left: int | None = None
+            while left != 0 and time.monotonic() < deadline:
                 status = node.status()
-                left = -1 if status is None else int(status["store"]["live_messages"])
-                if left == 0:
-                    break
+                left = None if status is None else int(status["store"]["live_messages"])
                 time.sleep(_POLL_SECONDS)
             if left:
                 text = f"node {node.name} still holds {left:,} messages after all were settled"
+                recorder.write("problem", {"at": self.now(), "text": text})
+            elif left is None:
+                text = f"node {node.name} does not answer at the end"
                 recorder.write("problem", {"at": self.now(), "text": text})
 
     # ---- telling

@@ -72,13 +72,13 @@ class SoakSettings:
 
     @property
     def fault_interval(self) -> float:
-        """Seconds between faults on average: about twelve in a run, three minutes at most."""
-        return self.fault_seconds or min(180.0, max(12.0, self.seconds / 12))
+        """Seconds between faults on average: about eight in a run, three minutes at most."""
+        return self.fault_seconds or min(180.0, max(12.0, self.seconds / 8))
 
     @property
     def warm_up(self) -> float:
         """Seconds after a start or a change of role before anything is judged."""
-        return self.warm_up_seconds or min(60.0, max(4.0, self.seconds / 12))
+        return self.warm_up_seconds or min(45.0, max(4.0, self.seconds / 12))
 
     @property
     def segment(self) -> int:
