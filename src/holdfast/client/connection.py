@@ -128,8 +128,9 @@ class Connection:
 
         Raises:
             RefusedError: The broker refused it (`code` tells why); it is not stored.
-            LinkError: The connection ended, or the failover option `timeout` passed; whether the
-                message is stored is unknown.
+            LinkError: The connection ended, the failover option `timeout` passed, or the message
+                was refused when it was sent again after a failover; whether it is stored is
+                unknown.
             LocalProtocolError: The message can never be sent.
         """
         await send_single(self._session, destination, body, headers, persistent=persistent)

@@ -102,7 +102,8 @@ class Transaction:
 
         Raises:
             RefusedError: The broker refused a part or the whole; nothing of it was done.
-            LinkError: The connection ended; whether it was done is unknown.
+            LinkError: The connection ended, or the repetition after a failover was refused;
+                whether it was done is unknown.
         """
         self._check_open()
         self._state = "committed"

@@ -20,7 +20,7 @@ A, B = "/queue/a", "/queue/b"
 NUMBERS = {A: 1, B: 2, DEAD_LETTERS: 3}
 KINDS = (
     *("lost", "vanished", "unexpected", "stored_twice", "unflagged", "resurrected"),
-    *("reordered", "torn_transactions", "gave_up", "undrained"),
+    *("reordered", "torn_transactions", "shown_twice", "gave_up", "undrained"),
 )
 STEP = SECOND // 1000
 
@@ -566,6 +566,13 @@ def test_a_library_that_gives_up_is_a_problem(story):
     story.line("h", "gave-up", text="LinkLostError: tired")
 
     assert_only(story.judge(), "gave_up")
+
+
+def test_a_library_that_shows_a_message_twice_is_a_problem(story):
+    """It keeps what the program holds apart from what comes again."""
+    story.line("c", "shown-twice", c="c1", id="ID:x-1-3")
+
+    assert_only(story.judge(), "shown_twice")
 
 
 def test_silence_is_measured_from_mark_to_mark(story):

@@ -240,6 +240,8 @@ class _Worker:
             if message is not None:
                 queue = subscription.destination
                 history.delivery(name, queue, message.headers, message.body)
+                if message.id in held:
+                    history.write("shown-twice", c=name, id=message.id)
                 yield message
                 quiet_since = loop.time()
                 continue

@@ -46,6 +46,7 @@ One line: `t` (nanoseconds), `e` (what), and by kind:
     link        c consumer: a new link; what comes from now on was sent over it
     delivery    c, q, id, p, n, r (flagged as redelivered)
     damaged     c, q, id, text: a body that nobody sent
+    shown-twice c, id: the library gave it although the program still has it, unsettled
     settle      c, v verb (acknowledge, reject), x message ids: asked for
     settled     c, v, x: the receipt came
     not-settled c, v, x, code: refused, or unknown

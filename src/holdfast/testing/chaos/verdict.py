@@ -85,6 +85,8 @@ class Verdict:
     resurrected: int = 0
     reordered: int = 0
     torn_transactions: int = 0
+    shown_twice: int = 0
+    """Given by the library to a program that still had it: the library promises not to."""
     gave_up: int = 0
     """Times a library stopped trying."""
     undrained: int = 0
@@ -327,6 +329,9 @@ class _Books:
             f"id {event['id']} on {event['q']} has a body nobody sent: {event['text']!r}",
         )
 
+    def _shown_twice(self, event: Event) -> None:
+        self.findings.add("shown_twice", f"{event['id']} to {event['c']}, which still had it")
+
     def _settle(self, event: Event) -> None:
         for identity in event["x"]:
             self.settle_asked[identity].add(event["v"])
@@ -369,6 +374,7 @@ class _Books:
         "link": _link,
         "delivery": _delivery,
         "damaged": _damaged,
+        "shown-twice": _shown_twice,
         "settle": _settle,
         "settled": _settled,
         "drained": _drained,
@@ -440,7 +446,7 @@ def judge_history(history: Iterable[Event], *, is_drained: bool = True) -> Verdi
             name: counts[name]
             for name in (
                 *("lost", "vanished", "unexpected", "stored_twice", "unflagged", "resurrected"),
-                *("reordered", "torn_transactions", "gave_up", "undrained"),
+                *("reordered", "torn_transactions", "shown_twice", "gave_up", "undrained"),
             )
         },
     )
