@@ -12,7 +12,9 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from holdfast.testing.chaos import disk_faults, process_faults
 from holdfast.testing.chaos.schedule import Schedule, Step
@@ -70,19 +72,22 @@ class Nemesis:
         Any other exception leaves the rest to `Stage.heal`.
         """
         self.began = self.stage.clock()
-        steps = list(self.schedule.steps)
-        while steps:
-            if not self._has_time(steps[0]):
-                self.left_out = steps
+        for number, step in enumerate(self.schedule.steps):
+            if not self._has_time(step):
+                self.left_out.append(step)
+            elif not self._is_survived(partial(self._take, step), step.fault):
+                self.left_out += self.schedule.steps[number + 1 :]
                 return
-            step = steps.pop(0)
-            try:
-                self._take(step)
-            except (StageError, LocalNodeError, OSError) as error:
-                self.stage.tell(f"GIVEN UP after {step.fault}: {error}")
-                self.stage.problems.append(f"after {step.fault}: {error}")
-                self.left_out = steps
-                return
+        self._is_survived(self._mend, "the last fault")
+
+    def _is_survived(self, deed: Callable[[], None], name: str) -> bool:
+        try:
+            deed()
+        except (StageError, LocalNodeError, OSError) as error:
+            self.stage.tell(f"GIVEN UP after {name}: {error}")
+            self.stage.problems.append(f"after {name}: {error}")
+            return False
+        return True
 
     def _has_time(self, step: Step) -> bool:
         elapsed = self.stage.clock() - self.began

@@ -69,7 +69,7 @@ KINDS: dict[str, FaultKind] = {
         _kind("consumer and leader killed", "F31", where=("leader",), weight=4, cost=5.0),
         _kind("site lost", "F36", where=("site",), topologies=("sites",), cost=7.0, weight=4),
         _kind("data node lost after the other's crash", "F35", where=("follower",),
-              topologies=("witness",), seconds=(1.0, 2.0), cost=14.0, is_destructive=True),
+              topologies=("witness",), seconds=(1.0, 2.0), cost=10.0, is_destructive=True),
         # Links.
         _kind("partition", "F9 F34", where=("leader", "minority"), seconds=(1.0, 4.0), cost=6.0),
         _kind("one-way cut", "F10", where=("leader out", "leader in"), seconds=(2.0, 4.0),
@@ -100,7 +100,7 @@ KINDS: dict[str, FaultKind] = {
         _kind("bit flip in the ballot", "F19", cost=6.0, is_destructive=True),
         _kind("bit flip in a checkpoint", "F19", cost=6.0, is_destructive=True),
         _kind("different damage on every node", "F20", where=("all",), seconds=(0.0, 0.0),
-              cost=16.0, is_destructive=True, topologies=_WITH_MAJORITY),
+              cost=9.0, is_destructive=True, topologies=_WITH_MAJORITY),
         _kind("log cut short", "F22", cost=7.0, is_destructive=True,
               parameters={"bytes": (4096.0, 65536.0, 1048576.0)}),
         _kind("disk rolled back", "F23", seconds=(1.5, 3.0), cost=10.0, is_destructive=True),
