@@ -251,7 +251,7 @@ def _with_breaks(points: list[tuple[float, float]]) -> list[tuple[float, float]]
     broken = [points[0]]
     for before, point in pairwise(points):
         if point[0] - before[0] > longest:
-            broken.append(((before[0] + point[0]) / 2, float("nan")))
+            broken.append((before[0], float("nan")))
         broken.append(point)
     return broken
 
