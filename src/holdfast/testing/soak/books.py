@@ -19,7 +19,7 @@ from holdfast.testing.soak.samples import AccountRow, ClientSample
 _SENT, _CONFIRMED, _DELIVERED = 1, 2, 4
 _BODY = re.compile(rb"HS1 ([a-z-]+) ([0-9a-f]{8}) (\d+) ")
 _FILLER = bytes(97 + number % 26 for number in range(1 << 17))
-_GAP_SECONDS_MIN = 0.1
+_GAP_SECONDS_MIN = 0.02
 _GAPS_KEPT = 1000
 
 
