@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import errno
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -311,6 +314,39 @@ def test_a_full_disk_stops_publishing_and_not_acknowledging(tmp_path):
 
 
 @pytest.mark.promise("F17")
+def test_a_small_disk_goes_away_with_a_killed_program(tmp_path):
+    """
+    Not even SIGKILL leaves a mount or its image behind.
+    """
+    code = """
+import sys
+from pathlib import Path
+from holdfast.testing.chaos.small_disk import SmallDisk
+with SmallDisk(Path(sys.argv[1]), 8 << 20):
+    print("mounted", flush=True)
+    sys.stdin.read()
+"""
+    folder = tmp_path / "small"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    if child.stdout.readline() != b"mounted\n":
+        pytest.skip(child.communicate()[1].decode().splitlines()[-1])
+    was_mounted = folder.is_mount()
+    child.kill()
+    child.communicate()
+    deadline = time.monotonic() + 20
+    while folder.is_mount() or folder.with_name("small.image").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    assert was_mounted
+
+
 def test_a_disk_that_says_it_is_full_stops_publishing(start_on_disks):
     """
     The same without the rights of root: the layer says that a single MiB is free.

@@ -1,14 +1,13 @@
 """
 A small file system of its own, so that a broker can really run out of room.
 
-As root: an ext4 image in a sparse file, mounted through a loop device. It is unmounted when the
-`with` block ends, and at the end of the program at the latest; a mount that is still busy goes away
-with its last user. `fill` takes nearly all of its room, as somebody else's files would.
+As root: an ext4 image in a sparse file, mounted through a loop device. A guard of its own unmounts
+it when the `with` block ends or the program does, however it ends; a mount that is still busy goes
+away with its last user. `fill` takes nearly all of its room, as somebody else's files would.
 """
 
 from __future__ import annotations
 
-import atexit
 import errno
 import os
 import shutil
@@ -19,6 +18,12 @@ from typing import Final, Self
 _BYTES_MIN: Final = 4 << 20
 _STEP_BYTES_MIN: Final = 4096
 _COMMAND_SECONDS: Final = 60
+# Waits until the program closes the pipe, by intention or by its death.
+_GUARD: Final = """
+mount -o loop "$2" "$1" 2>&1 && echo mounted && exec > /dev/null 2>&1 && cat
+umount "$1" || umount -l "$1"
+rm -f "$2"
+"""
 _BALLAST: Final = "ballast"
 
 
@@ -40,7 +45,7 @@ class SmallDisk:
         self.folder = folder.resolve()
         self.size = max(size, _BYTES_MIN)
         self.image = self.folder.with_name(f"{self.folder.name}.image")
-        self._is_mounted = False
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         if os.geteuid() != 0:
@@ -48,13 +53,22 @@ class SmallDisk:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.image.open("wb") as file:
             file.truncate(self.size)
-        atexit.register(self.close)
         try:
             # No room kept for root, no table that would be filled in the background.
             features = ["-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
             _run("mkfs.ext4", "-q", "-F", *features, str(self.image))
-            _run("mount", "-o", "loop", str(self.image), str(self.folder))
-            self._is_mounted = True
+            self._guard = subprocess.Popen(  # noqa: S603 - a shell with two paths of ours
+                ["/bin/sh", "-c", _GUARD, "guard", str(self.folder), str(self.image)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": _search_path()},
+                start_new_session=True,  # a signal to our group must not end it
+            )
+            assert self._guard.stdout is not None
+            said = self._guard.stdout.readline().decode().strip()
+            if said != "mounted":
+                raise SmallDiskError(f"mount says: {said}")
         except BaseException:
             self.close()
             raise
@@ -90,20 +104,19 @@ class SmallDisk:
 
     def close(self) -> None:
         """Unmount, and remove the image; harmless if that is done already."""
-        atexit.unregister(self.close)
-        if self._is_mounted:
-            self._is_mounted = False
-            try:
-                _run("umount", str(self.folder))
-            except SmallDiskError:
-                _run("umount", "--lazy", str(self.folder))
+        if self._guard is not None:
+            self._guard.communicate(timeout=_COMMAND_SECONDS)
+            self._guard = None
         self.image.unlink(missing_ok=True)
 
 
-def _run(name: str, *arguments: str) -> None:
+def _search_path() -> str:
     # mkfs and mount live where an ordinary user's search path does not lead.
-    search = os.environ.get("PATH", os.defpath) + os.pathsep + "/sbin:/usr/sbin"
-    program = shutil.which(name, path=search)
+    return os.environ.get("PATH", os.defpath) + os.pathsep + "/sbin:/usr/sbin"
+
+
+def _run(name: str, *arguments: str) -> None:
+    program = shutil.which(name, path=_search_path())
     if program is None:
         raise SmallDiskError(f"{name} is not installed")
     done = subprocess.run(  # noqa: S603 - a tool of the system, by its full path
