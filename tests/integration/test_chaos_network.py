@@ -21,6 +21,7 @@ import pytest
 from holdfast.testing.chaos.cluster import ChaosCluster
 from holdfast.testing.chaos.connection_owner import ask_inode
 from holdfast.testing.chaos.host_thread import HOST_VARIABLE
+from holdfast.testing.chaos.launch import UPTIME_VARIABLE
 from holdfast.testing.chaos.leftovers import all_processes
 from holdfast.testing.chaos.network import (
     CUT,
@@ -310,6 +311,18 @@ def test_the_runners_own_network_is_as_before(network: Network):
         with socket.create_connection(server.getsockname(), timeout=5):
             accepted, _ = server.accept()
             accepted.close()
+
+
+def test_machines_have_been_up_for_unequal_times():
+    """A program's monotonic clock is its own machine's, where the kernel can have several."""
+    with open_network(["a"]) as network:
+        if network.kind != "namespaces":
+            pytest.skip("only root may give a program a clock of its own")
+        environment = dict(os.environ) | {UPTIME_VARIABLE: "5000000"}
+        command = [sys.executable, "-I", "-S", "-c", "import time; print(time.monotonic())"]
+        process = network.spawn("a", command, env=environment, stdout=subprocess.PIPE)
+        told, _ = process.communicate(timeout=10)
+    assert 5_000_000 - 10 < float(told) - time.monotonic() < 5_000_000 + 10
 
 
 def test_the_dialing_socket_is_found_by_asking_the_kernel():

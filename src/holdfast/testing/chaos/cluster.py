@@ -8,6 +8,7 @@ nodes here is asked as host "operator", whose links are never troubled.
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import time
 import urllib.error
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.testing.chaos.faulty_disk import FaultyDisk
+from holdfast.testing.chaos.launch import UPTIME_VARIABLE
 from holdfast.testing.chaos.network import (
     OPERATOR,
     PEER_PORT,
@@ -32,6 +34,7 @@ _ANSWER_SECONDS = 5.0
 _STATUS_SECONDS = 1.0
 """Short: a paused node must not hold up whoever looks for the leader."""
 _POLL_SECONDS = 0.02
+_UPTIME_SECONDS_MAX = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,9 @@ class ChaosNode(LocalNode):
         return None
 
     def _spawn(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        # Machines have been up for unequal times, and a restart may be that of the machine.
+        uptime = str(secrets.randbelow(_UPTIME_SECONDS_MAX))
+        options["env"] = options["env"] | {UPTIME_VARIABLE: uptime}
         if self.disk is not None:
             options["env"] = options["env"] | self.disk.environment()
         return self._network.spawn(self.name, command, **options)
