@@ -22,16 +22,25 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.broker.queue import Queue
+from holdfast.journal import journal as journal_module
 from holdfast.journal import scan
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import Entry
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.model.records import ProducerRecord, QueueRecord
-from holdfast.replication import candidate, driver, editions, follower, leader, voting
+from holdfast.replication import (
+    candidate,
+    driver,
+    editions,
+    follower,
+    leader,
+    reconfiguration,
+    voting,
+)
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.replication.state import State
+from holdfast.replication.state import Role, State
 from holdfast.server import cleaning
 from holdfast.server.loop import Conductor
 from holdfast.store.replicated_store import ReplicatedStore
@@ -40,6 +49,8 @@ from holdfast.testing.simulated_node import SeededRandomness
 from holdfast.testing.simulator import simulate
 
 SEEDS_MAX = 300
+_COVERED_SEEDS = 20
+"""Tried on ablations that another safeguard covers."""
 
 Patch = tuple[Any, str, Any]
 
@@ -53,6 +64,8 @@ class Ablation:
     kinds: tuple[str, ...] = ()
     """Trouble in which it matters; empty for what the seed says."""
     bend: Callable[[Plan], None] = lambda _plan: None
+    covered_by: str = ""
+    """Why no seed is expected to notice; empty where one must."""
 
 
 @contextmanager
@@ -406,6 +419,47 @@ def _forget_the_unknown() -> list[Patch]:
     ]
 
 
+def _change_at_any_time() -> list[Patch]:
+    return [(reconfiguration, "may_change", lambda _state: "")]
+
+
+def _vote_again() -> list[Patch]:
+    vote = voting.on_vote_request
+
+    def forget_and_vote(state: State, peer: str, message: Any) -> None:
+        if message.term == state.term and state.role is not Role.LEADER:
+            state.voted_for = None
+        vote(state, peer, message)
+
+    from holdfast.replication import consensus  # noqa: PLC0415 - its table holds the function
+    from holdfast.replication.messages import VoteRequest  # noqa: PLC0415 - see above
+
+    steps = {**consensus._STEPS, VoteRequest: forget_and_vote}
+    return [(consensus, "_STEPS", steps)]
+
+
+def _forget_the_floor() -> list[Patch]:
+    scan_log = journal_module.__dict__["scan_log"]
+
+    def scan_without(*arguments: Any, **options: Any) -> Any:
+        return scan_log(*arguments, **{**options, "durable_floor": 0})
+
+    return [(journal_module, "scan_log", scan_without)]
+
+
+def _ignore_the_sites() -> list[Patch]:
+    advance = leader.__dict__["committable_index"]
+
+    def anywhere(matches: Any, copies: int, _sites: int) -> int:
+        return int(advance(matches, copies, 1))
+
+    return [(leader, "committable_index", anywhere)]
+
+
+def _dispatch_without_lease() -> list[Patch]:
+    return [(driver.Driver, "may_dispatch", lambda self, _now: self.is_leader)]
+
+
 def _serve_damage() -> list[Patch]:
     def claim_all(self: Any) -> int:
         return int(self.journal.stored_index)
@@ -430,6 +484,14 @@ def _slow_disks(made: Plan) -> None:
 
 def _witness(made: Plan) -> None:
     made.topology = "witness"
+
+
+def _five(made: Plan) -> None:
+    made.topology = "five"
+
+
+def _three_sites(made: Plan) -> None:
+    made.topology, made.sites = "five", 3
 
 
 def _long(made: Plan) -> None:
@@ -506,6 +568,24 @@ ABLATIONS = [
         _forget_the_unknown,
         ("crash and a bit flip at the log's end",),
     ),
+    Ablation(
+        "change members while a change is under way",
+        _change_at_any_time,
+        ("add member", "remove member", "partition", "heal network"),
+        _five,
+    ),
+    Ablation("vote twice in a term", _vote_again, ("bad links", "crash")),
+    Ablation("no durable floor", _forget_the_floor, ("cut tail", "crash")),
+    Ablation("commit on one site", _ignore_the_sites, ("crash", "bad links"), _three_sites),
+    Ablation(
+        "dispatch without a lease",
+        _dispatch_without_lease,
+        ("clock skew", "partition", "heal network"),
+        covered_by=(
+            "a leader without a quorum steps down at the start of each turn; the lease is for a"
+            " process that is stopped within a turn, and here a turn takes no time"
+        ),
+    ),
     Ablation("claim damaged entries", _serve_damage, ("bit flip", "crash", "power cut")),
 ]
 
@@ -518,16 +598,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     console = Console(highlight=False, soft_wrap=True)
     missed = 0
-    for ablation in ABLATIONS:
-        if chosen.only not in ablation.name:
-            continue
-        found = catch(ablation, range(1, chosen.seeds + 1))
-        if found is None:
-            missed += 1
-            console.print(f"NOT CAUGHT  {ablation.name}: {chosen.seeds} seeds", markup=False)
-        else:
+    tried = [ablation for ablation in ABLATIONS if chosen.only in ablation.name]
+    for ablation in tried:
+        seeds_max = _COVERED_SEEDS if ablation.covered_by else chosen.seeds
+        found = catch(ablation, range(1, seeds_max + 1))
+        if found is not None:
             console.print(f"seed {found[0]:>4}  {ablation.name}: {found[1]}", markup=False)
-    console.print("every ablation is caught" if not missed else f"{missed} are not caught")
+        elif ablation.covered_by:
+            console.print(f"not seen   {ablation.name}: {ablation.covered_by}", markup=False)
+        else:
+            missed += 1
+            console.print(f"NOT CAUGHT {ablation.name}: {seeds_max} seeds", markup=False)
+    must = sum(not ablation.covered_by for ablation in tried)
+    console.print(f"{must - missed} of {must} that must be caught are caught")
     return 1 if missed else 0
 
 
