@@ -516,6 +516,16 @@ static void early_path(char path[PATH_MAX], ino_t inode)
         fail("cannot follow", names);
 }
 
+/* The tree of names is on the folder's file system, which may be full. Under the names' lock. */
+static bool is_full;
+
+static void must_be_full(const char *what, const char *which)
+{
+    if (errno != ENOSPC && errno != EDQUOT)
+        fail(what, which);
+    is_full = true;
+}
+
 static void settle_names(const char *listed, const char *real, const char *kept, bool is_removal);
 
 static void settle_name(const char *real, const char *kept)
@@ -534,7 +544,7 @@ static void settle_name(const char *real, const char *kept)
         if (syscall(SYS_renameat2, AT_FDCWD, draft, AT_FDCWD, kept, 0) == 0)
             settle_names(kept, real, kept, true); /* the number may be that of one before it */
         else if (mkdir(kept, 0700))
-            fail("cannot make", kept);
+            must_be_full("cannot make", kept);
         return;
     }
     if (is_known && then.st_ino == now.st_ino)
@@ -544,12 +554,12 @@ static void settle_name(const char *real, const char *kept)
     join(draft, names, "draft");
     unlink(draft);
     if (linkat(AT_FDCWD, real, AT_FDCWD, draft, 0)) {
-        if (errno == ENOENT)
-            return;
-        fail("cannot link", real);
+        if (errno != ENOENT)
+            must_be_full("cannot link", real);
+        return;
     }
     if (syscall(SYS_renameat2, AT_FDCWD, draft, AT_FDCWD, kept, 0))
-        fail("cannot name", kept);
+        must_be_full("cannot name", kept);
 }
 
 /* Every name in `listed` with its path in both trees; what is new comes first, see the Python. */
@@ -573,13 +583,14 @@ static void settle_names(const char *listed, const char *real, const char *kept,
     closedir(directory);
 }
 
-void image_settle_directory(const char *relative, ino_t inode)
+bool image_settle_directory(const char *relative, ino_t inode)
 {
     char real[PATH_MAX], tree[PATH_MAX], kept[PATH_MAX];
     struct stat status;
     join(real, folder, relative);
     join(tree, names, "tree");
     image_lock_names();
+    is_full = false;
     join(kept, tree, relative);
     if (lstat(kept, &status) || !S_ISDIR(status.st_mode)) {
         early_path(kept, inode);
@@ -587,7 +598,10 @@ void image_settle_directory(const char *relative, ino_t inode)
             fail("cannot make", kept);
     }
     settle_names(real, real, kept, false);
-    settle_names(kept, real, kept, true);
+    bool is_done = !is_full;
+    if (is_done) /* or a renamed file would have lost its old name without the new one */
+        settle_names(kept, real, kept, true);
     image_unlock_names();
     drop_nameless();
+    return is_done;
 }

@@ -79,8 +79,8 @@ void image_unmark(struct tracked *file, off_t start, off_t end);
 void image_settle(struct tracked *file);
 void image_settle_range(struct tracked *file, off_t start, off_t end);
 
-/* The names in this directory are durable now. */
-void image_settle_directory(const char *relative, ino_t inode);
+/* The names in this directory are durable now; false if there is no room for that. */
+bool image_settle_directory(const char *relative, ino_t inode);
 
 /* Keep a rename out while names are made durable: it changes two of them at once. */
 void image_lock_names(void);

@@ -319,9 +319,11 @@ static int sync_one(int descriptor, long number)
     delay_sync();
     if (!lies()) {
         /* First the image: what other threads write during the real sync is not promised. */
-        if (is_directory)
-            image_settle_directory(relative, status.st_ino);
-        else if (file)
+        if (is_directory && !image_settle_directory(relative, status.st_ino)) {
+            errno = ENOSPC;
+            return -1;
+        }
+        if (file)
             image_settle(file);
         if (syscall(number, descriptor))
             return -1;
