@@ -18,13 +18,16 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.testing.chaos.nemesis import FAULTS
 from holdfast.testing.chaos.runner import RunSettings, run_schedule
 from holdfast.testing.chaos.schedule import Schedule, Step
+from holdfast.testing.chaos.stage import Stage, Strike
 from holdfast.testing.promises.evidence import save_scenarios, stamp
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
 
 SEED = 20261121
+HONEST_POWER_CUT = FAULTS["power cut everywhere"]
 
 MIXES = {
     "three": (
@@ -104,6 +107,30 @@ def test_the_network_of_proxies_hurts_as_well(tmp_path: Path):
     assert report.network == "proxies"
     assert len(report.steps) == len(OVER_PROXIES)
     assert report.links["dropped"] > 0
+
+
+def test_a_promise_that_is_broken_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """
+    Every disk lies and then all lose power: no broker can keep what it confirmed, and the report
+    says so. Without this nobody would know whether the account can fail at all.
+    """
+    monkeypatch.setitem(FAULTS, "power cut everywhere", lose_power_after_lies)
+    step = Step(fault="power cut everywhere", where="all", seconds=0.1)
+    schedule = Schedule(name="test", topology="three", seed=SEED, steps=(step,))
+    report = run_schedule(schedule, tmp_path / "run", RunSettings(), lambda text: None)
+
+    assert report.lost > 0
+    assert any(problem.startswith("lost") for problem in report.problems)
+
+
+def lose_power_after_lies(stage: Stage, step: Step) -> Strike:
+    for node in stage.nodes:
+        node.disk.lie(True)
+    stage.pause_for(2.0)
+    strike = HONEST_POWER_CUT(stage, step)
+    for node in stage.nodes:
+        node.disk.lie(False)
+    return strike
 
 
 def test_what_was_started_is_gone_after_an_interruption(tmp_path: Path):

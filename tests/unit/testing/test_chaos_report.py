@@ -68,7 +68,7 @@ def test_the_report_is_all_one_needs_to_repeat_it(tmp_path):
 
     assert value["is_good"] is False
     assert value["faults"]["crash"] == 1
-    assert scenario["faults"] == ["F1", "F2", "F29", "F30", "F32"]
+    assert scenario["faults"] == ["F1", "F29", "F30", "F32"]
     assert scenario["steps"][0]["gap_ms"] == 1800.0
     assert read_schedules(tmp_path / "run" / "report.json") == [run.scenarios[0].schedule]
 

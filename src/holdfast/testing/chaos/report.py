@@ -196,7 +196,7 @@ def forbidden(counts: Mapping[str, int]) -> list[str]:
 
 def faults_of(steps: Iterable[StepReport]) -> tuple[str, ...]:
     """The numbers F1-F41 that the steps showed."""
-    return tuple(shown_by(step.fault for step in steps))
+    return tuple(shown_by((step.fault, step.where) for step in steps))
 
 
 def write_tables(console: Console, report: RunReport) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -330,7 +331,8 @@ def verdict_counts(verdict: Verdict) -> dict[str, int]:
 def _left_out(nemesis: Nemesis) -> tuple[str, ...]:
     texts = [f"{each.step.fault}: {each.text}" for each in nemesis.happened if each.is_skipped]
     if nemesis.left_out:
-        texts.append(f"no time: {', '.join(step.fault for step in nemesis.left_out)}")
+        names = Counter(step.fault for step in nemesis.left_out)
+        texts.append(f"no time for {names.total()}: {', '.join(names)}")
     return tuple(texts)
 
 

@@ -33,7 +33,7 @@ class Scenario:
     @property
     def faults(self) -> list[str]:
         """The numbers F1-F41 that it shows."""
-        return shown_by(step.fault for step in self.steps)
+        return shown_by((step.fault, step.where) for step in self.steps)
 
     def schedule(self, topology: str, seed: int) -> Schedule:
         """What the runner takes."""
