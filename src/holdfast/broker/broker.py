@@ -236,6 +236,15 @@ class Broker:
         if sequence + (queue.mark_step >> 1) > queue.asked_mark and queue.subscriptions:
             self._advance_mark(queue)
 
+    def has_taken(self, producer_id: str | None, sequence: int) -> bool:
+        """
+        Tell whether a producer's number is stored or under way already; False without an id.
+
+        A repetition of such a number stores nothing, so it must be confirmed even when the store
+        takes nothing new: refused, its producer would take the message for one that is not stored.
+        """
+        return producer_id is not None and self.state.producers.has_taken(producer_id, sequence)
+
     def send_transient(self, queue: Queue, headers: bytes, body: bytes) -> None:
         """Put a non-persistent message on a queue: kept in memory only."""
         self.serial += 1

@@ -69,6 +69,11 @@ class Producers:
             return Verdict.UNDER_WAY
         raise SequenceGapError(producer_id, expected=producer.assigned + 1, found=sequence)
 
+    def has_taken(self, producer_id: str, sequence: int) -> bool:
+        """Tell whether this number is stored or under way; takes nothing."""
+        producer = self.by_id.get(producer_id)
+        return producer is not None and sequence <= producer.assigned
+
     def stored(self, producer_id: str, sequence: int, record_number: int, used_at: int) -> None:
         """Note that a record with this number is applied."""
         producer = self.by_id.get(producer_id)

@@ -158,11 +158,12 @@ class StompSession:
         destination = target.destination
         broker = self.broker
         if target.persistent:
-            if self.context.refusal is not None:
-                raise StoreFullError(self.context.refusal)
             sequence = 0
             if target.producer_id is not None:
                 sequence = _number(frame.producer_sequence, "producer-sequence")
+            refusal = self.context.refusal
+            if refusal is not None and not broker.has_taken(target.producer_id, sequence):
+                raise StoreFullError(refusal)
             assert type(destination) is Queue, "only queues keep messages"
             broker.send(
                 destination, headers, frame.body, self, receipt, target.producer_id, sequence
@@ -427,14 +428,15 @@ class StompSession:
                 f"transaction {transaction.name!r} is rolled back, because a part of it was"
                 f" refused: {transaction.failure}"
             )
-        if self.context.refusal is not None and transaction.sends:
-            raise StoreFullError(self.context.refusal)
         producer_id = frame.headers.get("producer-id")
         sequence = 0
         if producer_id is not None:
             producer_id = _producer_id(producer_id)
             text = frame.headers.get("producer-sequence", "")
             sequence = _number(text.encode(), "producer-sequence")
+        is_full = self.context.refusal is not None and bool(transaction.sends)
+        if is_full and not self.broker.has_taken(producer_id, sequence):
+            raise StoreFullError(self.context.refusal or "")
         self.broker.commit(transaction, self, frame.receipt, producer_id, sequence)
         del self.transactions[transaction.name]
 

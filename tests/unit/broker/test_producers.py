@@ -24,6 +24,16 @@ def test_numbers_are_taken_one_after_the_other() -> None:
     assert producers.check("other", 1) is Verdict.NEW
 
 
+def test_asking_for_a_number_takes_none() -> None:
+    """
+    Stored or under way is taken; the next one is free until it is sent.
+    """
+    producers = Producers()
+    assert not producers.has_taken("p", 1)
+    producers.check("p", 1)
+    assert [producers.has_taken("p", n) for n in (1, 2, 2)] == [True, False, False]
+
+
 @pytest.mark.parametrize("sequence", [0, 2, 100])
 def test_a_gap_names_what_is_expected(sequence) -> None:
     """

@@ -338,6 +338,42 @@ def test_a_retry_of_what_is_under_way_waits_for_it(desk) -> None:
     assert desk.broker.state.live_count() == 1
 
 
+def test_a_full_store_confirms_a_retry_of_what_is_stored(desk) -> None:
+    """
+    Refused, its producer would give the number to another message, which would be dropped.
+    """
+    client = desk.connect()
+    assert numbered(client, "1")[0].command == "RECEIPT"
+    desk.fail_over()
+    desk.context.refusal = "the disk is almost full"
+    client = desk.connect()
+    assert numbered(client, "1")[0].command == "RECEIPT"
+    assert numbered(client, "2")[0].headers["code"] == "store-full"
+    desk.context.refusal = None
+    assert numbered(client, "2", b"y")[0].command == "RECEIPT"
+    assert desk.broker.state.live_count() == 2
+
+
+def test_a_full_store_confirms_a_retried_commit(desk) -> None:
+    """
+    The same for a transaction: it is stored once, and its producer hears so.
+    """
+    commit = {"transaction": "t", "producer_id": "p", "producer_sequence": "1", "receipt": "c"}
+    for refusal in (None, "the disk is almost full"):
+        desk.context.refusal = refusal
+        client = desk.connect()
+        client.ask("BEGIN", transaction="t")
+        client.ask("SEND", destination="/queue/orders", persistent="true", transaction="t")
+        assert client.ask("COMMIT", **commit)[0].command == "RECEIPT"
+        desk.fail_over()
+    client = desk.connect()
+    client.ask("BEGIN", transaction="t")
+    client.ask("SEND", destination="/queue/orders", persistent="true", transaction="t")
+    answer = client.ask("COMMIT", **commit | {"producer_sequence": "2"})[0]
+    assert answer.headers["code"] == "store-full"
+    assert desk.broker.state.live_count() == 1
+
+
 @pytest.mark.parametrize(
     ("sequence", "code"),
     [
