@@ -17,6 +17,7 @@ START ?= 1
 JOBS ?= 1
 MINUTES ?= 10
 HOURS ?= 0.33
+REPORT ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -73,7 +74,7 @@ promises: setup ## run what shows each promise and write docs/reference/promises
 	$(BIN)/python -m holdfast.testing.promises $(ARGS)
 
 soak: setup ## HOURS=n of mixed traffic and mild faults; curves of memory, handles and disk
-	$(BIN)/python -m holdfast.testing.soak --hours $(HOURS) $(ARGS)
+	$(BIN)/python -m holdfast.testing.soak --hours $(HOURS) --topology $(TOPOLOGY) $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report $(REPORT)) $(ARGS)
 
 demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three or witness)
 	$(BIN)/python $(DEMO) --topology $(TOPOLOGY) $(ARGS)
