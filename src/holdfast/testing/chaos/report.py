@@ -79,6 +79,9 @@ class ScenarioReport:
     reordered: int = 0
     torn_transactions: int = 0
     elections: int = 0
+    leaders: tuple[str, ...] = ()
+    """Who was seen to lead, with the term; one that led between two looks is not among them."""
+
     unavailable_ms: tuple[float, ...] = ()
     verdict: Mapping[str, Any] = field(default_factory=dict)
     """What the judge said, in full."""

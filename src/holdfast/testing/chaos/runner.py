@@ -305,6 +305,7 @@ def _report(
         steps=steps,
         left_out=_left_out(run.nemesis),
         elections=elections,
+        leaders=tuple(run.stage.leaders),
         unavailable_ms=tuple(step.gap_ms for step in steps),
         verdict=verdict.to_json(),
         replicas=replicas.to_json() if replicas else {},
