@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.testing.chaos.scenarios import SCENARIOS
-from holdfast.testing.chaos.schedule import KINDS
+from holdfast.testing.chaos.schedule import KINDS, shown_by
 from holdfast.testing.promises.catalogue import PROMISES, Promise
 from holdfast.testing.promises.evidence import Evidence, MarkedTest, SimulatedRuns, Stamp
 
@@ -52,8 +52,6 @@ _ZERO_COUNTS = (
 _SCENARIO_SHOWS = {"leader stalls": ("F8",), "follower lags": ("F28",)}
 """Scenarios whose pauses are something else than a pause by chance."""
 _NOT_BY_CHANCE = {"F8", "F28"}
-_ORDERLY = ("stop", "transfer")
-"""Kinds by which a leader goes without being killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +143,13 @@ def faults_of(step: dict[str, Any], scenario: str) -> set[str]:
     """
     Give the faults of the table that a step of chaos is.
 
-    The chaos runner says it by kind; who was hit, and in which scenario, makes it narrower.
+    The chaos runner says it by kind and role; in which scenario it came makes it narrower.
     """
     kind = step["fault"]
     if scenario in _SCENARIO_SHOWS:
         return set(_SCENARIO_SHOWS[scenario])
-    shows = set(KINDS[kind].shows) if kind in KINDS else set()
-    shows -= _NOT_BY_CHANCE
-    if kind in _ORDERLY or step.get("where") != "leader":
-        shows.discard("F1")
-    if kind in _ORDERLY or step.get("where") != "follower":
-        shows.discard("F2")
-    return shows
+    shows = shown_by([(kind, step.get("where", ""))]) if kind in KINDS else []
+    return set(shows) - _NOT_BY_CHANCE
 
 
 def chaos_faults(scenario: dict[str, Any]) -> set[str]:
