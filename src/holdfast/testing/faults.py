@@ -382,12 +382,14 @@ class Nemesis:
         self.world.timeline.after(seconds, self._kill_and_heal, node)
 
     def _kill_and_heal(self, node: SimulatedNode) -> None:
+        if not self.is_active:
+            return  # The chaos ended meanwhile, and nobody would start it again.
         node.stop(power=False)
         self.world.network.cut = {pair for pair in self.world.network.cut if node.name not in pair}
         first = self._doomed
         if first is not None and first is not node:
             self._doomed = None
-            if not first.is_alive and self.is_active:
+            if not first.is_alive:
                 self.revive(first)
 
     def elected(self, node: SimulatedNode) -> None:
