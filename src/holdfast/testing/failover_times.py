@@ -32,8 +32,16 @@ from holdfast.testing.promises.evidence import REPOSITORY, FailoverTimes, save_f
 from holdfast.testing.promises.table import AIMS_MS, histogram
 from holdfast.testing.promises.verdicts import percentile
 
+SILENCE_SECONDS = 1.0
+"""After so long without a word, not even a heart-beat, the load gives a broker up."""
 _SETTINGS = LoadSettings(
-    producers=2, consumers=1, rate=400.0, body_bytes=256, window=2000, deduplicated=True
+    producers=2,
+    consumers=1,
+    rate=400.0,
+    body_bytes=256,
+    window=2000,
+    deduplicated=True,
+    silence_seconds=SILENCE_SECONDS,
 )
 _SECONDS_MAX = 60.0
 KILLED, SILENT = "killed", "silent"

@@ -198,7 +198,7 @@ def _failover(measured: dict[str, FailoverTimes]) -> list[str]:
         "",
         "The leader of three is lost under load, as real processes at default timings, each time",
         "from a whole cluster. How long nothing was confirmed, in milliseconds, as producers see",
-        "it that try the next address at once, and give a broker up that is silent for 1.5 s.",
+        "it that try the next address at once, and give a broker up that is silent for 1 s.",
         "",
     ]
     for how, words in _HOW.items():
