@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ from holdfast.testing.chaos.schedule import Step
 LEADER_SECONDS_MAX = 40.0
 WHOLE_SECONDS_MAX = 90.0
 _POLL_SECONDS = 0.05
+_ENDS_MAX = 3
+"""A node that ended by itself more often is not started again."""
+
 _LAG_ENTRIES_MAX = 200
 """A member so little behind a loaded leader is level."""
 
@@ -127,6 +131,9 @@ class Stage:
 
     asleep: set[str] = field(default_factory=set)
     """Paused nodes: asking one would hold us up, too."""
+
+    ended: Counter[str] = field(default_factory=Counter)
+    """How often each node ended by itself."""
 
     problems: list[str] = field(default_factory=list)
     leaders: list[str] = field(default_factory=list)
@@ -248,6 +255,11 @@ class Stage:
             if node.name not in self.down and not node.is_running:
                 code = node.wait()
                 self.problems.append(f"{node.name} ended by itself with {code}: {node.log_tail(4)}")
+                self.ended[node.name] += 1
+                if self.ended[node.name] > _ENDS_MAX:
+                    self.down.add(node.name)
+                    self.tell(f"{node.name} ended by itself with {code}; it is left so")
+                    continue
                 self.tell(f"{node.name} ended by itself with {code}; it is started again")
                 node.start()
 
