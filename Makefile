@@ -53,7 +53,8 @@ format: setup ## format every file and fix what ruff can fix by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: check test-quick test-whole ## everything CI runs: check, then all tests
+test: check test-quick test-whole ## everything CI runs: check, all tests, and what they show of the promises
+	@$(BIN)/python -m holdfast.testing.promises --check
 
 test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 	$(PYTEST) $(call existing,$(QUICK)) $(ARGS)
