@@ -16,6 +16,8 @@ from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.testing.older_copy import is_recognisable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.testing.faults import Nemesis
     from holdfast.testing.simulated_node import SimulatedNode
 
@@ -44,12 +46,18 @@ def flip_in_checkpoint(nemesis: Nemesis) -> bool:
     return _flip(nemesis, ".checkpoint")
 
 
+def _files(node: SimulatedNode, suffix: str) -> list[Path]:
+    """Files that stand on the platter and that a program can still open, sorted."""
+    disk = node.disk
+    found = [path for path in disk.durable_paths() if path.name.endswith(suffix)]
+    return [path for path in found if disk.exists(path)]
+
+
 def _flip(nemesis: Nemesis, suffix: str) -> bool:
     node = nemesis.victim()
     if node is None:
         return False
-    paths = [path for path in node.disk.durable_paths() if path.name.endswith(suffix)]
-    paths = [path for path in paths if node.disk.exists(path)]
+    paths = _files(node, suffix)
     if not paths:
         return False
     path = nemesis.chance.choice(paths)
@@ -69,7 +77,7 @@ def flip_at_the_end(nemesis: Nemesis) -> bool:
     if node is None or not node.is_alive:
         return False
     node.stop(power=False)
-    paths = [path for path in node.disk.durable_paths() if path.suffix == ".segment"]
+    paths = _files(node, ".segment")
     content = node.disk.content(paths[-1]).rstrip(b"\0") if paths else b""
     if len(content) < SEGMENT_HEADER_BYTES + 200:
         return True
@@ -96,8 +104,7 @@ def spoil_sector(nemesis: Nemesis) -> bool:
     node = nemesis.victim()
     if node is None:
         return False
-    paths = [path for path in node.disk.durable_paths() if path.suffix == ".segment"]
-    paths = [path for path in paths if node.disk.exists(path)]
+    paths = _files(node, ".segment")
     if not paths:
         return False
     distrust(nemesis, node)
@@ -153,7 +160,7 @@ def cut_tail(nemesis: Nemesis) -> bool:
     if ballot is None or ballot.durable_floor < node.journal.last_index:
         return False
     node.stop(power=False)
-    paths = [path for path in node.disk.durable_paths() if path.suffix == ".segment"]
+    paths = _files(node, ".segment")
     used = [path for path in paths if len(_used(node, path)) > SEGMENT_HEADER_BYTES]
     if not used:
         return True
