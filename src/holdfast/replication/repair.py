@@ -28,10 +28,12 @@ logger = logging.getLogger("holdfast.replication")
 class Repairs:
     """The entries that are being asked for, and whom was asked last."""
 
-    __slots__ = ("_asked", "_turn", "repaired_count")
+    __slots__ = ("_asked", "_told", "_turn", "repaired_count")
 
     def __init__(self) -> None:
         self._asked: dict[int, float] = {}
+        self._told: set[int] = set()
+        """Entries of which the operator was told that they do not fit."""
         self._turn = 0
         self.repaired_count = 0
 
@@ -71,7 +73,14 @@ class Repairs:
         try:
             write(entry)
         except StoreError as error:
-            logger.warning("entry %d could not be repaired: %s", message.index, error)
+            if message.index not in self._told:
+                self._told.add(message.index)
+                logger.error(  # noqa: TRY400 - the sentence says it all
+                    "entry %d cannot be mended in place: %s; if this node stays behind, stop it and"
+                    " start it with an empty data directory: it is taken in as a new one",
+                    message.index,
+                    error,
+                )
             return False
         state.log.damaged.discard(message.index)
         self._asked.pop(message.index, None)

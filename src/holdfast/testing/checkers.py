@@ -318,6 +318,8 @@ class Checkers:
             return
         for member in membership.data_members:
             peer = self.world.network.nodes[member.name]
+            if peer.name in self.distrusted:
+                continue  # It held the entry when it said so; an older copy of its disk does not.
             is_same = self.owners.get(member.node_id) == (peer.name, peer.disk_number)
             stored = max(self.claimed(member.node_id), peer.journal.stored_index if is_same else 0)
             if stored < first - 1:

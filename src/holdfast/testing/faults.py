@@ -293,6 +293,17 @@ class Nemesis:
         self.world.faults["restart"] += 1
         node.start()
 
+    def empty_unmendable(self) -> bool:
+        """Act as the operator who was told that a spoilt disk cannot be mended in place."""
+        for node in self.world.nodes:
+            if node.name in self.world.checkers.distrusted and node.journal.damage:
+                node.stop(power=False)
+                node.replace_disk()
+                self.world.count("operator empties a disk")
+                node.start()
+                return True
+        return False
+
     # ---- processes
 
     def _any(self, *, alive: bool = True) -> SimulatedNode | None:

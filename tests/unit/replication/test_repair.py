@@ -72,16 +72,18 @@ def test_a_peer_without_a_copy_is_no_harm(member) -> None:
     assert not repairs.take(bench.state, RepairResponse(2, None), lambda entry: None)
 
 
-def test_a_repair_that_the_journal_refuses_stays_damage(member) -> None:
-    """It will be asked for again."""
+def test_a_repair_that_the_journal_refuses_stays_damage(member, caplog) -> None:
+    """It will be asked for again, and the operator is told once what to do if it stays so."""
     bench, repairs = member(terms=[2, 2]), Repairs()
     bench.state.log.damaged.add(2)
 
     def refuse(entry):
         raise StoreError("not the entry that was here")
 
-    assert not repairs.take(bench.state, RepairResponse(2, bench.journal.entry(2)), refuse)
+    for _ in range(3):
+        assert not repairs.take(bench.state, RepairResponse(2, bench.journal.entry(2)), refuse)
     assert {2} == bench.state.log.damaged
+    assert 1 == caplog.text.count("start it with an empty data directory")
 
 
 def test_neighbours_that_are_damaged_prove_nothing(member) -> None:
