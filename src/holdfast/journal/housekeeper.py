@@ -8,6 +8,9 @@ Invariants:
     A spare is offered only after it is full of zeros and synced.
     Files are removed oldest first, each name durably gone before the next: a crash leaves no hole.
     A full disk is no failure here: it is tried again, and `is_out_of_space` tells meanwhile.
+    Any other failed write or sync ends all work on the disk, the writer's too. The kernel tells of
+    a failed sync once: whoever syncs the directory next would hear that all is well, although the
+    name of its own new segment was lost by the first. So each such sync holds `directory_lock`.
 
 One thread runs `turn`; `take_spare` and `drop` may be called from any other.
 """
@@ -18,6 +21,7 @@ import errno
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +56,11 @@ class Housekeeper:
         self._thread: threading.Thread | None = None
         self.is_out_of_space = False
         """A spare could not be made because the disk is full."""
+        self.directory_lock = threading.Lock()
+        self.failure: OSError | None = None
+        """The first failed write or sync here; final."""
+        self.on_failure: Callable[[OSError], None] = lambda _error: None
+        """Told of it at once, in the thread in which it happened."""
 
     @property
     def spare_count(self) -> int:
@@ -71,6 +80,18 @@ class Housekeeper:
             path = None
         self._wake.set()
         return path
+
+    def sync_directory(self) -> None:
+        """
+        Make the names of the log's files durable.
+
+        Raises:
+            OSError: It failed, or an earlier sync of the housekeeper did and may have covered them.
+        """
+        with self.directory_lock:
+            if self.failure is not None:
+                raise self.failure
+            self._disk.sync_directory(self._directory)
 
     def drop(self, paths: list[Path]) -> None:
         """Remove these files, oldest first; at once if the thread does not run."""
@@ -99,6 +120,8 @@ class Housekeeper:
 
     def turn(self) -> bool:
         """Do one small step; return whether there is more to do now."""
+        if self.failure is not None:
+            return False
         if self._doomed:
             self._remove_one()
             return True
@@ -107,10 +130,13 @@ class Housekeeper:
         try:
             self._fill_one_chunk()
         except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                self._fail(error)
+                return False
             self._abandon_filling()
             if not self.is_out_of_space:
                 logger.warning("cannot prepare the next segment: %s", error)
-            self.is_out_of_space = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            self.is_out_of_space = True
             return False
         return True
 
@@ -153,9 +179,25 @@ class Housekeeper:
 
     def _remove_one(self) -> None:
         path = self._doomed.popleft()
+        if self.failure is not None:
+            return
         try:
             self._disk.unlink(path)
-            self._disk.sync_directory(self._directory)
         except OSError as error:
             # Space is not freed, nothing is lost: the next start finds the file again.
             logger.warning("cannot remove %s: %s", path, error)
+            return
+        try:
+            with self.directory_lock:
+                try:
+                    self._disk.sync_directory(self._directory)
+                except OSError as error:
+                    self.failure = error  # before anybody else may sync
+                    raise
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.failure = error
+        self._doomed.clear()
+        self.on_failure(error)

@@ -72,6 +72,7 @@ class JournalWriter:
         """Runs written and synced so far."""
         self.bytes_written = 0
         """Bytes of entries made durable so far."""
+        journal.housekeeper.on_failure = self._fail_alone
 
     def start(self) -> None:
         """Start the writer's and the housekeeper's threads."""
@@ -118,8 +119,7 @@ class JournalWriter:
             try:
                 self._ballot_file.save_floor(self._journal.durable_index)
             except OSError as error:
-                self._fail(error)
-                self._notify(WriteResult(self._journal.durable_index, [], 0.0, self.failure))
+                self._fail_alone(error)
 
     def _run(self) -> None:
         get, get_nowait = self._queue.get, self._queue.get_nowait
@@ -203,7 +203,7 @@ class JournalWriter:
         file.write(segment.header.encode(), 0)
         file.sync()
         self._disk.rename(path, segment.path)
-        self._disk.sync_directory(segment.path.parent)
+        housekeeper.sync_directory()
         self._file_segment = segment
         self._is_empty = False
         # What stands in sealed segments is durable; recovery need not guess there.
@@ -254,7 +254,12 @@ class JournalWriter:
             if segment is self._file_segment:
                 self._close_file()
             self._disk.unlink(segment.path)
-            self._disk.sync_directory(segment.path.parent)
+            self._journal.housekeeper.sync_directory()
+
+    def _fail_alone(self, error: Exception) -> None:
+        """Fail although no job is to blame."""
+        self._fail(error)
+        self._notify(WriteResult(self._journal.durable_index, [], 0.0, self.failure))
 
     def _fail(self, error: Exception) -> None:
         self.failure = JournalFailedError(

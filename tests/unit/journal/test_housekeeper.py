@@ -69,6 +69,25 @@ def test_dropped_files_go_oldest_first(disk: SimulatedDisk) -> None:
     assert disk.list_directory(DIRECTORY) == ["1"]
 
 
+@pytest.mark.parametrize("step", ["sync_directory", "sync", "write"])
+def test_a_failed_sync_ends_all_work_on_the_disk(disk: SimulatedDisk, step: str) -> None:
+    """The kernel tells of it once, and it may have covered what the writer is to sync next."""
+    housekeeper, told = Housekeeper(DIRECTORY, disk, SETTINGS), []
+    housekeeper.on_failure = told.append
+    for name in ("1", "2"):
+        disk.open(DIRECTORY / name, create=True)
+    disk.fail_next[step] = errno.EIO
+    if step == "sync_directory":
+        housekeeper.drop([DIRECTORY / "1", DIRECTORY / "2"])
+        assert disk.list_directory(DIRECTORY) == ["2"]
+    assert not housekeeper.turn()
+    assert told == [housekeeper.failure]
+    with pytest.raises(OSError, match=r"sync|write|EIO|error"):
+        housekeeper.sync_directory()
+    assert not housekeeper.turn()
+    assert len(told) == 1
+
+
 def test_closing_leaves_no_spares(disk: SimulatedDisk) -> None:
     """A clean stop takes spare and half-filled files away."""
     settings = JournalSettings(segment_bytes=2 * MiB)

@@ -239,3 +239,14 @@ def test_a_log_begun_anew_and_still_empty_opens_again(log: LocalJournal) -> None
 
     assert journal.damage == []
     assert journal.last_index == 0
+
+
+def test_a_sync_that_fails_while_a_file_is_removed_fails_the_writer(log: LocalJournal) -> None:
+    """It may have covered the name of the writer's own new segment: nothing is claimed any more."""
+    while len(log.journal.segments()) < 3:
+        log.append(bytes(8 * KiB))
+    log.disk.fail_next["sync_directory"] = errno.EIO
+    log.journal.drop_before(log.journal.last_index)
+    assert log.writer.failure is not None
+    with pytest.raises(JournalFailedError):
+        log.stage(b"x")
