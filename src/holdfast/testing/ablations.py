@@ -31,6 +31,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.replication import (
     candidate,
+    consensus,
     driver,
     editions,
     follower,
@@ -39,6 +40,7 @@ from holdfast.replication import (
     voting,
 )
 from holdfast.replication.log import ReplicatedLog
+from holdfast.replication.messages import AppendResponse
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import Role, State
 from holdfast.server import cleaning
@@ -180,6 +182,25 @@ def _keep_the_identity() -> list[Patch]:
         return known.setdefault(id(self._random), draw(self, count))
 
     return [(SeededRandomness, "bytes", draw_once)]
+
+
+def _believe_any_clock() -> list[Patch]:
+    reply, newest = follower.reply, dict[str, float]()
+
+    def reply_what_was_newest(state: State) -> None:
+        told = max(newest.get(state.node_id, 0.0), state.leader_sent_at)
+        newest[state.node_id] = state.leader_sent_at = told
+        reply(state)
+
+    def on_append_response(state: State, peer: str, message: AppendResponse) -> None:
+        progress = state.progress.get(peer)
+        if progress is not None and message.term == state.term:
+            progress.contact_at = max(progress.contact_at, message.sent_at)
+            leader.count_lease(state)
+        leader.on_append_response(state, peer, message)
+
+    table = {**consensus._STEPS, AppendResponse: on_append_response}
+    return [(follower, "reply", reply_what_was_newest), (consensus, "_STEPS", table)]
 
 
 def _lease_for_long() -> list[Patch]:
@@ -517,6 +538,11 @@ ABLATIONS = [
     Ablation("truncate a corrupt tail", _truncate_corruption, ("bit flip", "crash", "power cut")),
     Ablation("retry a failed sync", _retry_the_sync, ("fsync EIO",)),
     Ablation("reuse an identity after a wipe", _keep_the_identity, ("wiped disk",)),
+    Ablation(
+        "a lease by another machine's clock",
+        _believe_any_clock,
+        ("leader cut off, then paused", "heal network"),
+    ),
     Ablation(
         "a lease longer than the election",
         _lease_for_long,
