@@ -26,6 +26,7 @@ from holdfast.journal import journal as journal_module
 from holdfast.journal import scan
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import Entry
+from holdfast.journal.housekeeper import Housekeeper
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.model.records import ProducerRecord, QueueRecord
@@ -265,31 +266,8 @@ def _apply_early() -> list[Patch]:
     ]
 
 
-class _DiskWithoutNames:
-    """A disk whose directories are never synced."""
-
-    def __init__(self, disk: Any) -> None:
-        self._disk = disk
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._disk, name)
-
-    def sync_directory(self, path: object) -> None:
-        """Skip it."""
-
-
 def _skip_the_directory() -> list[Patch]:
-    begin = JournalWriter._begin_segment
-
-    def begin_without(self: Any, segment: Any) -> None:
-        disk = self._disk
-        self._disk = _DiskWithoutNames(disk)
-        try:
-            begin(self, segment)
-        finally:
-            self._disk = disk
-
-    return [(JournalWriter, "_begin_segment", begin_without)]
+    return [(Housekeeper, "sync_directory", lambda _self: None)]
 
 
 def _truncate_at_every_append() -> list[Patch]:

@@ -34,7 +34,7 @@ from holdfast.testing.chaos.scenarios import SCENARIOS, named
 from holdfast.testing.chaos.schedule import KINDS, TOPOLOGIES, Schedule, deal, read_schedules
 from holdfast.testing.local_cluster import LocalNodeError
 
-_AROUND_SECONDS = 18.0
+_AROUND_SECONDS = 10.0
 """Start, first load, healing, draining and verification of one cluster, about."""
 
 _FAULT_SECONDS_MIN = 15.0

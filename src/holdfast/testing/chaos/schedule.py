@@ -289,7 +289,7 @@ def fill(seconds: float, topology: str, chance: random.Random) -> list[Step]:
     kinds = applying(topology)
     weights = [kind.weight for kind in kinds]
     steps = []
-    left = seconds * 2.5
+    left = seconds * 6
     while left > 0:
         kind = chance.choices(kinds, weights)[0]
         steps.append(draw_step(kind, chance))
