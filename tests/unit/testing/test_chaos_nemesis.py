@@ -320,6 +320,19 @@ def test_a_node_that_goes_on_after_a_failed_sync_is_a_problem(world):
     assert world.stage.problems[0] == "b went on after a failed sync"
 
 
+def test_a_failure_that_costs_a_checkpoint_only_is_brought_again(world):
+    """It is no fault of the node to go on then; the next sync to fail is the log's."""
+    node = world.nodes["b"]
+    told = []
+    die = node.die
+    node.log_tail = lambda lines=30: "\n".join(told)
+    node.die = lambda code: die(code) if told else told.append("checkpoint was not written")
+    run(world, Step(fault="fsync EIO", where="b", seconds=0.1))
+
+    assert [call[0] for call in node.disk.calls].count("fail_next_sync") == 2
+    assert not world.stage.problems
+
+
 def test_a_partition_is_both_ways_and_healed(world):
     """The leader's links to and from all others are cut, not those to the clients."""
     run(world, Step(fault="partition", where="leader", seconds=0.5))

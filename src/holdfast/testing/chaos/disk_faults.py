@@ -29,6 +29,11 @@ from holdfast.testing.chaos.stage import (
 _END_SECONDS_MAX = 20.0
 """A node whose write failed ends itself within this time."""
 
+_STRIKES_MAX = 5
+_LOG_LINES = 100_000
+_COST_ONE_FILE = ("checkpoint was not written", "cannot prepare the next segment")
+"""What a node says whose failed write or sync cost it a file that nothing rests on."""
+
 _SEGMENT_SECONDS_MAX = 10.0
 """So long sealed segments that all nodes hold are waited for."""
 
@@ -88,13 +93,22 @@ def _forget_in_quorum(stage: Stage, step: Step) -> Strike:
 
 
 def _fail(stage: Stage, step: Step, fail: Callable[[Disk], None], what: str) -> Strike:
-    """Let a write or sync fail; the node must end itself. Then its process is started again."""
+    """
+    Let a write or sync fail; the node must end itself. Then its process is started again.
+
+    A checkpoint, or a full disk under a file that is not a segment yet, costs only that file, and
+    the node says so: then it strikes again until it meets the log.
+    """
     node = stage.pick(step.where)
     stage.down.add(node.name)
-    fail(disk_of(node))
-    deadline = stage.clock() + _END_SECONDS_MAX
-    while node.is_running and stage.clock() < deadline:
-        stage.sleep(0.02)
+    for _ in range(_STRIKES_MAX):
+        spared = _spared(node)
+        fail(disk_of(node))
+        deadline = stage.clock() + _END_SECONDS_MAX
+        while node.is_running and stage.clock() < deadline and _spared(node) == spared:
+            stage.sleep(0.02)
+        if not node.is_running or _spared(node) == spared:
+            break
     if node.is_running:
         stage.problems.append(f"{node.name} went on after {what}")
         stage.kill(node)
@@ -102,6 +116,12 @@ def _fail(stage: Stage, step: Step, fail: Callable[[Disk], None], what: str) -> 
     if code == 0:
         stage.problems.append(f"{node.name} ended with 0 after {what}")
     return Strike((node.name,), f"{what}: it ends with {code}", partial(stage.start, node))
+
+
+def _spared(node: Node) -> int:
+    """How often the node has said that a failure cost it a file that nothing rests on."""
+    told = node.log_tail(_LOG_LINES)
+    return sum(told.count(sentence) for sentence in _COST_ONE_FILE)
 
 
 def _fail_sync(stage: Stage, step: Step) -> Strike:
