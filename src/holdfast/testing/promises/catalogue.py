@@ -140,9 +140,9 @@ _PROMISES = [
     ),
     Promise(
         fault="F15",
-        injected="A write or sync fails once (EIO) on the leader or a follower.",
+        injected="A write or sync of the log fails once (EIO) on the leader or a follower.",
         promised="It is never tried again: the process ends, nothing more is claimed, and another"
-        " node leads.",
+        " node leads. One of a checkpoint costs only that checkpoint.",
         simulations=("failing disks",),
     ),
     Promise(
