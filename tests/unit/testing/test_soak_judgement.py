@@ -128,6 +128,16 @@ def test_the_warm_up_is_not_judged() -> None:
     assert verdict.problems == ()
 
 
+def test_memory_may_fill_for_half_a_stretch_and_not_longer() -> None:
+    """
+    Bounded books take minutes to fill; what still rises in the second half is a leak.
+    """
+    filling = record_of(lambda at: {"rss_bytes": 80 * MiB + min(at, 240) * MiB // 10})
+    leaking = record_of(lambda at: {"rss_bytes": 80 * MiB + at * MiB // 20})
+    assert judge(filling, SETTINGS).problems == ()
+    assert "rss_bytes of node a grew" in judge(leaking, SETTINGS).problems[0]
+
+
 def test_each_process_and_role_is_judged_by_itself() -> None:
     """
     A new leader needs more than a follower: a step, no slope. A restart begins anew.

@@ -2,8 +2,10 @@
 Whether a run was flat: by slope, robustly, stretch by stretch.
 
 Memory, handles and threads belong to a process in a role, so each stretch of one process in one
-role is judged behind its warm-up, and memory also over all lives of a node in the same role: what
-comes back larger after each restart is state that grows. The data folder outlives its process and
+role is judged behind its warm-up. Of a stretch that is long enough the whole first half is warm-up
+for memory: bounded books and the allocator's arenas take minutes to fill, a leak goes on. Memory is
+judged also over all lives of a node in the same role: what comes back larger after each restart is
+state that grows. The data folder outlives its process and
 is judged over the whole run.
 
 A slope is the median of the slopes of all pairs of points (Theil and Sen): a third of the samples
@@ -166,8 +168,11 @@ def _judge_node(samples: list[NodeSample], settings: SoakSettings) -> Iterator[J
     for life, role, stretch in stretches(samples):
         settled = _behind_warm_up(stretch, settings.warm_up)
         by_role.setdefault(role, []).append((life, settled))
-        for measure in ("rss_bytes", "fds", "threads"):
-            yield from _judge_stretch(settled, measure, f"process {life}, {role}", settings)
+        label = f"process {life}, {role}"
+        filled = _behind_warm_up(stretch, _filling_seconds(stretch, settings))
+        yield from _judge_stretch(filled, "rss_bytes", label, settings)
+        for measure in ("fds", "threads"):
+            yield from _judge_stretch(settled, measure, label, settings)
     for role, settled_lives in by_role.items():
         if len({life for life, _ in settled_lives}) > 1:
             whole = [sample for _, settled in settled_lives for sample in settled]
@@ -192,6 +197,12 @@ def _behind_warm_up(samples: list[NodeSample], warm_up: float) -> list[NodeSampl
     if not samples:
         return []
     return [sample for sample in samples if sample.at >= samples[0].at + warm_up]
+
+
+def _filling_seconds(stretch: list[NodeSample], settings: SoakSettings) -> float:
+    """How long memory may still rise: half of the stretch, if that leaves enough to be judged."""
+    half = (stretch[-1].at - stretch[0].at) / 2
+    return max(settings.warm_up, half) if half > settings.judged_min else settings.warm_up
 
 
 def _judge_stretch(
