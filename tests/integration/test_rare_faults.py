@@ -136,10 +136,14 @@ def test_two_lost_disks_of_three_stop_the_service_until_an_operator_decides(star
     RemoteNode(survivor.admin).change("POST", "/cluster/promote", FORCED | {"name": survivor.name})
     assert cluster.leader() is survivor
     for node in lost:
-        survivor.wait_until(
-            lambda status, node=node: identity(status, node.name) not in {"", old[node.name]},
-            f"joined by the new {node.name}",
-        )
+        try:
+            survivor.wait_until(
+                lambda status, node=node: identity(status, node.name) not in {"", old[node.name]},
+                f"joined by the new {node.name}",
+                seconds=60,
+            )
+        except LocalNodeError as error:
+            raise LocalNodeError(f"{error}\n--- {node.name}\n{node.log_tail()}") from error
     drain = Load(cluster.stomp_addresses.split(","), LoadSettings(producers=0))
     drain.ledger = load.ledger
     with drain:
