@@ -13,7 +13,8 @@ import sys
 
 import pytest
 
-from holdfast.testing.ablations import ABLATIONS, catch
+from holdfast.testing.ablation import catch
+from holdfast.testing.ablations import ABLATIONS
 from holdfast.testing.endings import ENDINGS
 from holdfast.testing.faults import (
     DESTRUCTIVE,
@@ -28,6 +29,7 @@ from holdfast.testing.faults import (
 )
 from holdfast.testing.simulated_clock import SimulatedClock, Timeline
 from holdfast.testing.simulator import simulate
+from holdfast.testing.troubles import RARE
 
 SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "100"))
 FIRST_SEED = int(os.environ.get("SEED", "1"))
@@ -150,7 +152,7 @@ def test_plans_cover_every_kind_and_every_topology() -> None:
     plans = [plan(seed) for seed in range(1200)]
 
     assert {it.topology for it in plans} == set(TOPOLOGIES)
-    assert {kind for it in plans for kind in it.kinds} == {*SAFE, *DESTRUCTIVE, *OPERATORS}
+    assert {kind for it in plans for kind in it.kinds} == {*SAFE, *DESTRUCTIVE, *OPERATORS, *RARE}
     assert {it.ending for it in plans} == {"", *LAST} == {"", *ENDINGS}
     assert set(Nemesis._ACTIONS) == {*SAFE, *DESTRUCTIVE, *OPERATORS, *UNDETECTED}
 

@@ -23,6 +23,7 @@ from holdfast.replication.membership import Member, Membership
 from holdfast.testing import damage, outages
 from holdfast.testing.older_copy import is_recognisable
 from holdfast.testing.simulated_network import Trouble
+from holdfast.testing.troubles import RARE
 
 if TYPE_CHECKING:
     from holdfast.testing.simulated_disk import SimulatedDisk
@@ -202,6 +203,10 @@ def plan(seed: int, *, topology: str = "") -> Plan:
     made.beat_seconds = chance.choice((0.0, 0.04, 0.08, 0.08))
     made.turn_seconds = chance.choice((0.003, 0.01, 0.02))
     made.is_one_left_dead = chance.random() < 0.2 and made.topology in {"three", "five"}
+    for name, trouble in RARE.items():
+        if trouble.is_drawn(seed, made):
+            made.kinds[name] = trouble.weight
+            trouble.prepare(made)
     return made
 
 
@@ -210,10 +215,14 @@ def focused(seed: int, kinds: Sequence[str], *, topology: str = "three") -> Plan
     made = plan(seed, topology=topology)
     made.kinds = {kind: 1 for kind in kinds if kind not in LAST}
     made.ending = next((kind for kind in kinds if kind in LAST), "")
-    made.victim = "a" if set(kinds) & {*DESTRUCTIVE, *UNDETECTED} else ""
+    spoiling = {*DESTRUCTIVE, *UNDETECTED, *(it.name for it in RARE.values() if it.needs_victim)}
+    made.victim = "a" if set(kinds) & spoiling else ""
     is_scrubbed = made.victim or "helix damage" in kinds
     made.scrub_bytes_per_second = 64 * KiB if is_scrubbed else 1
     made.is_one_left_dead = False
+    for kind in kinds:
+        if kind in RARE:
+            RARE[kind].prepare(made)
     return made
 
 
@@ -257,7 +266,8 @@ class Nemesis:
         if not self.is_active:
             return
         kind = self.chance.choices(self._kinds, self._weights)[0]
-        if self._ACTIONS[kind](self):
+        act = RARE[kind].act if kind in RARE else self._ACTIONS[kind]
+        if act(self):
             self.world.count(kind)
         self._plan_next()
 

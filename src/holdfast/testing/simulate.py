@@ -24,6 +24,7 @@ from rich.console import Console
 
 from holdfast.testing.faults import DESTRUCTIVE, LAST, OPERATORS, SAFE, TOPOLOGIES, plan
 from holdfast.testing.simulator import Result, simulate
+from holdfast.testing.troubles import RARE
 
 STORIES = Path("var/simulation")
 _STORY_LINES = 40
@@ -32,6 +33,7 @@ FAULTS = (
     *DESTRUCTIVE,
     *LAST,
     *OPERATORS,
+    *RARE,
     "message delayed",
     "message lost",
     "message doubled",

@@ -1,0 +1,48 @@
+"""
+A kind of trouble that a seed draws by a stream of its own.
+
+The kinds of faults.py share one stream: one more changes what every seed means. A rare trouble does
+not: whether a seed has it follows from the seed and its name alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.testing.faults import Nemesis, Plan
+
+
+def nothing(_plan: Plan) -> None:
+    """Change nothing of the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RareTrouble:
+    """One kind of trouble: how often seeds have it, and what it does."""
+
+    name: str
+    act: Callable[[Nemesis], bool]
+    """Strike once; whether it happened. What happens later is counted by `world.count`."""
+    chance: float
+    """The share of seeds, of those it is possible in, that have it."""
+    weight: int = 3
+    """How often it comes in such a seed, beside its other kinds."""
+    topologies: tuple[str, ...] = ()
+    """Where it is possible; empty for everywhere."""
+    needs_victim: bool = False
+    """It spoils what is durable, so only a seed with a victim may have it."""
+    prepare: Callable[[Plan], None] = nothing
+    """Bend the plan of a seed that has it."""
+
+    def is_drawn(self, seed: int, plan: Plan) -> bool:
+        """Whether this seed has it."""
+        if self.topologies and plan.topology not in self.topologies:
+            return False
+        if self.needs_victim and not plan.victim:
+            return False
+        chance = random.Random(f"{seed}:{self.name}")  # noqa: S311 - to be repeated from a seed
+        return chance.random() < self.chance

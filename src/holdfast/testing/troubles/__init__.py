@@ -1,0 +1,13 @@
+"""
+Rare troubles by topic: each module has a tuple `TROUBLES`, gathered here.
+
+Every rare trouble is drawn from a stream of its own (see rare_trouble.py), so that a new one
+changes no seed that does not draw it.
+"""
+
+from __future__ import annotations
+
+from holdfast.testing.rare_trouble import RareTrouble
+
+_ALL: tuple[RareTrouble, ...] = ()
+RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}
