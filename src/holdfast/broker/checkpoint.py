@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from holdfast.broker.producers import Producer
 from holdfast.broker.queue import Queue
-from holdfast.broker.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
+from holdfast.broker.sequence_index import CHUNK_SIZE, SequenceIndex
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.errors import StoreError
@@ -142,7 +142,7 @@ def _decode_queue(state: BrokerState, item: dict[str, Any], payload: bytes, offs
 
 
 def _decode_chunk(index: SequenceIndex, number: int, payload: bytes) -> None:
-    chunk = index.chunks[number] = Chunk()
+    chunk = index.add_chunk(number)
     chunk.record_numbers = array("Q")
     chunk.record_numbers.frombytes(payload[: 8 * CHUNK_SIZE])
     chunk.sizes = array("I")

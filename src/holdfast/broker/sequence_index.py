@@ -3,15 +3,19 @@ What a queue knows of each message: record number, size, and whether it still li
 
 Three arrays per chunk of 512 sequences, 13 bytes a message, so that a queue of ten million messages
 fits. A chunk exists while something in it lives, so one old message pins one chunk, nothing more.
+Chunks stand in groups of 512 in the same way, so the next live one is found in a few steps however
+far apart they are.
 
 Invariants:
     A chunk's `count` is the number of its live sequences; a chunk with none is dropped.
+    A group has a byte for each of its chunks, 1 where there is one; a group with none is dropped.
     The slots of dead sequences are zero, so equal states have equal bytes on every node.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final
 
@@ -37,10 +41,14 @@ class Chunk:
 class SequenceIndex:
     """The live messages of one queue by sequence."""
 
-    __slots__ = ("chunks", "live_bytes", "live_count")
+    __slots__ = ("chunks", "group_numbers", "groups", "live_bytes", "live_count")
 
     def __init__(self) -> None:
         self.chunks: dict[int, Chunk] = {}
+        self.groups: dict[int, bytearray] = {}
+        """Which chunks there are, by number >> 9."""
+        self.group_numbers: list[int] = []
+        """The keys of `groups`, sorted."""
         self.live_count = 0
         self.live_bytes = 0
 
@@ -52,7 +60,7 @@ class SequenceIndex:
         """
         chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
         if chunk is None:
-            chunk = self.chunks[sequence >> CHUNK_SHIFT] = Chunk()
+            chunk = self.add_chunk(sequence >> CHUNK_SHIFT)
         slot = sequence & _MASK
         chunk.record_numbers[slot] = record_number
         if chunk.live[slot]:
@@ -76,7 +84,7 @@ class SequenceIndex:
         self.live_bytes -= size
         chunk.count -= 1
         if not chunk.count:
-            del self.chunks[number]
+            self._drop_chunk(number)
             return size
         chunk.live[slot] = 0
         chunk.sizes[slot] = 0
@@ -95,45 +103,55 @@ class SequenceIndex:
 
     def next_live(self, sequence: int, end: int) -> int:
         """Give the first live sequence from `sequence` on and before `end`, or `end`."""
-        chunks = self.chunks
-        if not chunks:
-            return end
         number = sequence >> CHUNK_SHIFT
-        slot = sequence & _MASK
-        last = (end - 1) >> CHUNK_SHIFT
-        chunk = chunks.get(number)
+        chunk = self.chunks.get(number)
         if chunk is not None:
-            # Mostly the next one is near; only then is it worth asking how far apart chunks are.
-            found = chunk.live.find(1, slot)
+            found = chunk.live.find(1, sequence & _MASK)
             if found >= 0:
                 return min((number << CHUNK_SHIFT) + found, end)
-        if last - number > len(chunks):
-            return self._next_live_sparse(sequence, end)
-        while number <= last:
-            chunk = chunks.get(number)
-            if chunk is not None:
-                found = chunk.live.find(1, slot)
-                if found >= 0:
-                    return min((number << CHUNK_SHIFT) + found, end)
-            number += 1
-            slot = 0
-        return end
-
-    def _next_live_sparse(self, sequence: int, end: int) -> int:
-        number = sequence >> CHUNK_SHIFT
-        for candidate in sorted(key for key in self.chunks if key >= number):
-            slot = sequence & _MASK if candidate == number else 0
-            found = self.chunks[candidate].live.find(1, slot)
-            if found >= 0:
-                return min((candidate << CHUNK_SHIFT) + found, end)
-        return end
+        number = self._chunk_from(number + 1)
+        if number < 0:
+            return end
+        return min((number << CHUNK_SHIFT) + self.chunks[number].live.find(1), end)
 
     def first(self) -> int:
         """Give the lowest live sequence, 0 if nothing lives."""
-        if not self.chunks:
+        number = self._chunk_from(0)
+        if number < 0:
             return 0
-        number = min(self.chunks)
         return (number << CHUNK_SHIFT) + self.chunks[number].live.find(1)
+
+    def add_chunk(self, number: int) -> Chunk:
+        """Make the chunk of this number, which is not there yet, and give it."""
+        chunk = self.chunks[number] = Chunk()
+        group = self.groups.get(number >> CHUNK_SHIFT)
+        if group is None:
+            group = self.groups[number >> CHUNK_SHIFT] = bytearray(CHUNK_SIZE)
+            insort(self.group_numbers, number >> CHUNK_SHIFT)
+        group[number & _MASK] = 1
+        return chunk
+
+    def _drop_chunk(self, number: int) -> None:
+        del self.chunks[number]
+        group = self.groups[number >> CHUNK_SHIFT]
+        group[number & _MASK] = 0
+        if group.find(1) < 0:
+            del self.groups[number >> CHUNK_SHIFT]
+            del self.group_numbers[bisect_left(self.group_numbers, number >> CHUNK_SHIFT)]
+
+    def _chunk_from(self, number: int) -> int:
+        """Give the number of the first chunk from `number` on, -1 if there is none."""
+        group_number = number >> CHUNK_SHIFT
+        group = self.groups.get(group_number)
+        if group is not None:
+            found = group.find(1, number & _MASK)
+            if found >= 0:
+                return (group_number << CHUNK_SHIFT) + found
+        place = bisect_left(self.group_numbers, group_number + 1)
+        if place == len(self.group_numbers):
+            return -1
+        group_number = self.group_numbers[place]
+        return (group_number << CHUNK_SHIFT) + self.groups[group_number].find(1)
 
     def sequences(self, start: int, end: int) -> Iterator[int]:
         """Give the live sequences from `start` on and before `end`, in order."""
