@@ -7,10 +7,12 @@ What the simulation cannot show: that the asyncio shell dials, proves, frames an
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import uvloop
@@ -34,6 +36,7 @@ class Node:
 
     def __init__(self, directory: Path, member: Member, members: Membership, secret: bytes) -> None:
         self.loop = asyncio.get_running_loop()
+        self.member, self.members = member, members
         self.journal = Journal.open(
             directory / member.name, RealDisk(), JournalSettings(segment_bytes=MiB)
         )
@@ -194,5 +197,62 @@ def test_the_lead_is_handed_over_quickly(tmp_path: Path) -> None:
             seconds = await until(lambda: nodes[target].driver.is_serving)
 
             assert seconds < 0.9
+
+    uvloop.run(scenario())
+
+
+@contextmanager
+def silence(ports: list[int], count: int) -> Iterator[None]:
+    """So many connections to each port that never say anything; made again when they are closed."""
+    stop = threading.Event()
+
+    def keep() -> None:
+        sockets: dict[socket.socket, int] = {}
+        while not stop.is_set():
+            for port in ports:
+                for _ in range(count - sum(it == port for it in sockets.values())):
+                    if stop.is_set():
+                        break
+                    with suppress(OSError):
+                        sockets[socket.create_connection(("127.0.0.1", port), 1.0)] = port
+            ready, _, _ = select.select([*sockets], [], [], 0.05)
+            for it in ready:
+                with suppress(OSError):
+                    if it.recv(4096):
+                        continue
+                del sockets[it]
+                it.close()
+        for it in sockets:
+            it.close()
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_silent_sockets_keep_no_restarted_node_out(tmp_path: Path) -> None:
+    """Two hundred to the peer port of each node, from an address that members have too."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path) as nodes:
+            await until(lambda: leader_of(nodes) is not None)
+            ports = [int(node.links.address.rpartition(":")[2]) for node in nodes.values()]
+            with silence(ports, 200):
+                old = nodes["c"]
+                await old.stop()
+                await until(lambda: leader_of(nodes) is not None)
+                nodes["c"] = Node(tmp_path, old.member, old.members, b"secret")
+                await nodes["c"].start()
+
+                await until(lambda: nodes["c"].driver.leader is not None)
+
+                leader = leader_of(nodes)
+                assert leader is not None
+                leader.propose(b"after")
+                await until(lambda: nodes["c"].bodies[-1:] == [b"after"])
 
     uvloop.run(scenario())

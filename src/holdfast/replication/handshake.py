@@ -5,12 +5,17 @@ How two members prove to each other that they know the cluster's secret, and say
     dialer    PROOF      random D, HMAC(secret, "dialer", A, D, hello of the dialer), that hello
     acceptor  WELCOME    HMAC(secret, "acceptor", A, D, hello of the acceptor), that hello
           or  REFUSED    HMAC(secret, "refused", A, D, reason), reason: why there is no link
+          or  REFUSED    zeros, reason: to a dialer whose proof was not right
 
-The dialer proves itself first, so a stranger learns nothing it could guess a secret from. The
-secret never travels; each proof is good for this connection only. Pure: frames in, frames out.
+The dialer proves itself first, so whoever connects to a member learns nothing it could try secrets
+against. Whoever is dialed does: one that stands at a member's address, or on the way to it, may
+try them for as long as it likes, so a secret must be random, and long. The secret never travels;
+each proof is good for this connection only. What comes after the handshake is not authenticated.
+Pure: frames in, frames out.
 
 Invariants:
     `peer` is set only after the other side's proof was right.
+    Nothing keyed by the secret goes to a dialer that has not proven that it knows it.
     A refusal without a right proof is shown to people, never acted upon.
 """
 
@@ -111,7 +116,7 @@ class DialerHandshake(_Handshake):
         try:
             fields = json.loads(content)
             reason, is_fenced = str(fields["reason"]), bool(fields["is_fenced"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise RemoteProtocolError(f"a refusal that makes no sense: {error}") from error
         is_proven = bool(self._acceptor_nonce) and self._check(b"refused", proof, content)
         return Refusal(reason, is_fenced=is_fenced and is_proven)
@@ -145,7 +150,7 @@ class AcceptorHandshake(_Handshake):
         proof = payload[NONCE_BYTES : NONCE_BYTES + DIGEST_BYTES]
         hello = payload[NONCE_BYTES + DIGEST_BYTES :]
         if len(self._dialer_nonce) != NONCE_BYTES or not self._check(b"dialer", proof, hello):
-            raise AuthenticationError("the other side does not know the cluster's secret")
+            raise AuthenticationError("the cluster secret is not the same on both sides")
         self.peer = decode_hello(hello)
         self.step = Step.DECIDING
 
@@ -157,7 +162,9 @@ class AcceptorHandshake(_Handshake):
         return frame(WELCOME, self._proof(b"acceptor", hello) + hello)
 
     def refuse(self, refusal: Refusal) -> bytes:
-        """The bytes that say why there is no link."""
+        """The bytes that say why there is no link; proven only to who has proven itself."""
         fields = {"reason": refusal.reason, "is_fenced": refusal.is_fenced}
         content = json.dumps(fields, sort_keys=True).encode()
-        return frame(REFUSED, self._proof(b"refused", content) + content)
+        is_known = self.peer is not None
+        proof = self._proof(b"refused", content) if is_known else bytes(DIGEST_BYTES)
+        return frame(REFUSED, proof + content)

@@ -40,6 +40,7 @@ from holdfast.replication.message_codec import (
 )
 from holdfast.replication.messages import Hello, Message
 from holdfast.replication.settings import LinkSettings
+from holdfast.replication.strangers import Strangers, source_of
 
 logger = logging.getLogger("holdfast.replication")
 
@@ -84,7 +85,11 @@ class PeerLinks:
         self._owner: LinkOwner | None = None
         self._wake: Callable[[], None] = lambda: None
         self._links: dict[str, PeerLink] = {}
-        self._strangers: set[PeerLink] = set()
+        self._strangers: Strangers[PeerLink] = Strangers(self.settings)
+        self._dialed: set[PeerLink] = set()
+        """Our own connections that are not yet links; never counted against strangers."""
+        self._sources: dict[str, set[str]] = {}
+        """Where each member was met, see strangers.py."""
         self._addresses: dict[str, str] = {}
         self._dialers: dict[str, asyncio.Task[None]] = {}
         self._reasons: dict[str, str] = {}
@@ -132,7 +137,7 @@ class PeerLinks:
         self._dialers.clear()
         if self._server is not None:
             self._server.close()
-        for link in [*self._links.values(), *self._strangers]:
+        for link in [*self._links.values(), *self._strangers, *self._dialed]:
             link.close()
         self._links.clear()
         if self._server is not None:
@@ -149,6 +154,8 @@ class PeerLinks:
     def set_peers(self, addresses: dict[str, str]) -> None:
         """Keep links to exactly these members; `addresses` is `host:port` by name."""
         self._addresses = dict(addresses)
+        for name in set(self._sources) - set(addresses):
+            del self._sources[name]
         for name in set(self._dialers) - set(addresses):
             self._dialers.pop(name).cancel()
         for name in set(self._links) - set(addresses):
@@ -192,12 +199,21 @@ class PeerLinks:
 
     # Told by the links ----------------------------------------------------------------------------
 
-    def opened(self, link: PeerLink) -> bool:
-        """A connection was made that has proven nothing yet; false if there are too many."""
-        if len(self._strangers) >= self.settings.strangers_max:
-            return False
-        self._strangers.add(link)
-        return True
+    def opened(self, link: PeerLink) -> None:
+        """A connection was made that has proven nothing yet; one in excess gives way."""
+        if link.expected:
+            self._dialed.add(link)
+            return
+        source = link.source
+        leaving = self._strangers.enter(link, source, self._member_sources())
+        if leaving is not None:
+            self.report_stranger(source, "too many connections prove nothing; the oldest give way")
+            leaving.give_up()
+
+    def _member_sources(self) -> set[str]:
+        """Where members connect from: where they were met, and what their addresses say."""
+        met = set[str]().union(*self._sources.values())
+        return met | {source_of(host_of(address)) for address in self._addresses.values()}
 
     def nonce(self) -> bytes:
         """Random bytes for one handshake."""
@@ -225,8 +241,11 @@ class PeerLinks:
 
     def established(self, link: PeerLink, hello: Hello) -> None:
         """Both sides are proven: from now on messages flow."""
-        self._strangers.discard(link)
+        self._forget(link)
         self._reasons.pop(hello.name, None)
+        if hello.name in self._addresses:
+            # The newest place only: what a member left may be anybody's.
+            self._sources[hello.name] = {link.source}
         present = self._links.get(hello.name)
         if present is not None:
             is_restarted = present.hello is None or present.hello.instance != hello.instance
@@ -238,13 +257,17 @@ class PeerLinks:
 
     def lost(self, link: PeerLink, *, closed: bool) -> None:
         """A connection is gone."""
-        self._strangers.discard(link)
+        self._forget(link)
         hello = link.hello
         if hello is not None and self._links.get(hello.name) is link:
             del self._links[hello.name]
             if self._is_started:
                 self.owner.link_down(hello.name, closed=closed)
                 self._wake()
+
+    def _forget(self, link: PeerLink) -> None:
+        self._dialed.discard(link)
+        self._strangers.leave(link)
 
     def refused(self, peer: str, refusal: Refusal) -> None:
         """A peer did not let us in."""
@@ -260,6 +283,11 @@ class PeerLinks:
         if self._reasons.get(peer) != reason:
             self._reasons[peer] = reason
             logger.warning("no link with %s: %s", peer, reason)
+
+    def report_stranger(self, source: str, reason: str) -> None:
+        """Log why somebody unknown was turned away; seldom, whatever the number."""
+        if self._strangers.is_news(source, asyncio.get_running_loop().time()):
+            logger.warning("no link with somebody at %s: %s", source, reason)
 
     def received(self, peer: str, messages: list[Message]) -> None:
         """Messages came; the driver gets them all, then one turn."""
@@ -285,6 +313,8 @@ class PeerLink(asyncio.Protocol):
         """Whom we dialed; empty if the other side dialed."""
         self.hello: Hello | None = None
         """Who is at the other end, once the link is made."""
+        self.source = ""
+        """Where the other side is, as strangers are counted."""
         self._transport: asyncio.Transport | None = None
         self._handshake: DialerHandshake | AcceptorHandshake | None = None
         self._buffer = FrameBuffer(links.settings.handshake_bytes_max)
@@ -311,11 +341,11 @@ class PeerLink(asyncio.Protocol):
         """Begin the handshake."""
         self._transport = cast("asyncio.Transport", transport)
         links = self._links
-        if not links.opened(self):
-            self.close()
-            return
+        peer = transport.get_extra_info("peername")
+        self.source = source_of(str(peer[0]) if isinstance(peer, tuple) else str(peer))
+        links.opened(self)
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(links.settings.handshake_seconds, self._abort)
+        self._timer = loop.call_later(links.settings.handshake_seconds, self.give_up)
         if self.expected:
             self._handshake = DialerHandshake(links.secret, links.owner.hello, links.nonce())
         else:
@@ -360,14 +390,14 @@ class PeerLink(asyncio.Protocol):
         self._sent_at = asyncio.get_running_loop().time()
         if transport.get_write_buffer_size() > self._links.settings.outgoing_bytes_max:
             logger.warning("%s takes nothing; its link is given up", self._name())
-            self._abort()
+            self.give_up()
 
     def watch(self, now: float) -> None:
         """Say that we live if nothing else was said; give up a link that fell silent."""
         settings = self._links.settings
         if now - self._received_at > settings.silence_seconds:
             logger.warning("nothing came from %s; its link is given up", self._name())
-            self._abort()
+            self.give_up()
         elif now - self._sent_at >= settings.ping_seconds and self._transport is not None:
             self._transport.write(_PING)
             self._sent_at = now
@@ -383,7 +413,8 @@ class PeerLink(asyncio.Protocol):
         self.hello = None
         self.close()
 
-    def _abort(self) -> None:
+    def give_up(self) -> None:
+        """Close at once, whatever was not yet taken."""
         self._is_closed_here = True
         if self._transport is not None:
             self._transport.abort()
@@ -391,8 +422,7 @@ class PeerLink(asyncio.Protocol):
     def _name(self) -> str:
         if self.hello is not None:
             return self.hello.name
-        peer = self._transport.get_extra_info("peername") if self._transport else None
-        return self.expected or str(peer)
+        return self.expected or self.source
 
     def _pass_on(self, frames: list[tuple[int, bytes, int, int]]) -> None:
         hello = self.hello
@@ -447,14 +477,18 @@ class PeerLink(asyncio.Protocol):
         handshake = self._handshake
         if isinstance(handshake, DialerHandshake) and handshake.refusal is not None:
             self._links.refused(self.expected, handshake.refusal)
+        elif isinstance(handshake, AcceptorHandshake) and handshake.peer is None:
+            self._links.report_stranger(self.source, str(error))
+            assert self._transport is not None
+            self._transport.write(handshake.refuse(Refusal(f"there it says: {error}")))
         else:
             self._links.report(self._name(), str(error))
-            if isinstance(handshake, AcceptorHandshake) and self.hello is None:
-                assert self._transport is not None
-                self._transport.write(
-                    handshake.refuse(Refusal("the cluster secret is not the same on both sides"))
-                )
         self.close()
+
+
+def host_of(address: str) -> str:
+    """The host of `host:port`, or nothing."""
+    return address.rpartition(":")[0].strip("[]")
 
 
 def split_address(address: str) -> tuple[str, int]:

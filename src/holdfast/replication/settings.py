@@ -157,7 +157,14 @@ class LinkSettings:
     """The longest frame before the other side has proven that it knows the secret."""
 
     strangers_max: int = 64
-    """Connections that have not yet proven themselves; more are closed at once."""
+    """Connections from sources that are no member's and that have not yet proven themselves; when
+    there are more, the oldest gives way."""
+
+    strangers_per_source_max: int = 16
+    """The same from one source; members' sources have this number apart from `strangers_max`."""
+
+    stranger_log_seconds: float = 60.0
+    """Of one source of failing strangers there is one line in the log in this time."""
 
     ping_seconds: float = 1.0
     """How often an idle link says that it lives."""

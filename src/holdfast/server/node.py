@@ -238,8 +238,15 @@ class Node:
     def _tell_places(self, admin: str) -> None:
         journal = self.journal
         log.info("admin port is open", address=admin)
-        if self.config.peers is not None:
-            log.info("peer port is open", address=str(self.config.peers))
+        peers = self.config.peers
+        if peers is not None:
+            log.info("peer port is open", address=str(peers))
+            if not peers.is_loopback:
+                log.warning(
+                    "between members only the start of a link is authenticated, nothing is"
+                    " encrypted: keep the network between them to yourself",
+                    peers=str(peers),
+                )
         log.info(
             "store is open",
             entries=f"{journal.first_index}-{journal.last_index}",

@@ -111,9 +111,30 @@ def test_an_unproven_refusal_is_only_shown() -> None:
     assert Refusal("you were removed", is_fenced=False) == dialer.refusal
 
 
+def test_nothing_keyed_goes_to_who_has_proven_nothing() -> None:
+    """Whatever the secret, the refusal of a wrong proof is the same; the dialer still reads it."""
+    refusals = []
+    for secret in (b"right", b"other"):
+        dialer, acceptor = pair(b"wrong", secret)
+        with pytest.raises(AuthenticationError):
+            acceptor.receive(*only(dialer.receive(*only(acceptor.challenge()))))
+        refusals.append(acceptor.refuse(Refusal("not the same secret", is_fenced=True)))
+
+    assert refusals[0] == refusals[1]
+    with pytest.raises(AuthenticationError, match="not the same secret"):
+        dialer.receive(*only(refusals[0]))
+    assert Refusal("not the same secret", is_fenced=False) == dialer.refusal
+
+
 @pytest.mark.parametrize(
     ("kind", "payload"),
-    [(CHALLENGE, b"GET / HTTP/1.1"), (WELCOME, b""), (1, b""), (68, b"not json" * 9)],
+    [
+        (CHALLENGE, b"GET / HTTP/1.1"),
+        (WELCOME, b""),
+        (1, b""),
+        (68, b"not json" * 9),
+        (68, bytes(32) + b"[" * 60_000),
+    ],
 )
 def test_something_else_is_no_handshake(kind: int, payload: bytes) -> None:
     """Whatever else answers at the address is named as such."""

@@ -11,6 +11,7 @@ import asyncio
 import pytest
 
 from holdfast.replication.formation import Refusal
+from holdfast.replication.handshake import NONCE_BYTES, PROOF, frame
 from holdfast.replication.messages import Hello, TransferRequest
 from holdfast.replication.peer_link import PeerLink, PeerLinks, split_address
 from holdfast.replication.settings import LinkSettings
@@ -28,8 +29,11 @@ class Pipe(asyncio.Transport):
         self.other: Pipe
         self.is_lost = False
         self.unsent = 0
+        self.host = "somewhere"
+        self.written: list[bytes] = []
 
     def write(self, data) -> None:
+        self.written.append(bytes(data))
         self.other.arriving.append(bytes(data))
         self.other.read()
 
@@ -53,7 +57,7 @@ class Pipe(asyncio.Transport):
         return self.unsent
 
     def get_extra_info(self, name, default=None):
-        return "somewhere"
+        return (self.host, 4711)
 
     def close(self) -> None:
         # What was written before is still delivered.
@@ -113,9 +117,10 @@ class Side:
         self.turns += 1
 
 
-def dangling(link: PeerLink) -> Pipe:
+def dangling(link: PeerLink, host: str = "somewhere") -> Pipe:
     """Connect a link to nobody."""
     pipe, nobody = Pipe(), Pipe()
+    pipe.host = host
     pipe.protocol, pipe.other, nobody.other = link, nobody, pipe
     nobody.is_lost = True
     link.connection_made(pipe)
@@ -296,17 +301,78 @@ def test_nonsense_closes_the_link() -> None:
 
 
 def test_strangers_are_few() -> None:
-    """Connections that prove nothing do not pile up."""
+    """Connections that prove nothing do not pile up: the oldest gives way."""
 
     def scenario() -> None:
-        a, b = Side("a", strangers_max=1), Side("b")
-        for _ in range(2):
-            pipe = dangling(PeerLink(a.links, ""))
+        a = Side("a", strangers_max=1)
+        first, second = [dangling(PeerLink(a.links, "")) for _ in range(2)]
 
-        assert pipe.is_lost
-        assert [] == b.owner.told
+        assert first.is_lost and not second.is_lost
 
     run(scenario)
+
+
+def test_silent_strangers_keep_no_member_out() -> None:
+    """Neither one that dials nor one that is dialed, wherever the silence comes from."""
+
+    def scenario() -> None:
+        a, b, c = Side("a"), Side("b"), Side("c")
+        for _ in range(200):
+            dangling(PeerLink(a.links, ""))
+        join(a, b)
+        join(c, a)
+
+        assert [("up", "b"), ("up", "c")] == a.owner.told
+
+    run(scenario)
+
+
+def test_members_come_from_places_of_their_own() -> None:
+    """Where a member was met, and where its address says, silence from elsewhere takes no place."""
+
+    def scenario() -> None:
+        a, b = Side("a", strangers_max=2), Side("b")
+        a.links._is_started = False
+        a.links.set_peers({"b": "10.0.0.2:7000", "c": "10.0.0.3:7000"})
+        join(b, a)
+        members = [dangling(PeerLink(a.links, ""), host) for host in ("somewhere", "10.0.0.3")]
+        others = [dangling(PeerLink(a.links, ""), f"10.9.9.{it}") for it in range(9)]
+
+        assert not any(pipe.is_lost for pipe in members)
+        assert 2 == sum(not pipe.is_lost for pipe in others)
+
+    run(scenario)
+
+
+def test_a_stranger_is_sent_nothing_to_try_secrets_against() -> None:
+    """Two nodes that differ in nothing but the secret answer a wrong proof with equal bytes."""
+
+    def scenario() -> None:
+        answers = []
+        for secret in (b"one", b"other"):
+            pipe = dangling(PeerLink(Side("a", secret).links, ""))
+            proof = frame(PROOF, bytes(NONCE_BYTES + 32) + b"{}")
+            pipe.protocol.data_received(proof)
+            challenge, refusal = pipe.written
+            answers.append((len(challenge), refusal))
+            assert pipe.is_lost
+
+        assert answers[0] == answers[1]
+
+    run(scenario)
+
+
+def test_strangers_that_fail_fill_no_log(caplog) -> None:
+    """However many connections one source makes, there is one line of it."""
+
+    def scenario() -> None:
+        a = Side("a")
+        for length in range(50):
+            pipe = dangling(PeerLink(a.links, ""))
+            pipe.protocol.data_received(b"GET /" + bytes([65 + length]) * 9)
+
+    run(scenario)
+    assert 1 == len(caplog.records)
 
 
 def test_silence_and_deafness_end_a_link() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+import structlog.testing
 
 from holdfast.config import NodeConfig
 from holdfast.errors import DestinationError, HoldfastError, MembershipError, StoreLockedError
@@ -196,3 +197,27 @@ def test_no_thread_outlives_a_node(tmp_path) -> None:
 
     run(tmp_path, work)
     assert not [each for each in threading.enumerate() if "journal" in each.name]
+
+
+@pytest.mark.parametrize(("host", "warnings"), [("127.0.0.1", 0), ("0.0.0.0", 1)])
+def test_a_peer_port_that_others_reach_is_warned_of(
+    tmp_path: Path, host: str, warnings: int
+) -> None:
+    """Links are not encrypted, and what they carry is not authenticated; the operator is told."""
+    (port,) = free_ports(1)
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(range(65, 97)))
+    flags = {
+        "data": tmp_path / "data",
+        "name": "a",
+        "members": [f"a=127.0.0.1:{port}"],
+        "peers": f"{host}:{port}",
+        "secret_file": secret,
+        "segment": 64 * KiB,
+    }
+    node = Node(NodeConfig.load(flags=flags, environment={}))
+    with structlog.testing.capture_logs() as told:
+        node._tell_places("")
+    node.journal.close()
+
+    assert warnings == sum(line["log_level"] == "warning" for line in told)
