@@ -19,7 +19,6 @@ import logging
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -51,7 +50,7 @@ from holdfast.journal.segment import (
     SegmentHeader,
     SegmentStatistics,
 )
-from holdfast.journal.settings import JournalSettings, MiB
+from holdfast.journal.settings import JournalSettings
 
 SpaceState = Literal["ok", "low"]
 
@@ -374,29 +373,6 @@ class Journal:
         """The bytes of all segment files, the spare ones too."""
         spare = self.housekeeper.spare_count * self.settings.segment_bytes
         return spare + sum(segment.header.capacity for segment in self._segments)
-
-    def segment_digest(self, base_index: int) -> bytes:
-        """
-        Return the BLAKE2b-256 of a sealed segment's file. Reads it all: call it off the loop.
-
-        Raises:
-            RecordNotFoundError: There is no such sealed segment.
-        """
-        sealed_through = self.sealed_through
-        for segment in self._segments:
-            if segment.base_index == base_index and segment.last_index <= sealed_through:
-                break
-        else:
-            raise RecordNotFoundError(f"no sealed segment begins with entry {base_index:,}")
-        digest = blake2b(digest_size=32)
-        file = self.disk.open(segment.path, writable=False)
-        try:
-            size = file.size()
-            for offset in range(0, size, MiB):
-                digest.update(file.read(min(MiB, size - offset), offset))
-        finally:
-            file.close()
-        return digest.digest()
 
     # Changing it. Every job goes to the writer, in the order made here.
 

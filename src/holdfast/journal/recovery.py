@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Final
 
 from holdfast.environment.disk import Disk, DiskFile, fill_zeros
 from holdfast.errors import JournalFailedError
 from holdfast.journal.jobs import RUN_BYTES_MAX
 from holdfast.journal.scan import LogScan
 from holdfast.journal.segment import Segment
+
+CUT_BYTES_MAX: Final = RUN_BYTES_MAX // 2
+"""The most bytes that a cut makes zero between two syncs."""
 
 logger = logging.getLogger("holdfast.journal")
 
@@ -55,6 +59,7 @@ def finish_recovery(
                 fill_zeros(file, file.size(), segment.header.capacity)
                 file.sync()
             _write_again(segment, file, durable_floor)
+            _zero_again(scan, segment, file)
         finally:
             file.close()
         if len(scan.segments) > 1 and not segment.offsets and scan.tail.state != "unknown":
@@ -62,6 +67,8 @@ def finish_recovery(
             disk.unlink(segment.path)
             disk.sync_directory(segment.path.parent)
             scan.segments.pop()
+        # What the last process removed, and was killed before it synced, must not come back.
+        disk.sync_directory(segment.path.parent)
     except OSError as error:
         raise JournalFailedError(f"recovery could not write: {error}") from error
 
@@ -95,7 +102,7 @@ def zero_backwards(file: DiskFile, start: int, end: int) -> None:
     recovery tells from damage.
     """
     while end > start:
-        low = max(start, end - RUN_BYTES_MAX // 2)
+        low = max(start, end - CUT_BYTES_MAX)
         fill_zeros(file, low, end)
         file.sync()
         end = low
@@ -156,3 +163,16 @@ def _write_again(segment: Segment, file: DiskFile, durable_floor: int) -> None:
         data = file.read(min(RUN_BYTES_MAX, segment.end - start), start)
         file.write_durable([data], start)
         start += len(data)
+
+
+def _zero_again(scan: LogScan, segment: Segment, file: DiskFile) -> None:
+    """
+    Make the zeros behind the log's end durable, as far as a cut that was broken off had come.
+
+    The process that wrote them may have been killed before its sync, or have ended because that
+    failed. The log's writer syncs only what it writes itself, so without this an entry that was
+    cut would be back after a power cut, behind newer ones that end with a page.
+    """
+    start = max(segment.end, scan.tail.end)
+    fill_zeros(file, start, min(start + CUT_BYTES_MAX, segment.header.capacity))
+    file.sync()

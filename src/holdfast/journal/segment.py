@@ -19,12 +19,15 @@ import struct
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from google_crc32c import value as crc32c
 
+from holdfast.environment.disk import Disk
 from holdfast.errors import StoreError
+from holdfast.journal.settings import MiB
 
 SEGMENT_HEADER_BYTES: Final = 4096
 SEGMENT_MAGIC: Final = b"HFSG"
@@ -32,6 +35,24 @@ SEGMENT_VERSION: Final = 1
 
 _HEADER: Final = struct.Struct("<4sHHIIQQQQ16s")
 _NAME: Final = re.compile(r"(\d{20})\.segment")
+
+
+def file_digest(disk: Disk, path: Path) -> bytes:
+    """
+    Return the BLAKE2b-256 of a segment's file. Reads it all: call it off the loop.
+
+    Raises:
+        OSError: The file is gone or cannot be read.
+    """
+    digest = blake2b(digest_size=32)
+    file = disk.open(path, writable=False)
+    try:
+        size = file.size()
+        for offset in range(0, size, MiB):
+            digest.update(file.read(min(MiB, size - offset), offset))
+    finally:
+        file.close()
+    return digest.digest()
 
 
 def segment_name(base_index: int) -> str:

@@ -73,6 +73,7 @@ from holdfast.server.log_access import (
 )
 from holdfast.server.loop import Conductor
 from holdfast.server.requests import OperatorReply
+from holdfast.server.segment_digests import SegmentDigests
 from holdfast.server.settings import ServerSettings
 from holdfast.server.status import connection_statuses, node_status, queue_status
 from holdfast.sessions.context import SessionContext
@@ -163,6 +164,7 @@ class Node:
         self.checkpoints = Checkpoints(self.broker, self.store, self.checkpoint_files)
         self.scrubber = Scrubber(self.journal)
         self.hold_watch = HoldWatch(self)
+        self.segment_digests = SegmentDigests(self.journal, self.clock)
         self.seen_role = ""
         self.loop: asyncio.AbstractEventLoop | None = None
 
@@ -225,6 +227,7 @@ class Node:
             await asyncio.to_thread(self.writer.close)
             if not self.exit_code:
                 await self.checkpoints.finish()
+            self.segment_digests.close()
             self.scrubber.close()
             self.journal.close()
         log.info("stopped", exit_code=self.exit_code)
@@ -398,22 +401,7 @@ class Node:
 
     async def segments(self) -> list[SegmentStatus]:
         """The files of its log, with the digests of the sealed ones."""
-        found = []
-        for segment in self.journal.segments():
-            digest = ""
-            if segment.sealed:
-                raw = await asyncio.to_thread(self.journal.segment_digest, segment.base_index)
-                digest = raw.hex()
-            found.append(
-                SegmentStatus(
-                    base_index=segment.base_index,
-                    last_index=segment.last_index,
-                    bytes=segment.bytes,
-                    sealed=segment.sealed,
-                    digest=digest,
-                )
-            )
-        return found
+        return await self.segment_digests.segments()
 
     def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
         """What it can give of the log to readers."""

@@ -22,6 +22,9 @@ from pathlib import Path
 
 from holdfast.environment.disk import SECTOR_BYTES
 
+PAGE_BYTES = 4096
+"""The kernel writes back by pages: a sync of a range takes the rest of its pages along."""
+
 _PLENTY = 1 << 40
 _NAMES = {"sync": "fsync"}
 
@@ -57,6 +60,26 @@ class _Inode:
         """A sync failed: what was to be written counts as written, and is not."""
         self.forgotten |= self.dirty
         self.dirty.clear()
+
+    def dirty_in_pages(self, start: int, end: int) -> list[int]:
+        """Return the dirty sectors of the pages that a range of bytes touches."""
+        low = start // PAGE_BYTES * PAGE_BYTES // SECTOR_BYTES
+        high = -(-end // PAGE_BYTES) * PAGE_BYTES // SECTOR_BYTES
+        if high - low > len(self.dirty):
+            return sorted(sector for sector in self.dirty if low <= sector < high)
+        return [sector for sector in range(low, high) if sector in self.dirty]
+
+    def make_range_durable(self, start: int, end: int) -> None:
+        """A write that syncs itself succeeded: its pages are durable, the others as before."""
+        sectors = self.dirty_in_pages(start, end)
+        if len(self.durable) < end:
+            self.durable.extend(bytes(end - len(self.durable)))
+        for sector in sectors:
+            low = sector * SECTOR_BYTES
+            high = min(low + SECTOR_BYTES, len(self.seen), len(self.durable))
+            self.durable[low:high] = self.seen[low:high]
+        self.dirty.difference_update(sectors)
+        self.is_size_dirty = len(self.durable) != len(self.seen)
 
     @property
     def is_clean(self) -> bool:
@@ -96,6 +119,10 @@ class SimulatedFile:
 
     def write(self, data: bytes, offset: int) -> None:
         """Write all of `data`; at a power cut some of its sectors."""
+        self._put(data, offset)
+
+    def _put(self, data: bytes, offset: int) -> int:
+        """Write and return where it really went."""
         assert self._life == self._disk.life, "the file was opened before the power cut"
         is_cut = self._disk.step("write", self._growth(offset + len(data)))
         offset = self._disk.place_written(offset, self._inode)
@@ -112,9 +139,14 @@ class SimulatedFile:
                 self._inode.forgotten.difference_update(range(first, last + 1))
         if is_cut:
             raise PowerCut
+        return offset
 
     def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
-        """Write and sync; the power may fail in either."""
+        """
+        Write and sync what is written, and no more; the power may fail in either.
+
+        What was written elsewhere in the file before stays as durable as it was.
+        """
         data = b"".join(buffers)
         inode = self._inode
         end = offset + len(data)
@@ -123,8 +155,20 @@ class SimulatedFile:
             self._disk.operations += 2
             inode.seen[offset:end] = inode.durable[offset:end] = data
             return
-        self.write(data, offset)
-        self.sync()
+        offset = self._put(data, offset)
+        try:
+            is_cut = self._disk.step("sync")
+        except OSError:
+            sectors = inode.dirty_in_pages(offset, offset + len(data))
+            inode.forgotten.update(sectors)
+            inode.dirty.difference_update(sectors)
+            raise
+        if is_cut:
+            raise PowerCut
+        if self._disk.is_lying:
+            self._disk.lied[inode] = True
+        else:
+            inode.make_range_durable(offset, offset + len(data))
 
     def sync(self) -> None:
         """Make the file durable; at a power cut before it is done."""

@@ -10,11 +10,12 @@ import pytest
 from holdfast.environment.disk import DiskFile
 from holdfast.errors import JournalFailedError
 from holdfast.journal.ballot import BallotFile
+from holdfast.journal.entry import HEADER_BYTES
 from holdfast.journal.recovery import keep_bytes, zero_backwards
 from holdfast.journal.segment import Segment, SegmentHeader
 from holdfast.journal.settings import JournalSettings, MiB
 from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 
 LOST = Path("/node/lost+found")
 
@@ -108,11 +109,12 @@ def test_what_may_not_have_reached_the_disk_is_written_again(disk: SimulatedDisk
 
 
 def test_a_clean_stop_needs_no_second_writing(disk: SimulatedDisk) -> None:
-    """With the floor at the end of the log recovery writes only the ballot again."""
+    """With the floor at the end of the log recovery writes no entry again."""
     log = killed(disk, floor=True)
     before = disk.operations
     log._open()
-    assert disk.operations == before + 4  # two slots, each written and synced
+    # Two slots, each written and synced; zeros behind the log's end and their sync; the names.
+    assert disk.operations == before + 4 + 2 + 1
 
 
 def test_headers_and_stray_bytes_are_mended(disk: SimulatedDisk) -> None:
@@ -208,3 +210,45 @@ def test_an_oversized_entry_is_recovered(disk: SimulatedDisk) -> None:
     journal = log.reopen()
     assert journal.entry(1) == entry
     assert next(it.bytes for it in journal.segments()) == 4096 + len(entry.raw)
+
+
+class Killed(BaseException):
+    """The process ended between two steps; the system lives on."""
+
+
+@pytest.mark.promise("F5")
+@pytest.mark.parametrize("seed", range(8))
+def test_what_was_cut_stays_away_after_a_kill_and_a_power_cut(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The zeros over a cut entry were written, not synced, when the process was killed.
+
+    The next process sees them and syncs only what it writes itself. Where that ends with a page,
+    the old entry behind it would be back after a power cut, of an older term than the log's end.
+    """
+    disk = SimulatedDisk(seed)
+    log = LocalJournal(disk)
+    log.append(b"a" * 800)
+    end = log.journal.place_of(1).byte + log.journal.place_of(1).size
+    size = 2 * 4096 - end - HEADER_BYTES
+    log.append(b"b" * size)
+    log.append(b"old")
+
+    def killed_in_the_sync(_file: SimulatedFile) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(SimulatedFile, "sync", killed_in_the_sync)
+        log.truncate(1)
+    log.journal.close()
+    log._open()
+    assert log.journal.last_index == 1
+    log.append(b"n" * size, term=7)
+    place = log.journal.place_of(2)
+    assert (place.byte + place.size) % 4096 == 0
+
+    log.journal.close()
+    journal = log.reopen_after_power_cut()
+
+    assert (journal.last_index, journal.last_term, journal.damage) == (2, 7, [])

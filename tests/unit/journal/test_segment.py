@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from pathlib import Path
 
 import google_crc32c
@@ -14,8 +15,11 @@ from holdfast.journal.segment import (
     SegmentHeader,
     base_index_of,
     decode_segment_header,
+    file_digest,
     segment_name,
 )
+from holdfast.journal.settings import MiB
+from holdfast.testing.simulated_disk import SimulatedDisk
 
 HEADER = SegmentHeader(100, 5_000, 7, b"c" * 16, 65_536)
 
@@ -94,3 +98,13 @@ def test_a_span_is_whole_entries_of_one_segment() -> None:
     assert (4176, 400, 12) == segment.span(11, 10_000, 99)
     assert (4096, 240, 11) == segment.span(10, 10_000, 11)
     assert (4336, 240, 12) == segment.span(12, 240, 12)
+
+
+def test_the_digest_is_of_every_byte_of_the_file() -> None:
+    """The zeros behind the last entry count: they are the same on every node."""
+    disk = SimulatedDisk()
+    disk.make_directory(Path("/d"))
+    file = disk.open(Path("/d/f"), create=True)
+    file.write(b"entries".ljust(MiB + 5, b"\0"), 0)
+    expected = blake2b(b"entries".ljust(MiB + 5, b"\0"), digest_size=32).digest()
+    assert file_digest(disk, Path("/d/f")) == expected

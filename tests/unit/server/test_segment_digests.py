@@ -1,0 +1,96 @@
+"""What the node tells of its files, and what that may cost it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.journal.scan import Damage
+from holdfast.journal.segment import file_digest
+from holdfast.server.segment_digests import AGE_SECONDS_MAX, SegmentDigests
+from holdfast.testing.local_journal import LocalJournal
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_microseconds(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def log() -> LocalJournal:
+    """Two sealed segments and the one being written."""
+    made = LocalJournal()
+    for number in range(5):
+        made.append(bytes([number]) * 5500)
+    assert [True, True, False] == [it.sealed for it in made.journal.segments()]
+    return made
+
+
+def test_sealed_segments_have_the_digest_of_their_file(log: LocalJournal) -> None:
+    """The one that is being written has none."""
+    found = asyncio.run(SegmentDigests(log.journal, _Clock()).segments())
+
+    expected = [
+        file_digest(log.disk, it.path).hex() if it.sealed else "" for it in log.journal.segments()
+    ]
+    assert expected == [it.digest for it in found]
+
+
+def test_a_file_is_read_once_however_many_ask(log: LocalJournal) -> None:
+    """Whoever asks again and again costs the disk nothing."""
+    digests = SegmentDigests(log.journal, _Clock())
+
+    async def ask_often() -> None:
+        await asyncio.gather(*[digests.segments() for _ in range(20)])
+
+    asyncio.run(ask_often())
+    assert 2 == digests.files_read
+
+
+def test_a_digest_is_taken_again_after_a_while(log: LocalJournal) -> None:
+    """What rotted meanwhile shows at last."""
+    clock = _Clock()
+    digests = SegmentDigests(log.journal, clock)
+    asyncio.run(digests.segments())
+    clock.now = AGE_SECONDS_MAX
+
+    asyncio.run(digests.segments())
+
+    assert 4 == digests.files_read
+
+
+def test_the_digest_of_a_damaged_segment_is_not_remembered(log: LocalJournal) -> None:
+    """Else the damage would hide, or stay after it is mended."""
+    digests = SegmentDigests(log.journal, _Clock())
+    asyncio.run(digests.segments())
+    log.journal.report_damage(Damage(log.segment_path().name, 4096, 1, "rot"))
+
+    asyncio.run(digests.segments())
+    asyncio.run(digests.segments())
+
+    assert 4 == digests.files_read
+
+
+def test_a_segment_that_is_cleaned_away_meanwhile_is_left_out(log: LocalJournal) -> None:
+    """The list was made before its file was read."""
+    digests = SegmentDigests(log.journal, _Clock())
+    log.disk.unlink(log.segment_path())
+
+    found = asyncio.run(digests.segments())
+
+    assert [it.base_index for it in log.journal.segments()][1:] == [it.base_index for it in found]
+
+
+def test_it_can_be_closed_before_and_after_use(log: LocalJournal) -> None:
+    """A node that nobody asked has no thread to stop."""
+    digests = SegmentDigests(log.journal, _Clock())
+    digests.close()
+    asyncio.run(digests.segments())
+    digests.close()
