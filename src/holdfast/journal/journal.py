@@ -358,13 +358,7 @@ class Journal:
         last = self._segments[-1]
         sealed_through = self.sealed_through
         return [
-            SegmentStatistics(
-                segment.base_index,
-                segment.last_index,
-                segment.end if segment is last else segment.header.capacity,
-                segment.last_index <= sealed_through,
-                segment.path,
-            )
+            segment.statistics(sealed_through, is_last=segment is last)
             for segment in self._segments
         ]
 

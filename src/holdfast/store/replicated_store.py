@@ -210,8 +210,8 @@ class ReplicatedStore:
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of the log that is kept."""
-        return sum(segment.bytes for segment in self.journal.segments())
+        """Bytes of the entries that are kept; what is empty in segments does not count."""
+        return sum(segment.content_bytes for segment in self.journal.segments())
 
     def bytes_from(self, index: int) -> int:
         """Bytes of the segments that hold entry `index` or later ones."""
