@@ -76,9 +76,13 @@ class Producers:
             ProducerForgottenError: Nothing is known of this producer, and it does not begin.
             SequenceGapError: Earlier numbers are missing.
         """
+        assigned = self.assigned.get(producer_id, 0)
+        if assigned and sequence == assigned + 1:
+            self.assigned[producer_id] = sequence
+            return Verdict.NEW
         found = self.by_id.get(producer_id)
         last = _unpack(found)[0] if found is not None else 0
-        assigned = self.assigned.get(producer_id, last)
+        assigned = assigned or last
         if sequence == assigned + 1:
             self.assigned[producer_id] = sequence
             return Verdict.NEW
