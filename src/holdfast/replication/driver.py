@@ -472,6 +472,7 @@ class Driver:
         consensus.tick(state)
         if state.log.damaged:
             state.log.forget_dropped()
+            self._repairs.work(state)
             self._repairs.ask(state)
         consensus.flush(state)
         if state.editions.is_news:
@@ -504,7 +505,7 @@ class Driver:
         elif isinstance(message, RepairRequest):
             repair.answer(state, peer, message)
         elif isinstance(message, RepairResponse):
-            self._repairs.take(state, message, self._journal.repair)
+            self._repairs.take(state, message)
         elif isinstance(message, _LinkUp):
             self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
