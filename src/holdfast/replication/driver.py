@@ -298,6 +298,11 @@ class Driver:
             and state.transfer is None
         )
 
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether this node leads and gives the lead away: nothing is proposed or delivered."""
+        return self._state.role is Role.LEADER and self._state.transfer is not None
+
     def may_dispatch(self, now: float) -> bool:
         """
         Whether a quorum has surely not turned to another leader by `now`.

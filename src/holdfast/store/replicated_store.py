@@ -152,6 +152,11 @@ class ReplicatedStore:
         return self.driver.is_serving
 
     @property
+    def is_handing_over(self) -> bool:
+        """Whether this node leads and is giving the lead away; it may yet be given up."""
+        return self.driver.is_handing_over
+
+    @property
     def is_leader(self) -> bool:
         """Whether this node leads, also while it does not serve yet or hands over."""
         return self.driver.is_leader

@@ -5,5 +5,6 @@ Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them w
 from __future__ import annotations
 
 from holdfast.testing.ablation import Ablation
+from holdfast.testing.safeguards import logs
 
-ABLATIONS: list[Ablation] = []
+ABLATIONS: list[Ablation] = [*logs.ABLATIONS]

@@ -8,6 +8,7 @@ changes no seed that does not draw it.
 from __future__ import annotations
 
 from holdfast.testing.rare_trouble import RareTrouble
+from holdfast.testing.troubles import hand_overs
 
-_ALL: tuple[RareTrouble, ...] = ()
+_ALL: tuple[RareTrouble, ...] = (*hand_overs.TROUBLES,)
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}
