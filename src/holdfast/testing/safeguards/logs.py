@@ -1,5 +1,8 @@
 """
-Ablations of what keeps a log, and what is only in a leader's memory, from being lost in passing.
+What keeps a log, and what is only in a leader's memory, from being lost in passing.
+
+Each of these safeguards matters only where something else went wrong at the same time, so the
+plans of the seeds are bent towards that.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
 Hand-overs that come to nothing: who was to take over cannot be reached, and the leader goes on.
+
+Counted when it was given up and the same leadership serves again, not when it was asked for.
 """
 
 from __future__ import annotations
