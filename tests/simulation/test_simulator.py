@@ -105,6 +105,18 @@ def test_trouble_that_found_a_mistake_once_is_survived(
 
 
 @pytest.mark.slow
+def test_a_leader_whose_disk_hangs_stops_nobody() -> None:
+    """Confirms go on before it is even known to hang, and all is delivered while it does."""
+    happened = 0
+    for seed in range(10, 16):
+        result = simulate(seed, focused(seed, ("disk hangs for good",)))
+
+        assert not result.violation
+        happened += result.faults["disk hangs for good"]
+    assert happened > 6
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", LAST)
 def test_what_no_promise_covers_stops_the_cluster(ending: str) -> None:
     """Nobody leads past what is lost everywhere, and somebody says so."""

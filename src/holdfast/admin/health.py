@@ -42,13 +42,11 @@ def readiness(status: NodeStatus) -> Readiness:
 
 
 def _judge(status: NodeStatus) -> tuple[bool, str]:
+    if status.store.disk_hangs:
+        return False, f"its disk has got nothing done for {status.store.disk_wait_seconds:.0f} s"
     if status.role == "leader":
         if not status.serving:
             return False, f"leader of term {status.term}, and not serving clients yet"
-        if status.store.is_full_of_live:
-            return True, (
-                "serving clients; publishing is refused: the disk is full of messages that live"
-            )
         if status.store.space == "low":
             return True, "serving clients; publishing is refused until disk space returns"
         return True, "serving clients"

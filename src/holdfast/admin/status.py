@@ -35,6 +35,9 @@ class MemberStatus:
     """32 hexadecimal digits; empty until the member was met."""
 
     connected: bool = False
+    disk_hangs: bool = False
+    """It says that its disk does not answer: it follows no further, and cannot take over."""
+
     match_index: int | None = None
     """The last entry known to be durable there. Only the leader knows it."""
 
@@ -72,8 +75,11 @@ class StoreStatus:
     space: Space = "ok"
     """`low`: publishing is refused until space returns; acknowledging goes on."""
 
-    is_full_of_live: bool = False
-    """On the leader: space is low, and cleaning can free nothing, because what is kept lives."""
+    disk_wait_seconds: float = 0.0
+    """How long the disk has got nothing done although it should; 0 if all is well."""
+
+    disk_hangs: bool = False
+    """That has lasted so long that this node does not lead or vote until the disk answers."""
 
     damage: tuple[DamageStatus, ...] = ()
 
@@ -124,18 +130,6 @@ class MemoryStatus:
 
     used_bytes: int = 0
     limit_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerStatus:
-    """The producers whose last sequence is known."""
-
-    count: int = 0
-    count_max: int = 0
-    """Beyond it those that have not sent for the longest are forgotten."""
-
-    forgotten: int = 0
-    """Since this process started: too many, or idle for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +215,6 @@ class NodeStatus:
     messages: MessageCounters = field(default_factory=MessageCounters)
     batches: BatchCounters = field(default_factory=BatchCounters)
     memory: MemoryStatus = field(default_factory=MemoryStatus)
-    producers: ProducerStatus = field(default_factory=ProducerStatus)
     holds: tuple[HoldStatus, ...] = ()
 
     def member(self, name: str | None) -> MemberStatus | None:

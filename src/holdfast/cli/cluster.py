@@ -91,6 +91,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("messages", f"{store.live_messages:,} held, {messages.enqueued:,} in since the start"),
         ("on disk", f"{format_size(store.bytes_on_disk)} in {store.segments:,} segments"),
         ("space", store.space if store.free_bytes is None else _space(status)),
+        ("disk", _disk(status)),
         ("damage", f"{unrepaired} places" if unrepaired else "none"),
         ("up for", format_seconds(status.uptime_seconds)),
         ("version", status.version),
@@ -98,8 +99,14 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
 
 
 def _space(status: NodeStatus) -> str:
-    full = " (full of messages that live)" if status.store.is_full_of_live else ""
-    return f"{status.store.space}{full}, {format_size(status.store.free_bytes)} free"
+    return f"{status.store.space}, {format_size(status.store.free_bytes)} free"
+
+
+def _disk(status: NodeStatus) -> str:
+    store = status.store
+    if not store.disk_hangs:
+        return "ok"
+    return f"hangs: it has got nothing done for {format_seconds(store.disk_wait_seconds)}"
 
 
 @cluster.command("status")
@@ -119,6 +126,9 @@ def cluster_status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False)
         f"{leader}, term {seen.term}, commit index {seen.commit_index:,},"
         f" copies {seen.copies}, sites {seen.sites}; seen by {seen.name}"
     )
+    for member in seen.members:
+        if member.disk_hangs:
+            write_error(f"the disk of {member.name} hangs: it stores nothing until that answers")
     if seen.role != "leader":
         write_error("only the leader knows how far the others are, and it did not answer")
 

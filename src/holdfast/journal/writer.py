@@ -15,7 +15,6 @@ Invariants:
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections.abc import Callable
@@ -28,7 +27,6 @@ from holdfast.journal.jobs import (
     AppendJob,
     BallotJob,
     Piece,
-    RepairJob,
     ResetJob,
     TruncateJob,
     WriteJob,
@@ -86,15 +84,24 @@ class JournalWriter:
         """Queue a job. Jobs must come in the order the journal staged them."""
         self._queue.put(job)
 
-    def close(self) -> None:
-        """Finish what was submitted, note how far the log is durable, stop the threads."""
+    def close(self, seconds: float | None = None) -> bool:
+        """
+        Finish what was submitted, note how far the log is durable, stop the threads.
+
+        False if the disk did not let that happen within `seconds`: then both threads are left
+        behind, and neither the writer nor its journal may be used or closed any more.
+        """
         if self._thread is not None:
             self._queue.put(None)
-            self._thread.join()
+            self._thread.join(seconds)
+            if self._thread.is_alive():
+                return False
             self._thread = None
-            self._journal.housekeeper.close()
+            if not self._journal.housekeeper.close(seconds):
+                return False
         self.save_floor()
         self._close_file()
+        return True
 
     def turn(self, jobs: list[WriteJob]) -> None:
         """
@@ -228,8 +235,6 @@ class JournalWriter:
             self._ballot_file.save(job.ballot)
         elif isinstance(job, TruncateJob):
             self._truncate(job)
-        elif isinstance(job, RepairJob):
-            self._repair(job)
         elif isinstance(job, ResetJob):
             self._ballot_file.lower_floor(0)
             self._remove(job.removed)
@@ -237,23 +242,6 @@ class JournalWriter:
             self._is_empty = True
         else:
             raise AssertionError(job)
-
-    def _repair(self, job: RepairJob) -> None:
-        if job.is_void:
-            return
-        try:
-            file = self._disk.open(job.segment.path)
-        except FileNotFoundError:
-            if job.is_void:
-                return  # dropped since it was looked at; its removal is another thread's
-            raise
-        raw = job.entry.raw
-        try:
-            file.write_durable([raw], job.start)
-            if file.read(len(raw), job.start) != raw:
-                raise OSError(errno.EIO, f"repaired entry {job.entry.index:,} reads back wrong")
-        finally:
-            file.close()
 
     def _truncate(self, job: TruncateJob) -> None:
         # The claim goes first: after a crash in between, a shorter log must not look damaged.

@@ -29,11 +29,12 @@ def may_stand(state: State) -> bool:
     """
     Whether this node can become leader: a voter with a whole log that was not shut out.
 
-    With a hole it lets others lead until one of them has mended it. Alone there is nobody to wait
-    for: it stands and withholds what is damaged.
+    Nor while its disk hangs: it could not even keep its own vote. With a hole it lets others lead
+    until one of them has mended it. Alone there is nobody to wait for: it stands and withholds what
+    is damaged.
     """
     is_fit = state.log.is_whole or not state.peers
-    return state.is_voter and is_fit and not state.fenced_reason
+    return state.is_voter and is_fit and not state.fenced_reason and not state.is_disk_hanging
 
 
 def stand(state: State) -> None:

@@ -7,7 +7,8 @@ contracts, so that a simulator can run it. The order rules of replication are wr
 nowhere else.
 
 Invariants:
-    While a ballot is on its way to the disk nothing is sent: no vote, no reply of a new term.
+    While a ballot is on its way to the disk nothing is sent: no vote, no reply of a new term; but
+    that the disk hangs, which claims nothing.
     Who is shut out sends nothing any more, not even what it had decided before.
     A ballot is durable before the first entry of its term.
     Append requests may leave while our own write is under way; replies claim stored entries only.
@@ -47,6 +48,7 @@ from holdfast.replication import (
     repair,
     transfer,
 )
+from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
 from holdfast.replication.formation import Refusal
 from holdfast.replication.log import ReplicatedLog
@@ -63,6 +65,7 @@ from holdfast.replication.messages import (
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
+    LEDGER_ENTRIES_MAX,
     LagLedger,
     ReplicationStatus,
     contact_seconds,
@@ -71,6 +74,9 @@ from holdfast.replication.status import (
 )
 
 logger = logging.getLogger("holdfast.replication")
+
+_HELD_MAX = 1000
+"""Messages that wait for a ballot; the oldest are lost first, as on a link that breaks."""
 
 
 class _LinkUp:
@@ -174,6 +180,7 @@ class Driver:
 
         self._received: list[tuple[str, Message | _LinkUp | _LinkDown]] = []
         self._held: list[tuple[str, Message]] = []
+        self._disk_watch = DiskWatch(settings.election_seconds_min / 2)
         self._ballot_job: BallotJob | None = None
         self._ballot_wanted = self._ballot_key()
         self._repairs = repair.Repairs()
@@ -278,6 +285,16 @@ class Driver:
         return self._state.uncommitted_bytes
 
     @property
+    def is_backlog_full(self) -> bool:
+        """Whether so much waits for this leader's own disk that it must set the pace."""
+        journal = self._journal
+        stored = journal.stored_index
+        return (
+            journal.last_index - stored >= LEDGER_ENTRIES_MAX
+            or self._ledger.bytes_after(stored) > self._state.settings.backlog_bytes_max
+        )
+
+    @property
     def is_witness(self) -> bool:
         """Whether this node keeps the log without ever serving."""
         return self._state.is_witness
@@ -297,11 +314,6 @@ class Driver:
             and self._taken_index >= state.term_start
             and state.transfer is None
         )
-
-    @property
-    def is_handing_over(self) -> bool:
-        """Whether this node leads and gives the lead away: nothing is proposed or delivered."""
-        return self._state.role is Role.LEADER and self._state.transfer is not None
 
     def may_dispatch(self, now: float) -> bool:
         """
@@ -332,6 +344,8 @@ class Driver:
             damaged=tuple(sorted(state.log.damaged)),
             repaired_count=self._repairs.repaired_count,
             fenced_reason=state.fenced_reason,
+            disk_wait_seconds=self._disk_watch.seconds,
+            disk_hangs=state.is_disk_hanging,
             members=view_members(state, self._ledger),
         )
 
@@ -467,6 +481,7 @@ class Driver:
         state.now = now
         assert self._is_started, "turn before start"
         self._ballot_is_stored()
+        self._watch_disk()
         self._note_edition()
         if self._received:
             received, self._received = self._received, []
@@ -475,9 +490,8 @@ class Driver:
         if not state.cluster_id:
             self._found()
         consensus.tick(state)
-        if state.log.damaged:
+        if state.log.damaged and not state.is_disk_hanging:
             state.log.forget_dropped()
-            self._repairs.work(state)
             self._repairs.ask(state)
         consensus.flush(state)
         if state.editions.is_news:
@@ -510,7 +524,7 @@ class Driver:
         elif isinstance(message, RepairRequest):
             repair.answer(state, peer, message)
         elif isinstance(message, RepairResponse):
-            self._repairs.take(state, message)
+            self._repairs.take(state, message, self._journal.repair)
         elif isinstance(message, _LinkUp):
             self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
@@ -613,14 +627,36 @@ class Driver:
             )
             # An older job still under way does not matter: the newest ballot covers it.
             self._ballot_job = BallotJob(ballot)
-            self._writer.submit(self._ballot_job)
+            self._submit(self._ballot_job)
         # After the ballot: it is never of a lower term than the log.
         self._write_staged()
         self._renew_hello()
 
     def _write_staged(self) -> None:
         for job in self._state.log.take_jobs():
-            self._writer.submit(job)
+            self._submit(job)
+
+    def _submit(self, job: WriteJob) -> None:
+        self._disk_watch.submitted(job, self._state.now)
+        self._writer.submit(job)
+
+    def _watch_disk(self) -> None:
+        """Notice that our disk hangs, and that it does no more; a leader hands over then."""
+        state = self._state
+        watch = self._disk_watch
+        is_urgent = watch.waited(state.now) >= state.settings.election_seconds_min
+        is_turned = watch.judge(state, is_backlog_full=is_urgent and self.is_backlog_full)
+        if is_turned:
+            self.hello = replace(self.hello, disk_hangs=state.is_disk_hanging)
+            ballot = self._ballot_file.current
+            assert ballot is not None
+            kept = ballot.cluster_id.hex(), ballot.generation
+            if kept == (state.cluster_id, state.generation) and not state.fenced_reason:
+                # At once, also while a ballot waits for that disk: this claims nothing of it.
+                for peer in state.connected:
+                    self._links.send(peer, [self.hello])
+        if state.is_disk_hanging:
+            watch.hand_over(state)
 
     def _renew_hello(self) -> None:
         state = self._state
@@ -655,6 +691,7 @@ class Driver:
             return
         if self._ballot_job is not None:
             self._held.extend(outbox)
+            del self._held[:-_HELD_MAX]
             outbox.clear()
             return
         if self._held:

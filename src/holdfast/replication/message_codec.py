@@ -233,6 +233,7 @@ def decode_hello(payload: bytes) -> Hello:
                 bytes.fromhex(node_id).hex(): int(edition)
                 for node_id, edition in dict(fields.get("seen", {})).items()
             },
+            disk_hangs=bool(fields.get("disk_hangs", False)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RemoteProtocolError(f"a hello that makes no sense: {error}") from error

@@ -149,6 +149,9 @@ class Hello:
     seen: dict[str, int] = field(default_factory=dict)
     """The newest editions of other identities that it knows of, see editions.py."""
 
+    disk_hangs: bool = False
+    """Its disk does not answer: it cannot take over, and lags until the disk does."""
+
 
 @dataclass(slots=True)
 class Editions:

@@ -50,6 +50,14 @@ class ReplicationSettings:
     transfer_seconds_max: float = 1.0
     """A hand-over that is not done by then is given up and the leader goes on."""
 
+    disk_hang_elections: float = 3.0
+    """A disk that got nothing done for so many of the shortest election timeouts hangs: a leader
+    then hands over, and nobody stands or votes."""
+
+    backlog_bytes_max: int = 64 * MiB
+    """What a leader takes that a quorum has and its own disk has not; beyond it the next batch
+    waits for the disk, and one election timeout without progress is a hanging disk."""
+
     append_bytes_max: int = 1 * MiB
     """Entries in one append request; a single larger entry travels alone."""
 
@@ -105,6 +113,8 @@ class ReplicationSettings:
                     not 0 < self.lease_fraction < 1,
                     "lease_fraction must lie between 0 and 1",
                 ),
+                (self.disk_hang_elections < 1, "disk_hang_elections must be 1 or more"),
+                (self.backlog_bytes_max < 1, "backlog_bytes_max must be 1 or more"),
                 (self.copies < 1, "copies must be 1 or more"),
                 (self.sites < 1, "sites must be 1 or more"),
                 (self.append_bytes_max < 1, "append_bytes_max must be 1 or more"),
@@ -135,6 +145,11 @@ class ReplicationSettings:
     def lease_seconds(self) -> float:
         """How long after a quorum's answer was asked for the leader may still dispatch."""
         return self.lease_fraction * self.election_seconds_min
+
+    @property
+    def disk_hang_seconds(self) -> float:
+        """How long a disk may get nothing done before it counts as hanging."""
+        return self.disk_hang_elections * self.election_seconds_min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

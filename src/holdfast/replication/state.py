@@ -99,6 +99,8 @@ class State:
         self.election_timeout = 0.0
         self.election_deadline = ALWAYS
         self.fenced_reason = ""
+        self.is_disk_hanging = False
+        """Nothing was stored here for so long that this node must not lead, stand or vote."""
         self.forced: Membership | None = None
         """What an operator's forced promotion makes of the members once its term is durable."""
 

@@ -31,6 +31,7 @@ class MemberView:
     node_id: str
     connected: bool
     metadata: dict[str, str]
+    disk_hangs: bool = False
     match_index: int | None = None
     lag_entries: int | None = None
     lag_records: int | None = None
@@ -58,6 +59,10 @@ class ReplicationStatus:
     damaged: tuple[int, ...]
     repaired_count: int
     fenced_reason: str
+    disk_wait_seconds: float
+    """How long the own disk has got nothing done; 0 while it does or has nothing to do."""
+
+    disk_hangs: bool
     members: tuple[MemberView, ...]
 
 
@@ -90,6 +95,11 @@ class LagLedger:
         if len(self._indexes) > 2 * LEDGER_ENTRIES_MAX:
             for column in (self._indexes, self._times, self._bytes, self._records):
                 del column[:LEDGER_ENTRIES_MAX]
+
+    def bytes_after(self, index: int) -> int:
+        """Bytes of the entries after this one; too few if the ledger has forgotten some."""
+        place = bisect_right(self._indexes, index)
+        return 0 if place == len(self._indexes) else self.bytes_total - self._bytes[place]
 
     def lag(
         self, match_index: int, now: float, next_record: int
@@ -145,6 +155,7 @@ def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
         node_id=member.node_id,
         connected=is_self or hello is not None,
         metadata=dict(hello.metadata) if hello else {},
+        disk_hangs=state.is_disk_hanging if is_self else hello is not None and hello.disk_hangs,
         match_index=match,
         lag_entries=None if match is None else journal.last_index - match,
         lag_records=records,

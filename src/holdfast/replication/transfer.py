@@ -3,7 +3,7 @@ Handing over the lead: wait until the target has everything, then ask it to stan
 
 Invariants:
     Nothing is proposed while a hand-over is under way, so the target needs to catch up only once.
-    Only a data node is handed over to, never a witness.
+    Only a data node is handed over to, never a witness, nor one whose disk hangs.
     A hand-over that is not done in time is given up, and the leader goes on.
 """
 
@@ -57,5 +57,7 @@ def _candidates(state: State) -> list[str]:
     return [
         member.name
         for member in state.membership.data_members
-        if member.name != state.name and state.is_counted(member.name)
+        if member.name != state.name
+        and state.is_counted(member.name)
+        and not state.connected[member.name].disk_hangs
     ]

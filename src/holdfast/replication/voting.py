@@ -30,6 +30,7 @@ def on_pre_vote_request(state: State, peer: str, message: PreVoteRequest) -> Non
         and _may_vote(state)
         and not is_doubted(state, peer)
         and not state.has_live_leader()
+        and not state.is_disk_hanging
         and _is_complete(state, message)
     )
     if not granted:

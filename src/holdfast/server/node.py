@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
+import os
 import signal
 from collections.abc import Callable
 
@@ -90,6 +92,9 @@ _LISTEN_BACKLOG = 1024
 
 class Node:
     """One broker of a cluster, or a single one."""
+
+    is_disk_abandoned = False
+    """The disk hung at the end: threads that wait for it are still there."""
 
     def __init__(self, config: NodeConfig) -> None:
         """
@@ -224,14 +229,27 @@ class Node:
             await self._close_listener()
             await self.links.close()
             await admin.stop()
-            await asyncio.to_thread(self.writer.close)
-            if not self.exit_code:
-                await self.checkpoints.finish()
-            self.segment_digests.close()
-            self.scrubber.close()
-            self.journal.close()
+            await self._close_store()
         log.info("stopped", exit_code=self.exit_code)
         return self.exit_code
+
+    async def _close_store(self) -> None:
+        """Close the data directory, or leave it as a crash would if its disk hangs."""
+        seconds = self.conductor.settings.drain_seconds
+        if not await asyncio.to_thread(self.writer.close, seconds):
+            log.critical(
+                "the disk hangs: ending without it; the next start recovers as after a crash",
+                waited_seconds=seconds,
+            )
+            self.exit_code = 1
+            self.is_disk_abandoned = True
+            self.loop = None  # Nobody is to be told any more.
+            return
+        if not self.exit_code:
+            await self.checkpoints.finish()
+        self.segment_digests.close()
+        self.scrubber.close()
+        self.journal.close()
 
     def _take_signals(self) -> None:
         assert self.loop is not None, "signals are taken inside the loop"
@@ -511,4 +529,9 @@ def run(config: NodeConfig) -> int:
     """
     node = Node(config)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(node.run())
+        code = runner.run(node.run())
+        if node.is_disk_abandoned:
+            # Whatever waits for threads now would wait as long as the disk hangs.
+            logging.shutdown()
+            os._exit(code)
+        return code

@@ -18,12 +18,11 @@ from holdfast.admin.status import (
     MemoryStatus,
     MessageCounters,
     NodeStatus,
-    ProducerStatus,
     QueueStatus,
     StoreStatus,
 )
 from holdfast.broker.queue import Queue
-from holdfast.replication.status import MemberView
+from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.log_access import hold_status
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def node_status(node: Node) -> NodeStatus:
         copies=node.config.copies,
         sites=node.config.sites,
         site=node.config.site,
-        store=_store(node),
+        store=_store(node, replication),
         cluster_id=replication.cluster_id,
         generation=replication.generation,
         uptime_seconds=node.clock.monotonic() - node.started_at,
@@ -67,7 +66,6 @@ def node_status(node: Node) -> NodeStatus:
         memory=MemoryStatus(
             used_bytes=node.broker.state.memory_bytes, limit_bytes=node.config.memory_bytes
         ),
-        producers=_producers(node),
         holds=tuple(hold_status(node, hold) for _, hold in sorted(node.broker.state.holds.items())),
     )
 
@@ -83,6 +81,7 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
         site=view.site,
         node_id=view.node_id,
         connected=view.connected,
+        disk_hangs=view.disk_hangs,
         match_index=view.match_index,
         lag_entries=view.lag_entries,
         lag_records=view.lag_records,
@@ -93,7 +92,7 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
     )
 
 
-def _store(node: Node) -> StoreStatus:
+def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
     journal = node.journal
     return StoreStatus(
         bytes_on_disk=journal.bytes_on_disk,
@@ -103,7 +102,8 @@ def _store(node: Node) -> StoreStatus:
         last_index=journal.last_index,
         free_bytes=journal.disk.free_bytes(journal.directory),
         space=journal.space_state(node.clock.monotonic()),
-        is_full_of_live=node.conductor.cleaner.is_log_full,
+        disk_wait_seconds=replication.disk_wait_seconds,
+        disk_hangs=replication.disk_hangs,
         damage=tuple(
             DamageStatus(
                 segment=str(damage.segment),
@@ -113,15 +113,6 @@ def _store(node: Node) -> StoreStatus:
             )
             for damage in journal.damage
         ),
-    )
-
-
-def _producers(node: Node) -> ProducerStatus:
-    producers = node.broker.state.producers
-    return ProducerStatus(
-        count=len(producers.by_id),
-        count_max=node.broker.settings.producer_count_max,
-        forgotten=producers.forgotten_count,
     )
 
 

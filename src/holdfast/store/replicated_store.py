@@ -59,10 +59,19 @@ class ReplicatedStore:
 
     @property
     def is_writing(self) -> bool:
-        """Whether this node's own disk is still busy with what was proposed."""
+        """
+        Whether what was proposed last is still on its way: to this node's disk and to a quorum's.
+
+        Whichever is done first lets the next batch go, so a disk that hangs here stops nobody,
+        until so much has piled up behind it that it sets the pace again.
+        """
         # What a former leadership proposed may have been cut off since: nobody will store it.
         journal = self.journal
-        return min(self._proposed_index, journal.last_index) > journal.stored_index
+        index = min(self._proposed_index, journal.last_index)
+        if index <= journal.stored_index:
+            return False
+        driver = self.driver
+        return index > driver.commit_index or driver.is_backlog_full
 
     def stored(self, result: WriteResult) -> None:
         """Take the writer's word."""
@@ -152,11 +161,6 @@ class ReplicatedStore:
         return self.driver.is_serving
 
     @property
-    def is_handing_over(self) -> bool:
-        """Whether this node leads and is giving the lead away; it may yet be given up."""
-        return self.driver.is_handing_over
-
-    @property
     def is_leader(self) -> bool:
         """Whether this node leads, also while it does not serve yet or hands over."""
         return self.driver.is_leader
@@ -215,8 +219,8 @@ class ReplicatedStore:
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of the entries that are kept; what is empty in segments does not count."""
-        return sum(segment.content_bytes for segment in self.journal.segments())
+        """Bytes of the log that is kept."""
+        return sum(segment.bytes for segment in self.journal.segments())
 
     def bytes_from(self, index: int) -> int:
         """Bytes of the segments that hold entry `index` or later ones."""

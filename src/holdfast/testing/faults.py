@@ -134,6 +134,8 @@ class Plan:
     operations: int = 1000
     ending: str = ""
     """What is lost after all was healed that no promise covers; see endings.py."""
+    is_disk_left_hanging: bool = False
+    """After the chaos the leader's disk hangs until everything is delivered."""
     is_one_left_dead: bool = False
     """After the chaos only a majority is healed."""
 

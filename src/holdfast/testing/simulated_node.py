@@ -141,6 +141,9 @@ class SimulatedNode:
         self.life = 0
         self.slowness = 1.0
         """How many times slower than usual its disk is."""
+        self.is_disk_hanging = False
+        """Nothing that its disk was asked to write is done, until `thaw_disk`."""
+        self._is_write_held = False
         self.ended_by = ""
         self.writing: list[WriteJob] = []
         """What the simulated writer's thread is doing."""
@@ -202,6 +205,12 @@ class SimulatedNode:
         self.take_turn(self.conductor.tick)
         if not self.is_alive:
             return
+        if not self.is_disk_hanging:
+            self._tend_disk()
+        self.post(self.world.tick_seconds, self._tick)
+
+    def _tend_disk(self) -> None:
+        """Do what other threads do with the disk now and then."""
         if self.checkpoints.is_due() and self.chance.random() < _CHECKPOINT_CHANCE:
             write = self.checkpoints.prepare()
             if write is not None:
@@ -213,7 +222,6 @@ class SimulatedNode:
             self.driver.report_damage(damage.index)
         if self.journal.housekeeper.spare_count < self.journal.settings.spare_segments:
             self.journal.housekeeper.turn()
-        self.post(self.world.tick_seconds, self._tick)
 
     # ---- the process
 
@@ -223,6 +231,7 @@ class SimulatedNode:
         self.life += 1
         self.is_alive, self.is_paused = True, False
         self.is_built = False
+        self.is_disk_hanging = self._is_write_held = False
         self.writing, self._waiting = [], []
         self._backlog = []
         self.pipes = {}
@@ -346,6 +355,21 @@ class SimulatedNode:
         for action, arguments in backlog:
             self._happen(self.life, action, arguments)
 
+    def hang_disk(self) -> None:
+        """Let its disk get nothing more done, and not say so."""
+        self.is_disk_hanging = True
+        self.world.note(self.name, "has a disk that hangs")
+
+    def thaw_disk(self) -> None:
+        """Let its disk go on where it stopped."""
+        if not self.is_disk_hanging:
+            return
+        self.is_disk_hanging = False
+        self.world.note(self.name, "has a disk that answers again")
+        if self._is_write_held:
+            self._is_write_held = False
+            self.post(0.0, self._write)
+
     def replace_disk(self) -> None:
         """Give a dead machine an empty disk."""
         assert not self.is_alive
@@ -380,6 +404,9 @@ class SimulatedNode:
         self.post((low + self.chance.random() * (high - low)) * self.slowness, self._write)
 
     def _write(self) -> None:
+        if self.is_disk_hanging:
+            self._is_write_held = True
+            return
         self.writer.turn(self.writing)
         self.writing = []
         self._written_at = self.world.timeline.now
@@ -392,7 +419,7 @@ class SimulatedNode:
             self.post(_FLOOR_IDLE_SECONDS, self._save_floor, self._written_at)
 
     def _save_floor(self, written_at: float) -> None:
-        if written_at == self._written_at and not self.writing:
+        if written_at == self._written_at and not self.writing and not self.is_disk_hanging:
             self._floor_at = self.world.timeline.now
             self.writer.save_floor()
 

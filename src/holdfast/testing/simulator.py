@@ -33,7 +33,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.testing.checkers import Checkers
 from holdfast.testing.committed_log import DEAD_LETTERS
 from holdfast.testing.endings import ENDINGS
-from holdfast.testing.faults import KiB, Nemesis, Plan, plan
+from holdfast.testing.faults import OPERATORS, KiB, Nemesis, Plan, plan
 from holdfast.testing.history import History, ViolationError
 from holdfast.testing.simulated_clock import Timeline
 from holdfast.testing.simulated_network import VERY_LATE_SECONDS, PeerNetwork
@@ -146,6 +146,7 @@ class Simulation:
             config_repeat_bytes=64 * KiB,
             trim_seconds=0.3,
             repair_seconds=0.1,
+            backlog_bytes_max=8 * KiB,
             copies=made.copies,
             sites=made.sites,
         )
@@ -270,6 +271,7 @@ class Simulation:
             disk.stop_lying(is_kept=True)
             disk.limit(None)
             node.slowness = 1.0
+            node.thaw_disk()
             node.clock.run_at(1.0)
             if node is spared:
                 node.stop(power=True)
@@ -319,25 +321,56 @@ class Simulation:
                     self.nemesis.revive(node)
 
     def _check_liveness(self) -> None:
+        hanging = self._hang_for_good()
         self.await_service()
         self.await_drained()
+        if hanging is not None:
+            hanging.thaw_disk()
         self.expect("L5", "what is dead is not cleaned", _DRAIN_SECONDS_MAX, self._is_cleaned)
         self.await_level()
         if self.plan.late_seconds >= VERY_LATE_SECONDS and "bad links" in self.plan.kinds:
             # What was sent in the chaos may still be on its way.
             self.timeline.run(self.plan.late_seconds)
 
+    def _hang_for_good(self) -> SimulatedNode | None:
+        """Where the seed says so, let the leader's disk hang until all is delivered."""
+        is_fit = not (self.plan.victim or self.plan.is_one_left_dead or self.checkers.distrusted)
+        if not (self.plan.is_disk_left_hanging and is_fit):
+            return None
+        if set(self.plan.kinds) & set(OPERATORS):
+            return None
+        self._await_confirm("L2", _CONFIRM_SECONDS_MAX)
+        leader = self.leader()
+        if leader is None:
+            return None
+        leader.hang_disk()
+        self.count("disk hangs for good")
+        # Sooner than the leader can know that its disk hangs: the others' disks are enough.
+        self._await_confirm("F27", 0.9 * self.replication_settings.disk_hang_seconds)
+        return leader
+
+    def _await_confirm(self, name: str, seconds: float) -> None:
+        """Let one more message be confirmed, unless all are."""
+        before = self.history.confirm_count
+        self.expect(
+            name,
+            "nothing is confirmed",
+            seconds,
+            lambda: self.history.confirm_count > before or self._are_producers_done(),
+        )
+
+    def _are_producers_done(self) -> bool:
+        return all(
+            client.is_done
+            for client in self.clients
+            if isinstance(client, Producer | TransactionProducer)
+        )
+
     def await_service(self) -> None:
         """L1 and L2: somebody leads, and everything that producers have is confirmed."""
         self.expect("L1", "nobody serves", _LEADER_SECONDS_MAX, lambda: self.leader() is not None)
-        producers = [
-            client for client in self.clients if isinstance(client, Producer | TransactionProducer)
-        ]
         self.expect(
-            "L2",
-            "producers are not confirmed",
-            _CONFIRM_SECONDS_MAX,
-            lambda: all(producer.is_done for producer in producers),
+            "L2", "producers are not confirmed", _CONFIRM_SECONDS_MAX, self._are_producers_done
         )
 
     def await_drained(self) -> None:

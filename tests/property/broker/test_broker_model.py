@@ -469,8 +469,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 if isinstance(record, MessageRecord):
                     copy = live_copy(self.broker, record, number, timestamp, leaving)
                     copies += [copy] if copy is not None else []
-        for piece in homeless(self.broker, last_record, self.broker.state.timestamp):
-            copies += piece
+        copies += homeless(self.broker, last_record, self.broker.state.timestamp)
         self.broker.add_records([*copies, CleanedRecord(through)])
         self.cleaning_through = through
 

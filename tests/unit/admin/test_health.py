@@ -24,6 +24,16 @@ from holdfast.admin.status import MemberStatus, NodeStatus, StoreStatus
             True,
             "serving clients; publishing is refused until disk space returns",
         ),
+        (
+            NodeStatus(
+                name="a",
+                role="follower",
+                leader="b",
+                store=StoreStatus(disk_wait_seconds=7.2, disk_hangs=True),
+            ),
+            False,
+            "its disk has got nothing done for 7 s",
+        ),
         (NodeStatus(name="a", role="candidate"), False, "no leader is known"),
         (
             NodeStatus(

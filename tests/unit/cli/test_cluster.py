@@ -71,6 +71,21 @@ def test_cluster_status_is_a_table_with_lag(cluster, run) -> None:
     assert run.out.endswith("copies 1, sites 1; seen by a\n")
 
 
+def test_a_disk_that_hangs_is_told(cluster, run) -> None:
+    """
+    By the node itself, and by the leader of each of its followers.
+    """
+    seen = now_of(cluster)
+    a, b, c = seen.members
+    store = StoreStatus(disk_wait_seconds=4.0, disk_hangs=True)
+    cluster.set_status(A, replace(seen, store=store, members=(a, replace(b, disk_hangs=True), c)))
+
+    assert run("status") == 0
+    assert "disk           hangs: it has got nothing done for 4.0 s" in run.out
+    assert run("cluster", "status") == 0
+    assert "the disk of b hangs: it stores nothing until that answers\n" == run.err
+
+
 def test_cluster_status_asks_the_leader_behind_the_node(cluster, run) -> None:
     """
     Lag is the leader's knowledge, whichever node is asked.

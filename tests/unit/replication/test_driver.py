@@ -31,6 +31,7 @@ from holdfast.replication.messages import (
     AppendResponse,
     Editions,
     Hello,
+    PreVoteRequest,
     PreVoteResponse,
     RepairRequest,
     RepairResponse,
@@ -532,3 +533,35 @@ def test_a_vote_that_waits_does_not_leave_an_older_copy() -> None:
     desk.store()
 
     assert [] == desk.take_sent(VoteResponse)
+
+
+def test_a_disk_that_hangs_is_told_at_once() -> None:
+    """Also while a ballot waits for that very disk; and that it answers again."""
+    desk = Desk().form()
+    desk.driver.receive("b", VoteRequest(9, 100, 9))
+    desk.turn()
+    assert [] == desk.take_sent()
+
+    for _ in range(14):
+        desk.turn(after=0.25)
+    hellos = desk.take_sent(Hello)
+    assert [True, True] == [hello.disk_hangs for hello in hellos]
+    status = desk.driver.status()
+    assert (True, 3.5) == (status.disk_hangs, status.disk_wait_seconds)
+    assert {"a"} == {view.name for view in status.members if view.disk_hangs}
+
+    desk.store()
+    assert [False, False] == [hello.disk_hangs for hello in desk.take_sent(Hello)]
+    assert not desk.driver.status().disk_hangs
+
+
+def test_what_waits_for_a_ballot_is_bounded() -> None:
+    """A disk may hang for hours, and every heartbeat is answered."""
+    desk = Desk().form()
+    desk.driver.receive("b", VoteRequest(9, 100, 9))
+    desk.turn()
+    for _ in range(3000):
+        desk.driver.receive("c", PreVoteRequest(10, 100, 9))
+    desk.turn()
+
+    assert 1000 == len(desk.driver._held)

@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import structlog.testing
@@ -159,6 +160,37 @@ def test_a_failure_ends_the_process_with_a_code(tmp_path) -> None:
         node.fail(StoreLockedError("made up"))
 
     assert run(tmp_path, work) == (None, 1)
+
+
+def test_a_disk_that_hangs_does_not_keep_a_node_from_ending(tmp_path) -> None:
+    """
+    It waits a bounded time, says so, and leaves the rest to the next start's recovery.
+    """
+    released = threading.Event()
+    node = Node(config(tmp_path))
+    settings = node.conductor.settings
+    node.conductor.settings = replace(settings, drain_seconds=0.05)
+    write = node.writer._write
+
+    def hang(*job: Any) -> None:
+        released.wait(_WAIT_SECONDS)
+        write(*job)
+
+    async def work(node: Node) -> None:
+        node.writer._write = hang  # type: ignore[method-assign]
+        node.driver.repropose_config()
+        node.conductor.schedule()
+        await asyncio.sleep(0)
+
+    try:
+        assert (None, 1) == asyncio.run(within(node, work))
+        assert node.is_disk_abandoned
+    finally:
+        released.set()
+        assert node.writer._thread is not None
+        node.writer._thread.join(_WAIT_SECONDS)
+        node.writer.close()
+        node.journal.close()
 
 
 def test_a_directory_has_one_owner(tmp_path) -> None:

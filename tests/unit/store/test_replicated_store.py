@@ -60,7 +60,7 @@ class FakeJournal:
     def segments(self) -> list[SegmentStatistics]:
         bases = sorted({(index - 1) // 3 * 3 + 1 for index in self.kept})
         return [
-            SegmentStatistics(base, base + 2, 1000, base != bases[-1], Path(str(base)), 900)
+            SegmentStatistics(base, base + 2, 1000, base != bases[-1], Path(str(base)))
             for base in bases
         ]
 
@@ -83,6 +83,7 @@ class FakeDriver:
         self.log_epoch = 0
         self.config_index = 1
         self.reclaim_limit = 1 << 60
+        self.is_backlog_full = False
         self.calls: list[object] = []
 
     def propose(self, parts, record_count, *, now, wall_microseconds) -> Entry:
@@ -185,6 +186,18 @@ def test_it_is_writing_until_its_own_disk_has_it(store, journal) -> None:
     assert store.is_writing
     journal.stored_index = 2
     assert not store.is_writing
+
+
+def test_a_quorum_without_this_disk_lets_the_next_batch_go(store, driver) -> None:
+    """
+    A leader whose disk hangs goes on as long as others store, until too much waits for it.
+    """
+    append(store, 1)
+    driver.commit_index = 1
+    assert not store.is_writing
+
+    driver.is_backlog_full = True
+    assert store.is_writing
 
 
 def test_what_was_cut_off_is_not_waited_for(store, journal) -> None:
@@ -302,7 +315,7 @@ def test_segments_and_damage(store, driver, journal) -> None:
     What the cleaner plans with; damage is told to the replication where its entry is known.
     """
     append(store, 7)
-    assert (store.log_bytes, store.segment_bytes) == (2700, 1000)
+    assert (store.log_bytes, store.segment_bytes) == (3000, 1000)
     assert [segment.base_index for segment in store.sealed_segments()] == [1, 4]
     assert store.last_segment_base == 7
     assert store.bytes_from(4) == 2000

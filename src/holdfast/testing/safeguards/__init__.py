@@ -5,6 +5,6 @@ Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them w
 from __future__ import annotations
 
 from holdfast.testing.ablation import Ablation
-from holdfast.testing.safeguards import logs
+from holdfast.testing.safeguards import hanging_disks
 
-ABLATIONS: list[Ablation] = [*logs.ABLATIONS]
+ABLATIONS: list[Ablation] = [*hanging_disks.ABLATIONS]

@@ -8,7 +8,7 @@ changes no seed that does not draw it.
 from __future__ import annotations
 
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles import hand_overs
+from holdfast.testing.troubles import hanging_disks
 
-_ALL: tuple[RareTrouble, ...] = (*hand_overs.TROUBLES,)
+_ALL: tuple[RareTrouble, ...] = (*hanging_disks.TROUBLES,)
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}
