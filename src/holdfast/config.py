@@ -209,6 +209,8 @@ class _Fields(BaseModel):
     name: _NameField = "holdfast"
     stomp: _AddressField = Address("127.0.0.1", 61613)
     admin: _AddressField = Address("127.0.0.1", 8161)
+    connections: Annotated[int, Field(ge=16, le=1_000_000)] = 10_000
+    admin_connections: Annotated[int, Field(ge=8, le=10_000)] = 64
     peers: _AddressField | None = None
     members: _MemberFields = ()
     secret_file: Path | None = None
@@ -235,6 +237,12 @@ class NodeConfig:
     name: str
     stomp: Address
     admin: Address
+    connections: int
+    """Client connections at one time; beyond it silent ones go, then new ones are closed."""
+
+    admin_connections: int
+    """The same for the admin port."""
+
     peers: Address | None
     """Where peers connect; None on a single node, which listens for none."""
 

@@ -27,9 +27,13 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
     started: list[LocalCluster] = []
     with ExitStack() as stack:
 
-        def start(topology: str = "single", *arguments: str, name: str = "c") -> LocalCluster:
+        def start(
+            topology: str = "single", *arguments: str, name: str = "c", open_files_max: int = 0
+        ) -> LocalCluster:
             folder = tmp_path / f"{name}{len(started)}"
             cluster = stack.enter_context(LocalCluster(folder, topology, [*QUICK, *arguments]))
+            for node in cluster.nodes.values():
+                node.open_files_max = open_files_max
             started.append(cluster)
             cluster.start()
             return cluster

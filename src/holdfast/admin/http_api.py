@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -128,6 +128,7 @@ def build_application(operations: Operations, *, ask: Ask | None = None) -> Star
             HoldfastError: _refuse,
             TimeoutError: _refuse_late,
             HTTPException: _refuse_http,
+            ClientDisconnect: _forget,
         },
     )
 
@@ -330,6 +331,11 @@ async def _refuse(request: Request, error: Exception) -> Response:
 async def _refuse_late(request: Request, error: Exception) -> Response:
     """A change that was not committed in time; it may still be."""
     return await _refuse(request, QuorumLostError("not committed in time; it may still be made"))
+
+
+async def _forget(request: Request, error: Exception) -> Response:
+    """Whoever asked is gone before the whole request had come; nobody reads this answer."""
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
 async def _refuse_http(request: Request, error: Exception) -> Response:

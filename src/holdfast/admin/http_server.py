@@ -1,6 +1,9 @@
 """
 The admin port itself: uvicorn inside the node's own loop.
 
+A socket costs a stranger nothing, so there is a bound on them, and a time in which each must have
+sent a whole request; see `transport.admission` for who goes when the port is full.
+
 The node decides when to stop, so no signal handlers are installed here. The socket is bound before
 uvicorn sees it: a port that is taken is an OSError for the node to report, where uvicorn would end
 the process.
@@ -14,12 +17,36 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from holdfast.transport.admission import Admission
 
 STOP_SECONDS_MAX = 2
-BACKLOG = 64
+BACKLOG = 32
+"""Short: all that wait are accepted at once, before any of them can be turned away."""
+
+CONNECTION_STATE = "connection"
+"""Where a request's scope has its connection, in `state`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminPortSettings:
+    """Limits of the admin port."""
+
+    connection_count_max: int = 64
+    """Beyond it the oldest connection without a proof goes, or the new one."""
+
+    request_seconds_max: float = 10.0
+    """From the first byte of a request, or the opening of its connection, to its last byte."""
+
+    idle_seconds_max: int = 5
+    """How long a connection is kept for a next request."""
 
 
 class AdminServer:
@@ -27,18 +54,26 @@ class AdminServer:
 
     __slots__ = ("_host", "_port", "_server", "_socket", "_task")
 
-    def __init__(self, application: Starlette, *, host: str, port: int) -> None:
+    def __init__(
+        self,
+        application: Starlette,
+        *,
+        host: str,
+        port: int,
+        settings: AdminPortSettings | None = None,
+    ) -> None:
         self._host = host
         self._port = port
         self._server = _EmbeddedServer(
-            uvicorn.Config(
+            _Config(
                 application,
+                settings or AdminPortSettings(),
                 log_config=None,
-                log_level="warning",
+                log_level="error",  # a warning each for what strangers send would fill the log
                 access_log=False,
                 lifespan="off",
                 ws="none",
-                http="h11",
+                http=AdminConnection,
                 timeout_graceful_shutdown=STOP_SECONDS_MAX,
                 server_header=False,
             )
@@ -76,6 +111,63 @@ class AdminServer:
         self._server.should_exit = True
         await self._task
         self._task = None
+
+
+class _Config(uvicorn.Config):
+    """What uvicorn is to do, and who may come in."""
+
+    def __init__(self, application: Starlette, settings: AdminPortSettings, **options: Any) -> None:
+        super().__init__(application, timeout_keep_alive=settings.idle_seconds_max, **options)
+        self.port_settings = settings
+        self.admission = Admission[AdminConnection](
+            "admin", settings.connection_count_max, lambda it: it.is_proven
+        )
+
+
+class AdminConnection(H11Protocol):
+    """One connection to the admin port; its first request must come soon and quickly."""
+
+    config: _Config
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.app_state = self.app_state | {CONNECTION_STATE: self}
+        self.is_proven = False
+        """Whether a request came with a proof; set by the application."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a new connection, or close one for it."""
+        super().connection_made(transport)
+        leaving = self.config.admission.enter(self, self.loop.time())
+        if leaving is not None:
+            leaving.transport.abort()
+        if leaving is not self:
+            self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room for another."""
+        self.config.admission.leave(self)
+        self._stop_watching()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; a request that has begun must come to its end in time."""
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._watch()
+        else:
+            self._stop_watching()
+
+    def _watch(self) -> None:
+        if self._timer is None and not self.transport.is_closing():
+            seconds = self.config.port_settings.request_seconds_max
+            self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop_watching(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _EmbeddedServer(uvicorn.Server):

@@ -44,6 +44,12 @@ def serve(
     name: Annotated[_Text, _flag("--name", "NAME", "This node's name among the members.")] = None,
     stomp: Annotated[_Text, _flag("--stomp", "HOST:PORT", "Where clients connect.")] = None,
     admin: Annotated[_Text, _flag("--admin", "HOST:PORT", "Where operators connect.")] = None,
+    connections: Annotated[
+        _Text, _flag("--connections", "N", "Client connections at one time.")
+    ] = None,
+    admin_connections: Annotated[
+        _Text, _flag("--admin-connections", "N", "The same for the admin port.")
+    ] = None,
     peers: Annotated[_Text, _flag("--peers", "HOST:PORT", "Where other members connect.")] = None,
     member: Annotated[
         list[str] | None,

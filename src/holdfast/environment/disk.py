@@ -6,8 +6,9 @@ sync or run full. The contract promises no more than disks do: what was written 
 after `sync` of the file returned, and a name only after `sync_directory` returned. Reads see what
 was written, durable or not. A sector of 512 bytes is written as a whole or not at all.
 
-Errors are plain `OSError`; the journal decides what they mean. Handles may be used from several
-threads at once, because every read and write names its own place.
+Errors are plain `OSError`; the journal decides what they mean. A file that is not opened because
+no descriptor is left (EMFILE, ENFILE; see `descriptors`) says nothing about the disk. Handles may
+be used from several threads at once, because every read and write names its own place.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import errno
 import fcntl
 import os
 from typing import TYPE_CHECKING, Final, Protocol
+
+from holdfast.environment.descriptors import RESERVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +183,7 @@ class RealFile:
 
     def close(self) -> None:
         """Give the handle back; it must not be used again."""
-        os.close(self._descriptor)
+        RESERVE.close(self._descriptor)
 
 
 class RealLock:
@@ -206,7 +209,7 @@ class RealDisk:
         flags = os.O_RDWR if writable else os.O_RDONLY
         if create:
             flags |= os.O_CREAT
-        return RealFile(os.open(path, flags | os.O_CLOEXEC, 0o640))
+        return RealFile(RESERVE.open(path, flags))
 
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory has this name."""
@@ -234,11 +237,11 @@ class RealDisk:
 
     def sync_directory(self, path: Path) -> None:
         """Make the names in this directory durable."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = RESERVE.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
         finally:
-            os.close(descriptor)
+            RESERVE.close(descriptor)
 
     def free_bytes(self, path: Path) -> int:
         """Return how much an ordinary process may still write to the file system of `path`."""
@@ -247,7 +250,7 @@ class RealDisk:
 
     def lock(self, path: Path) -> RealLock:
         """Take the exclusive lock of this file, created if need be; BlockingIOError if taken."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        descriptor = RESERVE.open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException:

@@ -7,7 +7,8 @@ rate. Removing a large file takes milliseconds, which would delay a sync. Both h
 Invariants:
     A spare is offered only after it is full of zeros and synced.
     Files are removed oldest first, each name durably gone before the next: a crash leaves no hole.
-    A full disk is no failure here: it is tried again, and `is_out_of_space` tells meanwhile.
+    A full disk is no failure here: it is tried again, and `is_out_of_space` tells meanwhile. Nor is
+    a file that cannot be opened because too many are open: that is waited out.
     Any other failed write or sync ends all work on the disk, the writer's too. The kernel tells of
     a failed sync once: whoever syncs the directory next would hear that all is well, although the
     name of its own new segment was lost by the first. So each such sync holds `directory_lock`.
@@ -25,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import Disk, DiskFile, fill_zeros
 from holdfast.journal.settings import JournalSettings, MiB
 
@@ -56,6 +58,8 @@ class Housekeeper:
         self._thread: threading.Thread | None = None
         self.is_out_of_space = False
         """A spare could not be made because the disk is full."""
+        self.is_out_of_descriptors = False
+        """A file could not be opened because too many are; tried again."""
         self.directory_lock = threading.Lock()
         self.failure: OSError | None = None
         """The first failed write or sync here; final."""
@@ -97,8 +101,8 @@ class Housekeeper:
         """Remove these files, oldest first; at once if the thread does not run."""
         self._doomed.extend(paths)
         if self._thread is None:
-            while self._doomed:
-                self._remove_one()
+            while self._doomed and self._remove_one():
+                pass
         self._wake.set()
 
     def start(self) -> None:
@@ -130,13 +134,16 @@ class Housekeeper:
         if self.failure is not None:
             return False
         if self._doomed:
-            self._remove_one()
-            return True
+            return self._remove_one()
         if self._filling is None and len(self._spares) >= self._settings.spare_segments:
             return False
         try:
             self._fill_one_chunk()
         except OSError as error:
+            if is_out_of_descriptors(error):
+                self._filling = None  # nothing was opened
+                self._wait_for_descriptors(error)
+                return False
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 self._fail(error)
                 return False
@@ -154,7 +161,7 @@ class Housekeeper:
             if self.turn():
                 # A take or a drop may come meanwhile; neither needs a faster fill.
                 self._is_stopping.wait(pause)
-            elif self.is_out_of_space:
+            elif self.is_out_of_space or self.is_out_of_descriptors:
                 self._wake.wait(_RETRY_SECONDS)
             else:
                 self._wake.wait()
@@ -164,6 +171,7 @@ class Housekeeper:
             path = self.new_path()
             self._filling = (path, self._disk.open(path, create=True))
             self._filled = 0
+            self.is_out_of_descriptors = False
         path, file = self._filling
         end = min(self._filled + _CHUNK_BYTES, self._settings.segment_bytes)
         fill_zeros(file, self._filled, end)
@@ -184,25 +192,40 @@ class Housekeeper:
             file.close()
             self._disk.unlink(path)
 
-    def _remove_one(self) -> None:
+    def _remove_one(self) -> bool:
+        """Remove the oldest; false if that must be tried again later."""
         path = self._doomed.popleft()
         if self.failure is not None:
-            return
+            return True
         try:
             self._disk.unlink(path)
         except OSError as error:
             # Space is not freed, nothing is lost: the next start finds the file again.
             logger.warning("cannot remove %s: %s", path, error)
-            return
+            return True
         try:
             with self.directory_lock:
                 try:
                     self._disk.sync_directory(self._directory)
                 except OSError as error:
-                    self.failure = error  # before anybody else may sync
+                    if not is_out_of_descriptors(error):
+                        self.failure = error  # before anybody else may sync
                     raise
         except OSError as error:
+            if is_out_of_descriptors(error):
+                # No sync was tried. The next file may not go before this name is durably gone.
+                self._doomed.appendleft(path)
+                self._wait_for_descriptors(error)
+                return False
             self._fail(error)
+        else:
+            self.is_out_of_descriptors = False
+        return True
+
+    def _wait_for_descriptors(self, error: OSError) -> None:
+        if not self.is_out_of_descriptors:
+            logger.warning("waiting until a file can be opened: %s", error)
+        self.is_out_of_descriptors = True
 
     def _fail(self, error: OSError) -> None:
         self.failure = error

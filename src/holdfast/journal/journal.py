@@ -22,7 +22,8 @@ from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from holdfast.environment.disk import Disk, DiskFile, DiskLock
+from holdfast.environment.descriptors import is_out_of_descriptors
+from holdfast.environment.disk import Disk, DiskLock
 from holdfast.errors import (
     BallotLostError,
     CorruptEntryError,
@@ -42,6 +43,7 @@ from holdfast.journal.entry import (
 )
 from holdfast.journal.housekeeper import SPARE_PREFIX, Housekeeper
 from holdfast.journal.jobs import AppendJob, Piece, ResetJob, TruncateJob
+from holdfast.journal.open_files import OpenFiles
 from holdfast.journal.recovery import finish_recovery
 from holdfast.journal.scan import MISSING, Damage, LogScan, Progress, TailState, scan_log
 from holdfast.journal.segment import (
@@ -120,7 +122,7 @@ class Journal:
         self._reads: OrderedDict[int, Entry] = OrderedDict()
         self._reads_bytes = 0
         self._located: Entry | None = None
-        self._files: OrderedDict[int, DiskFile] = OrderedDict()
+        self._files = OpenFiles(disk, settings.open_files_max)
         self._space: SpaceState = "ok"
         self._space_checked = float("-inf")
 
@@ -188,9 +190,7 @@ class Journal:
 
     def close(self) -> None:
         """Close every file and let the directory go. The writer must be closed before."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        self._files.close_after(-1)
         self.housekeeper.close()
         self.ballot_file.close()
         self._lock.release()
@@ -515,7 +515,7 @@ class Journal:
             self._evict_before(first)
             self._located = None
             for segment in dropped:
-                self._close_file(segment.base_index)
+                self._files.close(segment.base_index)
             self.housekeeper.drop([segment.path for segment in dropped])
         return count
 
@@ -632,8 +632,7 @@ class Journal:
         while self._term_starts and self._term_starts[-1] > index:
             self._term_starts.pop()
             self._term_values.pop()
-        for base in [it for it in self._files if it > index]:
-            self._close_file(base)
+        self._files.close_after(index)
         self.last_index = index
         self.unknown_through = 0
         self._cut_pending = False
@@ -713,22 +712,19 @@ class Journal:
         return fields
 
     def _read(self, segment: Segment, index: int, start: int, size: int) -> bytes:
-        base = segment.base_index
-        file = self._files.get(base)
         try:
-            if file is None:
-                if len(self._files) >= self.settings.open_files_max:
-                    self._close_file(next(iter(self._files)))
-                file = self._files[base] = self.disk.open(segment.path, writable=False)
-            return file.read(size, start)
+            return self._files.get(segment).read(size, start)
         except OSError as error:
+            if is_out_of_descriptors(error):
+                # The disk said nothing: the entry is not damaged, it cannot be had now.
+                raise CorruptEntryError(
+                    f"it cannot be read now: {error.strerror}",
+                    segment=segment.path.name,
+                    byte=start,
+                    index=index,
+                ) from error
             reason = f"the disk cannot read it: {error}"
             raise self._found_damage(segment, start, index, reason).error() from error
-
-    def _close_file(self, base_index: int) -> None:
-        file = self._files.pop(base_index, None)
-        if file is not None:
-            file.close()
 
     def _found_damage(self, segment: Segment, start: int, index: int, reason: str) -> Damage:
         damage = Damage(segment.path.name, start, index, reason)

@@ -157,23 +157,31 @@ def scan_log(
         if base is None:
             raise StoreError(f"{directory / name} is no segment of a journal; move it away")
         bases.append(base)
-    files = [disk.open(directory / name, writable=False) for name in names]
-    try:
-        sizes = [file.size() for file in files]
-        scan = LogScan()
-        scanner = _Scanner(scan, directory, durable_floor)
-        for place, file in enumerate(files):
+    # One file is open at a time: a log may have more of them than a process may open.
+    sizes = [_size_of(disk, directory / name) for name in names]
+    scan = LogScan()
+    scanner = _Scanner(scan, directory, durable_floor)
+    for place, name in enumerate(names):
+        file = disk.open(directory / name, writable=False)
+        try:
             data = _read_whole(file, sizes[place])
-            following = bases[place + 1] if place + 1 < len(bases) else None
-            scanner.add_segment(bases[place], data, following)
-            scan.bytes_read += len(data)
-            if progress is not None:
-                progress(scan.bytes_read, sum(sizes))
-    finally:
-        for file in files:
+        finally:
             file.close()
+        following = bases[place + 1] if place + 1 < len(bases) else None
+        scanner.add_segment(bases[place], data, following)
+        scan.bytes_read += len(data)
+        if progress is not None:
+            progress(scan.bytes_read, sum(sizes))
     scanner.finish()
     return scan
+
+
+def _size_of(disk: Disk, path: Path) -> int:
+    file = disk.open(path, writable=False)
+    try:
+        return file.size()
+    finally:
+        file.close()
 
 
 class _Scanner:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import DiskFile
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import parse_entry, verify_chain
@@ -91,6 +92,9 @@ class Scrubber:
         except CorruptEntryError as error:
             found.append(Damage(place.path.name, place.byte, index, error.reason))
         except OSError as error:
+            if is_out_of_descriptors(error):
+                self._next = index  # nothing was read; the next turn tries again
+                return place.size
             reason = f"the disk cannot read it: {error}"
             found.append(Damage(place.path.name, place.byte, index, reason))
         return place.size

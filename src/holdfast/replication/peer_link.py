@@ -113,7 +113,10 @@ class PeerLinks:
         loop = asyncio.get_running_loop()
         if self._listen:
             host, port = split_address(self._listen)
-            self._server = await loop.create_server(lambda: PeerLink(self, ""), host, port)
+            # All that wait are accepted at once, before any of them can be turned away.
+            self._server = await loop.create_server(
+                lambda: PeerLink(self, ""), host, port, backlog=self.settings.strangers_max
+            )
         self._is_started = True
         self._timer = loop.call_later(self.settings.ping_seconds, self._watch)
         self.set_peers(self._addresses)

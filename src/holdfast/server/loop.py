@@ -46,6 +46,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.transport.admission import Admission
 
 log = structlog.get_logger("holdfast.server")
 
@@ -86,6 +87,9 @@ class Conductor:
         self.counters = Counters()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
+        self.admission = Admission[ClientConnection](
+            "client", settings.connection_count_max, lambda it: it.session.is_connected
+        )
         self.ready: list[ClientConnection] = []
         self.paused: set[ClientConnection] = set()
         self.pending: deque[tuple[int, Batch]] = deque()
@@ -193,14 +197,20 @@ class Conductor:
         session.owner = connection
         session.room_bytes = self.settings.output_bytes_max
         connection.session = session
-        if not self.is_serving or len(self.connections) >= self.settings.connection_count_max:
+        if not self.is_serving:
             connection.transport.abort()
+            return
+        leaving = self.admission.enter(connection, self.clock.monotonic())
+        if leaving is not None:
+            leaving.transport.abort()
+        if leaving is connection:
             return
         self.connections.add(connection)
         self.counters.connections += 1
 
     def lost(self, connection: ClientConnection) -> None:
         """Give back what a client held."""
+        self.admission.leave(connection)
         if connection in self.connections:
             self.connections.discard(connection)
             self.paused.discard(connection)
@@ -420,6 +430,7 @@ class Conductor:
         self.pending.clear()
         connections = list(self.connections)
         self.connections.clear()
+        self.admission.clear()
         self.paused.clear()
         self.ready.clear()
         self.damaged.clear()

@@ -24,7 +24,7 @@ import uvloop
 
 from holdfast import __version__
 from holdfast.admin.http_api import build_application
-from holdfast.admin.http_server import AdminServer
+from holdfast.admin.http_server import AdminPortSettings, AdminServer
 from holdfast.admin.operations import Operations
 from holdfast.admin.status import (
     ConnectionStatus,
@@ -42,6 +42,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.config import NodeConfig
 from holdfast.environment.clock import SystemClock
+from holdfast.environment.descriptors import RESERVE, raise_limit
 from holdfast.environment.disk import RealDisk
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.errors import (
@@ -63,9 +64,10 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_link import PeerLinks
-from holdfast.replication.settings import ReplicationSettings
+from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
+from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.log_access import (
     HoldWatch,
     hold_record,
@@ -87,7 +89,6 @@ _GARBAGE_THRESHOLDS = (100_000, 50, 100)
 """Messages are not cyclic; the collector only has to find what is rare."""
 _COMMIT_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.005
-_LISTEN_BACKLOG = 1024
 
 
 class Node:
@@ -113,13 +114,9 @@ class Node:
         self.listener: asyncio.Server | None = None
         self.listening: asyncio.Task[None] | None = None
         self.fenced: FencedError | None = None
+        self.shares = _share_descriptors(config)
         disk = RealDisk()
-        self.journal = Journal.open(
-            config.data,
-            disk,
-            JournalSettings(segment_bytes=config.segment_bytes, spare_segments=2),
-            resolve_unknown_tail=not config.members,
-        )
+        self.journal = self._open_journal(disk)
         self.checkpoint_files = CheckpointStore(config.data, disk)
         settings = BrokerSettings(memory_bytes=config.memory_bytes)
         state, applied_index = self._restore(settings)
@@ -127,11 +124,7 @@ class Node:
         self.broker.follow()
         self.writer = JournalWriter(self.journal, self._notify)
         randomness = SystemRandomness()
-        self.links = PeerLinks(
-            secret=config.secret,
-            randomness=randomness,
-            listen=str(config.peers) if config.peers is not None else "",
-        )
+        self.links = self._make_links(randomness)
         self.driver = Driver(
             settings=ReplicationSettings(
                 heartbeat_seconds=config.heartbeat_seconds,
@@ -160,7 +153,7 @@ class Node:
             store=self.store,
             context=self.context,
             clock=self.clock,
-            settings=ServerSettings(),
+            settings=ServerSettings(connection_count_max=self.shares.clients),
             stomp_settings=StompSettings(),
             on_role_change=self._on_role_change,
             on_damage=self._on_damage,
@@ -172,6 +165,27 @@ class Node:
         self.segment_digests = SegmentDigests(self.journal, self.clock)
         self.seen_role = ""
         self.loop: asyncio.AbstractEventLoop | None = None
+
+    def _open_journal(self, disk: RealDisk) -> Journal:
+        settings = JournalSettings(
+            segment_bytes=self.config.segment_bytes,
+            spare_segments=2,
+            open_files_max=self.shares.read_files,
+        )
+        is_alone = not self.config.members
+        return Journal.open(self.config.data, disk, settings, resolve_unknown_tail=is_alone)
+
+    def _make_links(self, randomness: SystemRandomness) -> PeerLinks:
+        config = self.config
+        return PeerLinks(
+            secret=config.secret,
+            randomness=randomness,
+            listen=str(config.peers) if config.peers is not None else "",
+            settings=LinkSettings(
+                strangers_max=self.shares.strangers,
+                strangers_per_source_max=self.shares.strangers_per_source,
+            ),
+        )
 
     def _restore(self, settings: BrokerSettings) -> tuple[BrokerState, int]:
         """Take the newest usable checkpoint; the log alone is enough where there is none."""
@@ -207,7 +221,10 @@ class Node:
         self._take_signals()
         operations = Operations(self, secret=self.config.secret)
         admin = AdminServer(
-            build_application(operations), host=self.config.admin.host, port=self.config.admin.port
+            build_application(operations),
+            host=self.config.admin.host,
+            port=self.config.admin.port,
+            settings=AdminPortSettings(connection_count_max=self.shares.admin),
         )
         self.writer.start()
         await admin.start()
@@ -357,7 +374,7 @@ class Node:
                 lambda: ClientConnection(self.conductor),
                 address.host,
                 address.port,
-                backlog=_LISTEN_BACKLOG,
+                backlog=self.shares.client_backlog,
                 reuse_address=True,
             )
         except OSError as error:
@@ -504,6 +521,22 @@ class Node:
         deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
         if not await self._wait_for(lambda: self.driver.commit_index >= index, deadline):
             raise QuorumLostError(f"entry {index:,} was not committed in time; see cluster status")
+
+
+def _share_descriptors(config: NodeConfig) -> Shares:
+    """Take as many descriptors as this process may have, and say so where they are few."""
+    shares = share_out(raise_limit(), config)
+    RESERVE.hold(SET_ASIDE)
+    if shares.clients < config.connections:
+        log.warning(
+            "fewer client connections than configured: too few files may be open",
+            clients=shares.clients,
+            connections=config.connections,
+            open_files=shares.open_files,
+            remedy=f"allow {shares.wanted:,} open files (ulimit -Hn, or LimitNOFILE= of its"
+            f" service), or set connections to {shares.clients:,}",
+        )
+    return shares
 
 
 def _bootstrap(config: NodeConfig) -> Membership:

@@ -45,7 +45,7 @@ class ServerSettings:
     """Committed entries applied in one turn, so that a catching-up node still answers its peers."""
 
     connection_count_max: int = 10_000
-    """More client connections are refused."""
+    """Beyond it the oldest client that has not said who it is goes, or the new one."""
 
     heart_beat_tick_seconds: float = 0.1
     """How often the deadlines of client connections are looked at."""

@@ -63,6 +63,8 @@ class LocalNode:
         self.arguments = list(arguments)
         self.environment: dict[str, str] = {}
         """Added to the environment of the process when it starts."""
+        self.open_files_max = 0
+        """How many files the process may have open; 0: as many as this one."""
         self.is_detached = False
         """Start it in a process group of its own: Ctrl-C in the terminal does not reach it."""
         self.process: subprocess.Popen[bytes] | None = None
@@ -100,6 +102,9 @@ class LocalNode:
         command = [sys.executable, "-m", "holdfast", "serve", "--name", self.name]
         command += ["--data", str(self.data), "--stomp", f"{self.host}:{self.stomp_port}"]
         command += ["--admin", self.admin, *self.arguments, *extra]
+        if self.open_files_max:
+            limit = f'ulimit -n {self.open_files_max} && exec "$@"'
+            command = ["/bin/sh", "-c", limit, "sh", *command]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
         environment |= self.environment
         with self.log_path.open("ab") as log:

@@ -257,6 +257,7 @@ class SimulatedDisk:
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> SimulatedFile:
         """Open a file; FileNotFoundError if it is missing and `create` is false."""
+        self._fail_if_told("open")
         inode = self._names.get(path)
         if inode is None:
             if not create:
@@ -440,15 +441,18 @@ class SimulatedDisk:
     def step(self, kind: str, growth: int = 0) -> bool:
         """Count an operation; return whether the power fails in it, raise if it is to fail."""
         self.operations += 1
-        number = self.fail_next.pop(kind, None)
-        if number is not None:
-            self.failures += 1
-            self.happened[f"{_NAMES.get(kind, kind)} EIO"] += 1
-            raise OSError(number, f"simulated failure of {kind}")
+        self._fail_if_told(kind)
         if growth and self._capacity != _PLENTY and self._used() + growth > self._capacity:
             self.happened["disk full"] += 1
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
         return self.operations == self.cut_at
+
+    def _fail_if_told(self, kind: str) -> None:
+        number = self.fail_next.pop(kind, None)
+        if number is not None:
+            self.failures += 1
+            self.happened[f"{_NAMES.get(kind, kind)} {errno.errorcode[number]}"] += 1
+            raise OSError(number, f"simulated failure of {kind}")
 
     def mend_sectors(self, inode: _Inode, start: int, end: int) -> None:
         """Let sectors that are written to be readable again: a drive puts them elsewhere."""

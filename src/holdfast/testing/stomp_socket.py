@@ -136,10 +136,16 @@ class StompSocket:
         deadline = time.monotonic() + (self.timeout_seconds if seconds is None else seconds)
         while not self._frames:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+            if left <= 0 or not self._has_come(left):
                 raise TimeoutError("the broker said nothing in time")
             self._take()
         return self._frames.popleft()
+
+    def _has_come(self, seconds: float) -> bool:
+        # Not select(): it knows no descriptor beyond 1,023, and tests may hold more.
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def read_message(self, seconds: float | None = None) -> ReceivedFrame:
         """Give the next frame, which must be a MESSAGE."""

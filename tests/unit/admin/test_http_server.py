@@ -6,18 +6,34 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import Any
 
 import pytest
 
 from holdfast.admin.http_api import build_application
-from holdfast.admin.http_server import AdminServer
+from holdfast.admin.http_server import AdminPortSettings, AdminServer
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import RemoteNode
 from holdfast.errors import LinkLostError
 
 
-def server_of(node, host: str = "127.0.0.1", port: int = 0) -> AdminServer:
-    return AdminServer(build_application(Operations(node)), host=host, port=port)
+def server_of(node, host: str = "127.0.0.1", port: int = 0, **limits: Any) -> AdminServer:
+    settings = AdminPortSettings(**limits)
+    application = build_application(Operations(node))
+    return AdminServer(application, host=host, port=port, settings=settings)
+
+
+async def dial(server: AdminServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, _, port = server.address.rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    """Wait for the end of a connection that nothing was sent on."""
+    try:
+        return await reader.read() == b""
+    except ConnectionResetError:
+        return True
 
 
 @pytest.mark.slow
@@ -64,3 +80,70 @@ def test_an_ipv6_address_keeps_its_brackets(node) -> None:
     The address can be pasted into `--admin`.
     """
     assert server_of(node, host="::1", port=8161).address == "[::1]:8161"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /health HTTP/1.1\r\nHost: a\r\nX-Slow: ",
+        b"POST /cluster/transfer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{",
+    ],
+)
+def test_a_request_that_does_not_come_to_its_end_is_cut_off(node, begun: bytes) -> None:
+    """
+    Nothing at all, headers that never end, a body that stops: the connection is closed.
+    """
+
+    async def scenario() -> None:
+        server = server_of(node, request_seconds_max=0.05)
+        await server.start()
+        reader, writer = await dial(server)
+        writer.write(begun)
+        assert await is_closed(reader)
+        writer.close()
+        await server.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_an_idle_connection_is_closed_and_a_request_in_time_is_answered(node) -> None:
+    """
+    The first request of a connection, and the second on the same; then silence ends it.
+    """
+
+    async def scenario() -> None:
+        server = server_of(node, idle_seconds_max=0)
+        await server.start()
+        reader, writer = await dial(server)
+        question = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        writer.write(question + question)
+        answers = await reader.read()
+        assert answers.count(b"HTTP/1.1 200") == 2
+        writer.close()
+        await server.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_silent_connections_make_room_for_who_asks(node) -> None:
+    """
+    However many sockets are opened and left alone, the next question is answered.
+    """
+
+    async def scenario() -> None:
+        server = server_of(node, connection_count_max=4)
+        await server.start()
+        silent = [await dial(server) for _ in range(12)]
+        remote = RemoteNode(server.address)
+        assert (await asyncio.to_thread(remote.get, "/status"))["name"] == "a"
+        closed = [asyncio.create_task(is_closed(reader)) for reader, _ in silent[:8]]
+        assert await asyncio.gather(*closed) == [True] * 8
+        for _, writer in silent:
+            writer.close()
+        await server.stop()
+
+    asyncio.run(scenario())

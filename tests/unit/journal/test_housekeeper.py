@@ -69,6 +69,38 @@ def test_dropped_files_go_oldest_first(disk: SimulatedDisk) -> None:
     assert disk.list_directory(DIRECTORY) == ["1"]
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_too_many_open_files_are_waited_out(
+    disk: SimulatedDisk, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A descriptor that is not to be had says nothing about the disk: later it is, and all goes on.
+
+    It is said once, however often it is tried; and no name is dropped before the last one durably
+    is.
+    """
+    housekeeper, told = Housekeeper(DIRECTORY, disk, SETTINGS), []
+    housekeeper.on_failure = told.append
+    for _ in range(3):
+        disk.fail_next["open"] = number
+        assert not housekeeper.turn()
+        assert housekeeper.is_out_of_descriptors
+    assert len(caplog.messages) == 1
+    assert not housekeeper.is_out_of_space
+    while housekeeper.turn():
+        pass
+    assert (housekeeper.spare_count, housekeeper.is_out_of_descriptors) == (2, False)
+
+    for name in ("1", "2"):
+        disk.open(DIRECTORY / name, create=True)
+    disk.fail_next["sync_directory"] = number
+    housekeeper.drop([DIRECTORY / "1", DIRECTORY / "2"])
+    assert disk.exists(DIRECTORY / "2")
+    while housekeeper.turn():
+        pass
+    assert not disk.exists(DIRECTORY / "2")
+    assert (told, housekeeper.failure) == ([], None)
+
+
 @pytest.mark.parametrize("step", ["sync_directory", "sync", "write"])
 def test_a_failed_sync_ends_all_work_on_the_disk(disk: SimulatedDisk, step: str) -> None:
     """The kernel tells of it once, and it may have covered what the writer is to sync next."""

@@ -548,6 +548,20 @@ def test_few_files_are_kept_open(disk: SimulatedDisk) -> None:
     assert len(log.journal._files) == 2
 
 
+def test_an_entry_that_cannot_be_read_for_want_of_a_descriptor_is_not_damaged(
+    disk: SimulatedDisk,
+) -> None:
+    """It is withheld and tried again: no peer is asked to repair what is whole."""
+    settings = JournalSettings(segment_bytes=8 * KiB, tail_cache_bytes=0, read_cache_bytes=0)
+    log = LocalJournal(disk, settings=settings)
+    fill(log, 20)
+    disk.fail_next["open"] = errno.EMFILE
+    with pytest.raises(CorruptEntryError, match="it cannot be read now"):
+        log.journal.entry(1)
+    assert log.journal.damage == []
+    assert log.journal.entry(1) == log.stored[1]
+
+
 def test_a_data_directory_can_be_moved(tmp_path: Path) -> None:
     """Nothing in it names its own place: renamed, it opens with everything, on a real disk."""
     log = LocalJournal(RealDisk(), directory=tmp_path / "one", settings=SMALL)

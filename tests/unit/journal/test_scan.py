@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -45,6 +46,29 @@ def overwrite(log: LocalJournal, index: int, at: int, data: bytes) -> None:
     image = disk.content(place.path)
     start = place.byte + at
     disk.replace_content(place.path, image[:start] + data + image[start + len(data) :])
+
+
+def test_one_file_is_open_at_a_time(log: LocalJournal) -> None:
+    """A log of ten thousand files is read by a process that may open a thousand."""
+    open_count: list[int] = [0]
+
+    class CountingFile:
+        def __init__(self, file: Any) -> None:
+            self.read, self.size = file.read, file.size
+            open_count.append(open_count[-1] + 1)
+
+        def close(self) -> None:
+            open_count.append(open_count[-1] - 1)
+
+    class CountingDisk:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(log.disk, name)
+
+        def open(self, *arguments: Any, **options: Any) -> Any:
+            return CountingFile(log.disk.open(*arguments, **options))
+
+    assert scan_log(LOG, CountingDisk()).last_index == 8
+    assert (max(open_count), open_count[-1]) == (1, 0)
 
 
 def test_a_good_log_is_clean(disk: SimulatedDisk, log: LocalJournal) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from holdfast.journal.scan import Damage
@@ -42,6 +44,14 @@ def test_a_good_log_has_no_findings(log: LocalJournal) -> None:
     assert one_round(scrubber) == []
     assert one_round(scrubber) == []
     scrubber.close()
+
+
+def test_want_of_a_descriptor_is_no_rot(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """What could not be opened is tried again in a later turn, and is good."""
+    scrubber = Scrubber(log.journal)
+    disk.fail_next["open"] = errno.EMFILE
+    assert one_round(scrubber) == []
+    assert disk.happened["open EMFILE"] == 1
 
 
 @pytest.mark.promise("F18")

@@ -244,9 +244,14 @@ class Node:
         self.turn()
         assert self.conductor.is_serving
 
-    def connect(self, *data: bytes) -> ClientConnection:
+    def open(self) -> ClientConnection:
+        """A connection on which nothing was said yet."""
         connection = ClientConnection(self.conductor)
         connection.connection_made(FakeTransport())  # type: ignore[arg-type]
+        return connection
+
+    def connect(self, *data: bytes) -> ClientConnection:
+        connection = self.open()
         for each in (CONNECT, *data):
             connection.data_received(each)
         self.turn()

@@ -168,6 +168,21 @@ def test_only_a_serving_node_takes_clients(new_node) -> None:
     assert second.transport.is_aborted
 
 
+def test_a_silent_client_makes_room_for_another(new_node) -> None:
+    """
+    Who has not said CONNECT goes, the oldest first; a client that has stays.
+    """
+    node = new_node(settings=ServerSettings(connection_count_max=2))
+    node.serve()
+    client, silent = node.connect(), node.open()
+    newer = node.open()
+    assert [it.transport.is_aborted for it in (client, silent, newer)] == [False, True, False]
+    silent.connection_lost(None)
+    assert not node.open().transport.is_aborted
+    assert newer.transport.is_aborted
+    assert len(node.conductor.admission) == 2
+
+
 def test_a_node_serves_when_everything_is_applied(new_node, send) -> None:
     """
     Also what its own term proposed before a hand-over that was given up: those numbers are taken.

@@ -1,0 +1,120 @@
+"""
+How many connections each port may have, so that files always find a descriptor.
+
+Sockets and files share the process's limit of open files. The log's files come first, then the
+links to the members and the ports of strangers and operators, each within its bound; clients get
+the rest, at most as many as are configured.
+
+Connections that wait to be accepted are taken all at once, before any of them can be turned away:
+so each port's backlog is counted beside its bound.
+
+Pure: numbers in, numbers out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.admin.http_server import BACKLOG
+from holdfast.config import MEMBERS_MAX, NodeConfig
+from holdfast.errors import ConfigError
+
+SET_ASIDE: Final = 16
+"""Descriptors held back in the process for files, see `environment.descriptors`."""
+
+CLIENTS_MIN: Final = 16
+"""With fewer client connections a node is of no use and does not start."""
+
+_OTHER_FILES: Final = 32
+"""The log being written, its next file, ballot, checkpoint, lock, standard streams, the loop's."""
+
+_READ_FILES_MAX: Final = 64
+_STRANGERS_MAX: Final = 64
+_PER_SOURCE_MAX: Final = 16
+_LINKS_PER_MEMBER: Final = 2
+_BACKLOG_MAX: Final = 1024
+_BACKLOG_MIN: Final = 8
+_STEP: Final = 64
+_ADMIN_COST: Final = 2
+"""A connection to the admin port may read a file of the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """What each part may open."""
+
+    open_files: int
+    """The limit that is shared out."""
+
+    wanted: int
+    """The limit at which everything configured fits."""
+
+    read_files: int
+    """Files of the log kept open for reading."""
+
+    clients: int
+    client_backlog: int
+    admin: int
+    strangers: int
+    """On the peer port, from sources that are no member's."""
+
+    strangers_per_source: int
+
+
+def share_out(open_files: int, config: NodeConfig) -> Shares:
+    """
+    Share the limit of open files out.
+
+    Raises:
+        ConfigError: It is too small to serve anybody.
+    """
+    shares = _shares(open_files, config)
+    if shares.clients < CLIENTS_MIN:
+        least = _round_up(open_files)
+        while _shares(least, config).clients < CLIENTS_MIN:
+            least += _STEP
+        sentence = (
+            f"open files: this process may have {open_files:,}, which leaves no room for clients;"
+            f" allow it {least:,} or more, better {shares.wanted:,} (ulimit -Hn, or LimitNOFILE= of"
+            f" its service)"
+        )
+        raise ConfigError([sentence])
+    return shares
+
+
+def _shares(open_files: int, config: NodeConfig) -> Shares:
+    wanted = _fixed(config, _READ_FILES_MAX, config.admin_connections, _STRANGERS_MAX)
+    wanted += config.connections + min(_BACKLOG_MAX, config.connections)
+    read_files = max(8, min(_READ_FILES_MAX, open_files // 8))
+    per_port = max(8, open_files // 12)
+    admin = min(config.admin_connections, per_port)
+    strangers = min(_STRANGERS_MAX, per_port)
+    rest = open_files - _fixed(config, read_files, admin, strangers)
+    backlog = max(_BACKLOG_MIN, min(_BACKLOG_MAX, rest // 4))
+    return Shares(
+        open_files=open_files,
+        wanted=wanted,
+        read_files=read_files,
+        clients=min(config.connections, rest - backlog),
+        client_backlog=backlog,
+        admin=admin,
+        strangers=strangers,
+        strangers_per_source=min(_PER_SOURCE_MAX, strangers),
+    )
+
+
+def _fixed(config: NodeConfig, read_files: int, admin: int, strangers: int) -> int:
+    """Descriptors for all but the clients."""
+    files = SET_ASIDE + _OTHER_FILES + read_files
+    admin_port = _ADMIN_COST * admin + BACKLOG
+    if not config.members:
+        return files + admin_port
+    per_source = min(_PER_SOURCE_MAX, strangers)
+    members = max(len(config.members), 3)
+    links = _LINKS_PER_MEMBER * min(MEMBERS_MAX, members + 2)
+    return files + admin_port + links + 2 * strangers + per_source
+
+
+def _round_up(count: int) -> int:
+    return -(-count // _STEP) * _STEP
