@@ -14,15 +14,18 @@ caller release the batch's replies. Deliveries name applied messages only.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from holdfast.broker.dispatch import dispatch, make_ready
-from holdfast.broker.outputs import Batch, Replier
+from holdfast.broker.late import find_late
+from holdfast.broker.outputs import Batch, Replier, size_of
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
+from holdfast.broker.temporaries import Temporaries, require_room
 from holdfast.broker.topic import Delivery, Topic
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
@@ -51,8 +54,7 @@ class Broker:
         self.settings = settings
         self.state = state or BrokerState(settings)
         self.topics: dict[str, Topic] = {}
-        self.temporary_queues: dict[str, Queue] = {}
-        self.temporary_topics: dict[str, Topic] = {}
+        self.temporaries = Temporaries(settings.temporary_count_max)
         self.batch = Batch()
         self.in_flight: deque[Batch] = deque()
         """Batches taken and not yet applied, oldest first."""
@@ -62,6 +64,8 @@ class Broker:
         self.acknowledged_queues: list[Queue] = []
         self.deliveries: list[Delivery] = []
         self.unblocked_topics: list[Topic] = []
+        self.broken: list[tuple[Queue | Topic, Exception]] = []
+        """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
         self.next_queue_number = 0
         self.serial = 0
         self.now_microseconds = 0
@@ -85,9 +89,9 @@ class Broker:
         self.held_bytes = 0
         self.acknowledged_queues.clear()
         self.deliveries.clear()
+        self.broken.clear()
         self.topics.clear()
-        self.temporary_queues.clear()
-        self.temporary_topics.clear()
+        self.temporaries = Temporaries(self.settings.temporary_count_max)
         state = self.state
         state.touched.clear()
         state.plans.clear()
@@ -114,7 +118,7 @@ class Broker:
         found = self.state.by_name.get(name)
         if found is not None and not found.is_deleted:
             return found
-        _require_room(len(self.state.by_name), self.settings.queue_count_max, "queues")
+        require_room(len(self.state.by_name), self.settings.queue_count_max, "queues")
         queue = Queue(self.next_queue_number, name)
         queue.mark_step = self.settings.dispatch_mark_step_min
         self.next_queue_number += 1
@@ -134,7 +138,7 @@ class Broker:
         if topic is None:
             if len(self.topics) >= self.settings.topic_count_max:
                 self._forget_idle_topics()
-            _require_room(len(self.topics), self.settings.topic_count_max, "topics")
+            require_room(len(self.topics), self.settings.topic_count_max, "topics")
             topic = self.topics[name] = Topic(name)
         return topic
 
@@ -144,53 +148,10 @@ class Broker:
                 topic.is_deleted = True
                 del self.topics[name]
 
-    def temporary_queue(self, name: str, owner: object | None = None) -> Queue:
-        """
-        Give a temporary queue by its full name; `owner` makes it if it is not there.
-
-        Raises:
-            DestinationError: It does not exist, or its connection is gone.
-        """
-        queue = self.temporary_queues.get(name)
-        if queue is None:
-            if owner is None:
-                raise DestinationError(f"temporary queue {name!r} does not exist any more")
-            count_max = self.settings.temporary_count_max
-            _require_room(len(self.temporary_queues), count_max, "temporary queues")
-            queue = self.temporary_queues[name] = Queue(0, name)
-            queue.is_temporary = True
-            queue.owner = owner
-        return queue
-
-    def temporary_topic(self, name: str, owner: object | None = None) -> Topic:
-        """
-        Give a temporary topic by its full name; `owner` makes it if it is not there.
-
-        Raises:
-            DestinationError: It does not exist, or its connection is gone.
-        """
-        topic = self.temporary_topics.get(name)
-        if topic is None:
-            if owner is None:
-                raise DestinationError(f"temporary topic {name!r} does not exist any more")
-            count_max = self.settings.temporary_count_max
-            _require_room(len(self.temporary_topics), count_max, "temporary topics")
-            topic = self.temporary_topics[name] = Topic(name)
-            topic.is_temporary = True
-            topic.owner = owner
-        return topic
-
     def drop_temporary(self, owner: object) -> None:
         """Remove the temporary destinations of a connection that is gone."""
-        for name, queue in list(self.temporary_queues.items()):
-            if queue.owner is owner:
-                del self.temporary_queues[name]
-                self._drop_transients(queue)
-                queue.is_deleted = True
-        for name, topic in list(self.temporary_topics.items()):
-            if topic.owner is owner:
-                del self.temporary_topics[name]
-                topic.is_deleted = True
+        for queue in self.temporaries.drop(owner):
+            self._drop_transients(queue)
 
     def _drop_transients(self, queue: Queue) -> None:
         for key in list(queue.transients):
@@ -304,6 +265,23 @@ class Broker:
             subscription.queue.close_subscription(subscription)
             self.state.touch(subscription.queue)
 
+    def renew(self, queue: Queue, leaving: set[int]) -> list[Receiver]:
+        """
+        Build the leader's half of a queue anew from its lasting half; give who consumed from it.
+
+        Their subscriptions are closed, and what they may have seen is flagged. Non-persistent
+        messages of the queue are gone, as they are when the leader changes. `leaving` are the keys
+        whose acknowledgement is on its way to the log.
+        """
+        receivers = list(dict.fromkeys(each.receiver for each in queue.subscriptions))
+        for key in list(queue.transients):
+            self._settle_transient(queue, key)
+        for sequence in list(queue.cache):
+            self.state.forget_content(queue, sequence)
+        queue.renew(leaving)
+        queue.is_touched = queue in self.state.touched
+        return receivers
+
     def resume(self, receiver: Receiver) -> None:
         """Note that a connection has room again."""
         for subscription in receiver.subscriptions.values():
@@ -370,31 +348,31 @@ class Broker:
         """
         Settle exactly one message by its identity: an acknowledgement that outlived its connection.
 
-        Succeeds also if the message is gone already.
+        Succeeds also if the message is settled already.
+
+        Raises:
+            UnknownDeliveryError: It was never delivered, or somebody else has it now.
         """
-        self._settle_identity(queue_number, key)
+        queue = find_late(self.state, queue_number, key)
+        if queue is not None:
+            if key > 0:
+                # Also if it is withheld already: as damaged, it would come back once repaired.
+                queue.withheld.add(key)
+            self._settle(queue, key)
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
 
-    def has_transient(self, queue_number: int, key: int) -> bool:
-        """Whether a non-persistent message is still on its queue."""
-        queue = self.state.queues.get(queue_number)
-        return queue is not None and key in queue.transients
+    def hold_identity(self, transaction: Transaction, queue_number: int, key: int) -> None:
+        """
+        Hold an acknowledgement by identity until its transaction commits; nobody gets it meanwhile.
 
-    def _settle_identity(self, queue_number: int, key: int) -> None:
-        queue = self.state.queues.get(queue_number)
-        if queue is None:
-            return
-        for subscription in queue.subscriptions:
-            if key in subscription.unacknowledged:  # Also if it was purged: it opens the window.
-                del subscription.unacknowledged[key]
-                self.refill(subscription)
-        if not (key in queue.transients or queue.index.is_live(key)):
-            return
-        if key > 0:
-            # Also if it is withheld already: as damaged, it would come back once repaired.
-            queue.withheld.add(key)
-        self._settle(queue, key)
+        Raises:
+            UnknownDeliveryError: It was never delivered, or somebody else has it now.
+            TransactionError: The transaction grew over its limits.
+        """
+        queue = find_late(self.state, queue_number, key)
+        if queue is not None:
+            transaction.add_late(queue, key)
 
     def reject(
         self,
@@ -411,28 +389,36 @@ class Broker:
 
         Raises:
             UnknownDeliveryError: It is not in delivery on this subscription.
+            DestinationError: There are too many queues to declare the dead-letter queue; the
+                message stays in delivery.
         """
         if key not in subscription.unacknowledged:
             raise _unknown(key)
-        del subscription.unacknowledged[key]
         queue = subscription.queue
         if queue is not None:
-            if record is not None and queue.name != self.settings.dead_letter_queue:
-                assert record.headers is not None and record.body is not None
-                headers = b"%boriginal-destination:/queue/%b\n%b" % (
-                    record.headers,
-                    queue.name.translate(_ESCAPES).encode(),
-                    b"dlqDeliveryFailureCause:rejected\n",
-                )
-                dead_letters = self.queue(self.settings.dead_letter_queue)
-                self.send(dead_letters, headers, record.body, replier, None)
-            if key > 0:
-                self._record(DeadLetterRecord(queue.number, [key]))
-            else:
+            with self._all_or_nothing():
+                if record is not None and queue.name != self.settings.dead_letter_queue:
+                    self._send_dead_letter(queue, record, replier)
+                if key > 0:
+                    self._record(DeadLetterRecord(queue.number, [key]))
+            if key < 0:
                 self._settle_transient(queue, key)
+        del subscription.unacknowledged[key]
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
         self.refill(subscription)
+
+    def _send_dead_letter(
+        self, queue: Queue, record: MessageRecord | TransientMessage, replier: Replier
+    ) -> None:
+        assert record.headers is not None and record.body is not None
+        headers = b"%boriginal-destination:/queue/%b\n%b" % (
+            record.headers,
+            queue.name.translate(_ESCAPES).encode(),
+            b"dlqDeliveryFailureCause:rejected\n",
+        )
+        dead_letters = self.queue(self.settings.dead_letter_queue)
+        self.send(dead_letters, headers, record.body, replier, None)
 
     def settled_automatically(self, queue: Queue, keys: list[int]) -> None:
         """Settle what went to consumers that never acknowledge."""
@@ -473,6 +459,7 @@ class Broker:
         if message is not None:
             queue.acknowledged_total += 1
             queue.redelivered.discard(key)
+            queue.withheld.discard(key)
             self.state.memory_bytes -= message.size + self.state.overhead
 
     def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
@@ -521,10 +508,9 @@ class Broker:
         What was delivered to a consumer that is gone meanwhile goes back to its queue.
         """
         self.held_bytes -= transaction.size_bytes
-        for subscription, keys in transaction.undo():
-            if subscription.queue is not None:
-                subscription.queue.give_back(keys, redelivered=True)
-                self.state.touch(subscription.queue)
+        for queue, keys in transaction.undo():
+            queue.release(keys)
+            self.state.touch(queue)
 
     def commit(
         self,
@@ -539,40 +525,90 @@ class Broker:
 
         With a producer id the whole transaction counts as one sequence number.
 
+        What can be refused is refused before anything is taken, so a refused commit may be repeated
+        under the same number.
+
         Raises:
             SequenceGapError: The producer skipped a number; nothing was done.
+            DestinationError: A queue was deleted meanwhile and there are too many to declare it
+                again; nothing was done.
         """
+        self._require_room_to_commit(transaction)
         if producer_id is not None and not self._is_new(
             producer_id, producer_sequence, replier, receipt
         ):
             self._settle_transaction(transaction)
             return
-        for destination, headers, body, persistent in transaction.sends:
-            if isinstance(destination, Queue) and not destination.is_temporary:
-                # It may have been deleted since; a record for it would be lost.
-                queue = self.queue(destination.name) if destination.is_deleted else destination
-                if persistent:
-                    self.send(queue, headers, body, replier, None)
+        # ---- From here on nothing is refused.
+        with self._all_or_nothing(producer_id):
+            for destination, headers, body, persistent in transaction.sends:
+                current = self._current(destination)
+                if persistent and isinstance(current, Queue):
+                    self.send(current, headers, body, replier, None)
                 else:
-                    self.batch.publications.append((queue, headers, body))
-            else:
-                self.batch.publications.append((destination, headers, body))
+                    self.batch.publications.append((current, headers, body))
+            if producer_id is not None:
+                self._record(ProducerRecord(producer_id, producer_sequence))
         if self.batch.publications:
             self.batch.is_urgent = True
         self._settle_transaction(transaction)
-        if producer_id is not None:
-            self._record(ProducerRecord(producer_id, producer_sequence))
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
+
+    def _require_room_to_commit(self, transaction: Transaction) -> None:
+        """Refuse a commit that would declare more queues than there may be."""
+        known = self.state.by_name
+        missing = {
+            destination.name
+            for destination, _, _, _ in transaction.sends
+            if destination.is_deleted
+            and isinstance(destination, Queue)
+            and not destination.is_temporary
+            and destination.name not in known
+        }
+        if missing:
+            count = len(known) + len(missing) - 1
+            require_room(count, self.settings.queue_count_max, "queues")
+
+    def _current(self, destination: Queue | Topic) -> Queue | Topic:
+        """Give what has the name of a held destination now: it may have been deleted since."""
+        if not destination.is_deleted or destination.is_temporary:
+            return destination
+        if isinstance(destination, Queue):
+            return self.queue(destination.name)  # A record for the deleted one would be lost.
+        return self.topics.get(destination.name, destination)
+
+    @contextmanager
+    def _all_or_nothing(self, producer_id: str | None = None) -> Iterator[None]:
+        """Take back what a request has put into the batch if it fails in the middle."""
+        batch = self.batch
+        mark = batch.mark()
+        try:
+            yield
+        except Exception:
+            for record in reversed(batch.take_back(mark)):
+                self.uncommitted_bytes -= size_of(record)
+                if isinstance(record, MessageRecord):
+                    number = record.queue_number
+                    queue = self.state.queues.get(number) or self.state.plans[number]
+                    queue.assigned_sequence = record.sequence
+            if producer_id is not None:
+                self.state.producers.untake(producer_id)
+            raise
 
     def _settle_transaction(self, transaction: Transaction) -> None:
         self.held_bytes -= transaction.size_bytes
         for subscription, keys in transaction.settlements:
+            queue = subscription.queue
+            if queue is not None:
+                queue.reserved.difference_update(keys)
             for key in keys:
-                self._settle(subscription.queue, key)
+                self._settle(queue, key)
+        for queue, key in transaction.late:
+            queue.reserved.discard(key)
+            self._settle(queue, key)
+        for subscription in dict.fromkeys(each for each, _ in transaction.settlements):
             self.refill(subscription)
-        for queue_number, key in transaction.late:
-            self._settle_identity(queue_number, key)
 
     # ---- what operators ask
 
@@ -593,6 +629,7 @@ class Broker:
         removed = queue.index.live_count + len(queue.transients)
         self._drop_transients(queue)
         queue.returned.clear()
+        queue.returned_keys.clear()
         queue.purging_through = through
         queue.cursor = max(queue.cursor, through + 1)
         self._record(PurgeRecord(queue.number, through))
@@ -657,10 +694,13 @@ class Broker:
     def publish_after_commit(self, batch: Batch) -> None:
         """Let the non-persistent messages of a batch's transactions be seen."""
         for destination, headers, body in batch.publications:
-            if isinstance(destination, Topic):
-                self.publish(destination, headers, body)
-            elif isinstance(destination, Queue) and not destination.is_deleted:
-                self.send_transient(destination, headers, body)
+            try:
+                if isinstance(destination, Topic):
+                    self.publish(destination, headers, body)
+                elif not destination.is_deleted:
+                    self.send_transient(destination, headers, body)
+            except Exception as error:  # noqa: BLE001 - lasting state is applied already
+                self.broken.append((destination, error))
 
     def apply_entry(self, first_record: int, records: Iterable[Record], timestamp: int) -> None:
         """Apply a committed entry that was not taken from this broker in this leadership."""
@@ -672,7 +712,7 @@ class Broker:
             self._record(record)
 
     def _record(self, record: Record) -> None:
-        size = getattr(record, "size", 0) + MESSAGE_OVERHEAD_BYTES
+        size = size_of(record)
         self.batch.records.append(record)
         self.batch.size_bytes += size
         self.uncommitted_bytes += size
@@ -688,15 +728,21 @@ class Broker:
             queue.is_touched = False
             if not queue.ready or queue.is_deleted:
                 continue
-            automatic: list[int] = []
-            dispatch(queue, self.deliveries, automatic)
-            if automatic:
-                self.settled_automatically(queue, automatic)
-            if queue.cursor + (queue.mark_step >> 1) > queue.asked_mark and queue.number:
-                self._advance_mark(queue)
+            try:
+                self._dispatch_from(queue)
+            except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+                self.broken.append((queue, error))
         deliveries = self.deliveries
         self.deliveries = []
         return deliveries
+
+    def _dispatch_from(self, queue: Queue) -> None:
+        automatic: list[int] = []
+        dispatch(queue, self.deliveries, automatic)
+        if automatic:
+            self.settled_automatically(queue, automatic)
+        if queue.cursor + (queue.mark_step >> 1) > queue.asked_mark and queue.number:
+            self._advance_mark(queue)
 
     def _advance_mark(self, queue: Queue) -> None:
         """Ask for a mark further ahead, in steps that double while a backlog is drained."""
@@ -709,11 +755,6 @@ class Broker:
             return
         queue.asked_mark = mark
         self._record(DispatchMarkRecord(queue.number, mark))
-
-
-def _require_room(count: int, count_max: int, what: str) -> None:
-    if count >= count_max:
-        raise DestinationError(f"there are {count:,} {what} already; at most {count_max:,}")
 
 
 def _unknown(key: int) -> UnknownDeliveryError:

@@ -12,7 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.model.records import Record
+from holdfast.broker.queue import Queue
+from holdfast.broker.topic import Topic
+from holdfast.model.records import (
+    MESSAGE_OVERHEAD_BYTES,
+    DispatchMarkRecord,
+    QueueRecord,
+    Record,
+)
+
+_WHOLE = (QueueRecord, DispatchMarkRecord)
 
 
 class Replier(Protocol):
@@ -28,8 +37,30 @@ class Batch:
 
     records: list[Record] = field(default_factory=list)
     replies: list[tuple[Replier, bytes]] = field(default_factory=list)
-    publications: list[tuple[object, bytes, bytes]] = field(default_factory=list)
+    publications: list[tuple[Queue | Topic, bytes, bytes]] = field(default_factory=list)
     """Non-persistent sends of transactions: destination, headers, body."""
     size_bytes: int = 0
     is_urgent: bool = False
     """Somebody waits for it. Acknowledgements without a receipt alone are not urgent."""
+
+    def mark(self) -> tuple[int, int, int]:
+        """Note how far it goes, for `take_back`."""
+        return len(self.records), len(self.replies), len(self.publications)
+
+    def take_back(self, mark: tuple[int, int, int]) -> list[Record]:
+        """
+        Remove what was added since `mark` and give its records: a request failed in the middle.
+
+        Declarations and dispatch marks stay: they are whole by themselves, and counted upon.
+        """
+        added = self.records[mark[0] :]
+        del self.records[mark[0] :], self.replies[mark[1] :], self.publications[mark[2] :]
+        self.records += [each for each in added if isinstance(each, _WHOLE)]
+        removed: list[Record] = [each for each in added if not isinstance(each, _WHOLE)]
+        self.size_bytes -= sum(size_of(record) for record in removed)
+        return removed
+
+
+def size_of(record: Record) -> int:
+    """About how many bytes a record takes in the log."""
+    return int(getattr(record, "size", 0)) + MESSAGE_OVERHEAD_BYTES

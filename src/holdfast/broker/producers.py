@@ -74,6 +74,13 @@ class Producers:
         producer = self.by_id.get(producer_id)
         return producer is not None and sequence <= producer.assigned
 
+    def untake(self, producer_id: str) -> None:
+        """Give back the newest number: what took it came to nothing."""
+        producer = self.by_id[producer_id]
+        producer.assigned -= 1
+        if not producer.assigned:
+            del self.by_id[producer_id]
+
     def stored(self, producer_id: str, sequence: int, record_number: int, used_at: int) -> None:
         """Note that a record with this number is applied."""
         producer = self.by_id.get(producer_id)

@@ -10,7 +10,8 @@ persistent message that was sent before it, so that one producer's order holds a
 Invariants:
     next_sequence <= assigned_sequence: what is assigned and not applied is on its way to the log.
     Nothing with a sequence above dispatch_mark is dispatched.
-    A live sequence below `cursor` is in delivery, given back or withheld; never lost sight of.
+    A live sequence below `cursor` is in delivery, given back, reserved, withheld, or its
+    acknowledgement is on its way; never lost sight of.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class Queue:
         "ready",
         "redelivered",
         "redelivered_total",
+        "reserved",
         "returned",
+        "returned_keys",
         "subscriptions",
         "transients",
         "waiting",
@@ -116,9 +119,13 @@ class Queue:
         self.acknowledged: list[int] = []
         self.returned: list[tuple[int, int, int]] = []
         """Heap of (order, serial, key): what goes out again, before anything new."""
+        self.returned_keys: set[int] = set()
+        """The keys in `returned`, each there once."""
         self.redelivered: set[int] = set()
         self.withheld: set[int] = set()
         """Live sequences not to dispatch: damaged on disk, or acknowledged late."""
+        self.reserved: set[int] = set()
+        """Acknowledged in open transactions: nobody's, until those end."""
         self.waiting: deque[int] = deque()
         self.subscriptions.clear()
         self.ready.clear()
@@ -135,7 +142,10 @@ class Queue:
         """
         while self.returned:
             key = heapq.heappop(self.returned)[2]
-            if key in self.transients or (self.index.is_live(key) and key not in self.withheld):
+            self.returned_keys.discard(key)
+            if key in self.withheld:
+                continue
+            if key in self.transients or self.index.is_live(key):
                 return key
         sequence = self.cursor
         if sequence < self.next_sequence:
@@ -143,8 +153,13 @@ class Queue:
             while sequence in self.withheld:
                 sequence = self.index.next_live(sequence + 1, self.next_sequence)
             self.cursor = sequence
-        if self.waiting and self.transients[self.waiting[0]].order < sequence:
-            return self.waiting.popleft()
+        while self.waiting:
+            transient = self.transients.get(self.waiting[0])
+            if transient is not None and transient.order >= sequence:
+                break
+            key = self.waiting.popleft()
+            if transient is not None:
+                return key
         if sequence < self.next_sequence and sequence <= self.dispatch_mark:
             self.cursor = sequence + 1
             return sequence
@@ -153,18 +168,33 @@ class Queue:
     def give_back(self, keys: list[int], *, redelivered: bool) -> None:
         """Put unacknowledged deliveries back at the head in their old order."""
         for key in keys:
+            order, serial = key, 0
             if key > 0:
                 if key <= self.purging_through or not self.index.is_live(key):
                     continue
-                heapq.heappush(self.returned, (key, 0, key))
             else:
                 transient = self.transients.get(key)
                 if transient is None:
                     continue
                 # Sent behind the persistent message of the same order, and behind older serials.
-                heapq.heappush(self.returned, (transient.order, -key, key))
+                order, serial = transient.order, -key
             if redelivered:
                 self.redelivered.add(key)
+            if key >= self.cursor or key in self.returned_keys:
+                continue  # It goes out in its turn, or stands here already.
+            self.returned_keys.add(key)
+            heapq.heappush(self.returned, (order, serial, key))
+
+    def reserve(self, key: int) -> None:
+        """Keep a message that nobody has from everybody, for a transaction that settles it."""
+        self.reserved.add(key)
+        self.withheld.add(key)
+
+    def release(self, keys: list[int]) -> None:
+        """Let everybody have what a transaction had settled that is rolled back."""
+        self.reserved.difference_update(keys)
+        self.withheld.difference_update(keys)
+        self.give_back(keys, redelivered=True)
 
     def is_flagged(self, key: int) -> bool:
         """Whether a delivery of `key` must say that it may have been delivered before."""
@@ -180,6 +210,27 @@ class Queue:
             subscription.is_ready = False
         self.give_back([*subscription.unacknowledged], redelivered=True)
         subscription.unacknowledged.clear()
+
+    def renew(self, leaving: set[int]) -> None:
+        """
+        Build the leader's half anew from lasting state: nobody consumes, everything is flagged.
+
+        What is on its way to the log stays so: numbers, marks, `leaving` acknowledgements.
+        """
+        reserved = self.reserved
+        kept = (self.assigned_sequence, self.asked_mark, self.acknowledged, self.purging_through)
+        for subscription in self.subscriptions:
+            subscription.is_closed = True
+            subscription.is_ready = False
+            subscription.unacknowledged = {}
+        is_deleted = self.is_deleted
+        self.forget_leadership(self.mark_step)
+        self.is_deleted = is_deleted
+        self.assigned_sequence, self.asked_mark, self.acknowledged, self.purging_through = kept
+        self.cursor = max(self.cursor, self.purging_through + 1)
+        self.flag_through = self.next_sequence - 1
+        self.reserved = {key for key in reserved if key > 0}
+        self.withheld = self.reserved | leaving
 
     @property
     def transient_count(self) -> int:

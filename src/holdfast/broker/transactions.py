@@ -34,8 +34,8 @@ class Transaction:
         self.sends: list[tuple[Queue | Topic, bytes, bytes, bool]] = []
         """Destination, headers, body, persistent."""
         self.settlements: list[tuple[Subscription, list[int]]] = []
-        self.late: list[tuple[int, int]] = []
-        """Queue number and key: acknowledgements that outlived their connection."""
+        self.late: list[tuple[Queue, int]] = []
+        """Queue and key: acknowledgements that outlived their connection."""
         self.failure: str | None = None
         """Why a part of it was refused; the whole can only be rolled back then."""
         self.size_bytes = 0
@@ -63,33 +63,43 @@ class Transaction:
         self._grow(len(keys), 0)
         for key in keys:
             subscription.unacknowledged.pop(key, None)
+        if subscription.queue is not None:
+            subscription.queue.reserved.update(keys)
         self.settlements.append((subscription, keys))
 
-    def add_late(self, queue_number: int, key: int) -> None:
+    def add_late(self, queue: Queue, key: int) -> None:
         """
-        Hold an acknowledgement by identity until commit.
+        Hold an acknowledgement of what nobody has until commit; nobody gets it meanwhile.
 
         Raises:
             TransactionError: The transaction grew over its limits.
         """
         self._grow(1, 0)
-        self.late.append((queue_number, key))
+        queue.reserve(key)
+        self.late.append((queue, key))
 
-    def undo(self) -> list[tuple[Subscription, list[int]]]:
+    def undo(self) -> list[tuple[Queue, list[int]]]:
         """
         Roll back: what was acknowledged is in delivery again and may be acknowledged again.
 
-        Gives what cannot be, because its subscription is closed.
+        It stands before what was delivered after it. Gives what cannot be in delivery, because its
+        subscription is closed or it never had one, by queue.
         """
-        closed = []
-        # The last first, so that each stands before what was delivered after it.
-        for subscription, keys in reversed(self.settlements):
-            if subscription.is_closed:
-                closed.append((subscription, keys))
-            else:
-                held = list(subscription.unacknowledged)
-                subscription.unacknowledged = dict.fromkeys([*keys, *held])
-        return closed
+        by_subscription: dict[Subscription, list[int]] = {}
+        for subscription, keys in self.settlements:
+            by_subscription.setdefault(subscription, []).extend(keys)
+        homeless: dict[Queue, list[int]] = {}
+        for subscription, keys in by_subscription.items():
+            queue = subscription.queue
+            if not subscription.is_closed:
+                if queue is not None:
+                    queue.reserved.difference_update(keys)
+                subscription.unacknowledged = dict.fromkeys([*keys, *subscription.unacknowledged])
+            elif queue is not None:
+                homeless.setdefault(queue, []).extend(keys)
+        for queue, key in self.late:
+            homeless.setdefault(queue, []).append(key)
+        return list(homeless.items())
 
     def _grow(self, count: int, size: int) -> None:
         settings = self.settings

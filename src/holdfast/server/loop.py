@@ -20,14 +20,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.outputs import Batch
+from holdfast.broker.outputs import Batch, Replier
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.subscription import Subscription
+from holdfast.broker.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
     CorruptEntryError,
@@ -41,6 +42,7 @@ from holdfast.protocols.stomp.heart_beat import HeartBeat
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.connection import ClientConnection
+from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.settings import ServerSettings
 from holdfast.sessions.context import SessionContext
@@ -83,6 +85,7 @@ class Conductor:
         self.on_role_change = on_role_change
         self.on_damage = on_damage
         self.on_failure = on_failure
+        self.containment = Containment(broker)
         self.cleaner = Cleaner(broker, store, settings)
         self.counters = Counters()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -214,7 +217,7 @@ class Conductor:
         if connection in self.connections:
             self.connections.discard(connection)
             self.paused.discard(connection)
-            connection.session.leave()
+            self.containment.leave(connection.session)
             # Else the two hold each other, and thousands wait for the collector of cycles.
             connection.session.owner = None
             self.schedule()
@@ -229,7 +232,7 @@ class Conductor:
     def output_drained(self, connection: ClientConnection) -> None:
         """Let a client have deliveries again: its socket has caught up."""
         connection.session.room_bytes = self.settings.output_bytes_max
-        self.broker.resume(connection.session)
+        self._resume(connection.session)
         self.schedule()
 
     def _read(self) -> None:
@@ -248,11 +251,8 @@ class Conductor:
             try:
                 for data in incoming:
                     session.receive(data)
-            except Exception:
-                # A mistake of ours, met by one client's frame: it must not cost the others the
-                # broker, here and then on every node that takes over.
-                log.exception("a session broke; its connection is closed", session=session.id)
-                connection.transport.abort()
+            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                self.containment.broke(session, error)
                 continue
             session.protocol.note_received(self.clock.monotonic())
             is_blocked = session.blocked_on is not None and bool(session.blocked_on.blocked_by)
@@ -308,12 +308,15 @@ class Conductor:
             deadline = protocol.deadline
             if deadline is None or deadline > now:
                 continue
-            outcome = protocol.handle_deadline(now)
-            if outcome is HeartBeat.SEND:
-                connection.transport.write(HEART_BEAT)
-                protocol.note_sent(now)
-            elif outcome is HeartBeat.PEER_DEAD:
-                connection.transport.abort()
+            try:
+                outcome = protocol.handle_deadline(now)
+                if outcome is HeartBeat.SEND:
+                    connection.transport.write(HEART_BEAT)
+                    protocol.note_sent(now)
+                elif outcome is HeartBeat.PEER_DEAD:
+                    connection.transport.abort()
+            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                self.containment.broke(connection.session, error)
 
     # ---- batches
 
@@ -358,8 +361,30 @@ class Conductor:
             self.pending[-1][1].publications.extend(batch.publications)
             return
         self.broker.publish_after_commit(batch)
-        for replier, receipt in batch.replies:
-            replier.reply(receipt)
+        self._reply(batch)
+
+    def _reply(self, batch: Batch) -> None:
+        """Say to each that what it asked for is stored; who cannot be told is closed."""
+        replies = iter(batch.replies)
+        while not self._reply_to(replies):
+            pass
+
+    def _reply_to(self, replies: Iterator[tuple[Replier, bytes]]) -> bool:
+        replier: Replier | None = None
+        try:
+            for replier, receipt in replies:
+                replier.reply(receipt)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+            self.containment.broke(replier, error)
+            return False
+        return True
+
+    def _resume(self, session: StompSession) -> None:
+        """Let a session have deliveries again."""
+        try:
+            self.broker.resume(session)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+            self.containment.broke(session, error)
 
     def _apply_committed(self, now: float) -> None:
         """Apply what is committed, then, and only then, say so."""
@@ -386,8 +411,7 @@ class Conductor:
             if pending and pending[0][0] == entry.index:
                 _, batch = pending.popleft()
                 broker.apply_batch(batch, entry.first_record, entry.timestamp)
-                for replier, receipt in batch.replies:
-                    replier.reply(receipt)
+                self._reply(batch)
                 self.counters.receipts += len(batch.replies)
                 self.commit_count += 1
             elif entry.record_count:
@@ -454,28 +478,42 @@ class Conductor:
         # The clock is read here and now: after a pause the lease must be seen to be over.
         if not self.store.may_dispatch(self.clock.monotonic()):
             return
-        read = self.store.read
-        for subscription, key, message, record_number, redelivered in broker.dispatch():
-            if message is None:
-                message = self._read_damaged_or_not(subscription, key, record_number, read)  # noqa: PLW2901 - the same message, now with its content
+        deliveries = iter(broker.dispatch())
+        while not self._deliver(deliveries):
+            pass
+        while broker.broken:
+            self.containment.destination_broke(*broker.broken.pop())
+
+    def _deliver(self, deliveries: Iterator[Delivery]) -> bool:
+        """Hand deliveries to their sessions; False where one broke and others are left."""
+        session: object = None
+        try:
+            for subscription, key, message, record_number, redelivered in deliveries:
+                session = subscription.receiver
+                assert type(session) is StompSession, "every receiver here is a session"
                 if message is None:
-                    continue
-            session = subscription.receiver
-            assert type(session) is StompSession, "every receiver here is a session"
-            assert isinstance(message, MessageRecord | TransientMessage), "deliveries are of those"
-            session.deliver(subscription, key, message, redelivered=redelivered)
-            self.counters.deliveries += 1
+                    message = self._read_damaged_or_not(subscription, key, record_number)  # noqa: PLW2901 - the same message, now with its content
+                    if message is None:
+                        continue
+                assert isinstance(message, MessageRecord | TransientMessage)
+                session.deliver(subscription, key, message, redelivered=redelivered)
+                self.counters.deliveries += 1
+        except HoldfastError:
+            raise  # The store's, not the session's.
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+            self.containment.broke(session, error)
+            return False
+        return True
 
     def _read_damaged_or_not(
         self,
         subscription: Subscription,
         key: int,
         record_number: int,
-        read: Callable[[int], MessageRecord],
     ) -> MessageRecord | None:
         """Read a message from the log; one that is damaged is withheld, never served."""
         try:
-            return read(record_number)
+            return self.store.read(record_number)
         except (CorruptEntryError, RecordNotFoundError) as error:
             queue = subscription.queue
             assert queue is not None, "only queues keep messages"
@@ -510,10 +548,14 @@ class Conductor:
             if not isinstance(connection, ClientConnection):
                 continue
             was_full = connection.session.room_bytes <= 0
-            connection.flush()
-            connection.session.protocol.note_sent(now)
+            try:
+                connection.flush()
+                connection.session.protocol.note_sent(now)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                self.containment.broke(session, error)
+                continue
             if was_full and connection.session.room_bytes > 0:
-                self.broker.resume(connection.session)
+                self._resume(connection.session)
                 again = True
         if again:
             self.schedule()

@@ -428,7 +428,7 @@ class Node:
         """Its queues."""
         broker = self.broker
         queues = [queue for queue in broker.state.by_name.values() if not queue.is_deleted]
-        return [queue_status(queue) for queue in (*queues, *broker.temporary_queues.values())]
+        return [queue_status(queue) for queue in (*queues, *broker.temporaries.queues.values())]
 
     def connections(self) -> list[ConnectionStatus]:
         """The clients connected to it."""

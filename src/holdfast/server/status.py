@@ -117,7 +117,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
 
 
 def _messages(node: Node) -> MessageCounters:
-    queues = [*node.broker.state.queues.values(), *node.broker.temporary_queues.values()]
+    queues = [*node.broker.state.queues.values(), *node.broker.temporaries.queues.values()]
     counters = node.conductor.counters
     return MessageCounters(
         enqueued=sum(queue.enqueued_total for queue in queues),

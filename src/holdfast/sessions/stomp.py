@@ -228,12 +228,12 @@ class StompSession:
         if kind is Kind.TOPIC:
             return broker.topic(parsed.name)
         if kind is Kind.TEMPORARY_QUEUE:
-            return broker.temporary_queue(f"{self.id}.{parsed.name}", owner=self)
+            return broker.temporaries.queue(f"{self.id}.{parsed.name}", owner=self)
         if kind is Kind.REMOTE_TEMPORARY_QUEUE:
-            return broker.temporary_queue(parsed.name)
+            return broker.temporaries.queue(parsed.name)
         if kind is Kind.TEMPORARY_TOPIC:
-            return broker.temporary_topic(f"{self.id}.{parsed.name}", owner=self)
-        return broker.temporary_topic(parsed.name)
+            return broker.temporaries.topic(f"{self.id}.{parsed.name}", owner=self)
+        return broker.temporaries.topic(parsed.name)
 
     # ---- acknowledging
 
@@ -286,8 +286,10 @@ class StompSession:
             raise _unknown_name(frame.id)
         number, key, term = identity
         headers = frame.block.headers if frame.block is not None else {}
-        wanted = headers.get("subscription")
-        is_gone = key < 0 and term != self.context.term
+        wanted = headers.get("subscription") or None
+        if term > self.context.term:
+            raise _unknown_name(frame.id)
+        is_gone = key < 0 and term < self.context.term
         if not is_gone:
             for subscription in self.subscriptions.values():
                 if (
@@ -298,15 +300,16 @@ class StompSession:
                     exact = self.protocol.version == "1.2"
                     self._settle(frame, subscription, key, exact=exact)
                     return
-            if frame.negative or (key < 0 and not self.broker.has_transient(number, key)):
+            if frame.negative:
                 raise _unknown_name(frame.id)
         if "transaction" in headers:
-            self._transaction(headers["transaction"]).add_late(number, key)
-            if frame.receipt is not None:
-                self.reply(frame.receipt)
+            transaction = self._transaction(headers["transaction"])
+            if not is_gone:
+                self.broker.hold_identity(transaction, number, key)
         elif not is_gone:
             self.broker.acknowledge_identity(number, key, self, frame.receipt)
-        elif frame.receipt is not None:
+            return
+        if frame.receipt is not None:
             self.reply(frame.receipt)
 
     def _reject(self, subscription: Subscription, key: int, receipt: bytes | None) -> None:
@@ -434,11 +437,18 @@ class StompSession:
             producer_id = _producer_id(producer_id)
             text = frame.headers.get("producer-sequence", "")
             sequence = _number(text.encode(), "producer-sequence")
-        is_full = self.context.refusal is not None and bool(transaction.sends)
-        if is_full and not self.broker.has_taken(producer_id, sequence):
-            raise StoreFullError(self.context.refusal or "")
+        if transaction.sends and not self.broker.has_taken(producer_id, sequence):
+            self._require_store(transaction)
         self.broker.commit(transaction, self, frame.receipt, producer_id, sequence)
         del self.transactions[transaction.name]
+
+    def _require_store(self, transaction: Transaction) -> None:
+        """Refuse what there is no room for, on disk or in memory."""
+        if self.context.refusal is not None:
+            raise StoreFullError(self.context.refusal)
+        refusal = self.context.memory_refusal
+        if refusal is not None and any(not each[3] for each in transaction.sends):
+            raise StoreFullError(refusal)
 
     def _abort(self, frame: Frame) -> None:
         transaction = self._transaction(frame.headers["transaction"])
@@ -542,16 +552,19 @@ class StompSession:
         self.is_closing = True
 
     def leave(self) -> None:
-        """Give back everything this connection holds; idempotent."""
-        for subscription in list(self.subscriptions.values()):
-            self.broker.unsubscribe(subscription)
-        for transaction in self.transactions.values():
-            self.broker.abort(transaction)
-        self.subscriptions.clear()
+        """Give back everything this connection holds; called again it goes on where it failed."""
+        while self.subscriptions:
+            self.broker.unsubscribe(self.subscriptions.popitem()[1])
+        while self.transactions:
+            self.broker.abort(self.transactions.popitem()[1])
         self.by_ordinal.clear()
-        self.transactions.clear()
         self.broker.drop_temporary(self)
         self.blocked_on = None
+
+    @property
+    def held_count(self) -> int:
+        """What `leave` has to give back."""
+        return len(self.subscriptions) + len(self.transactions)
 
 
 def _mode(text: str) -> AcknowledgeMode:

@@ -94,6 +94,10 @@ class Checkers:
     def after_turn(self, node: SimulatedNode) -> None:
         """Look at a node that has just done a turn."""
         driver = node.driver
+        mistakes = node.conductor.containment.mistakes
+        if mistakes and node.name not in self.distrusted:
+            # It costs one client only, but whatever a client says, there is to be none.
+            raise ViolationError("S15", f"{node.name} broke: {mistakes[0]!r}") from mistakes[0]
         if driver.is_leader:
             self._check_leader(node)
         self._note_commit(node)

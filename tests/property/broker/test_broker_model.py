@@ -22,12 +22,12 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.checkpoint import decode_state, encode_state
 from holdfast.broker.cleaning import homeless, live_copy, settling
 from holdfast.broker.outputs import Batch
-from holdfast.broker.queue import TransientMessage
+from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.transactions import Transaction
-from holdfast.errors import DestinationError, SequenceGapError
+from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryError
 from holdfast.model.records import (
     CleanedRecord,
     ForgetProducerRecord,
@@ -131,6 +131,7 @@ class OpenTransaction:
         self.transaction = Transaction("t", SETTINGS)
         self.sends: list[tuple[str, bytes]] = []
         self.settled: list[tuple[Consumer, dict[int, PLACE]]] = []
+        self.late: list[tuple[Queue, int, PLACE]] = []
 
 
 Effect = Callable[[], None]
@@ -238,21 +239,77 @@ class BrokerMachine(RuleBasedStateMachine):
         self.model.returned.update(set(places) & self.model.live - self.model.leaving)
 
     @precondition(lambda self: any(consumer.held for consumer in self.consumers))
-    @rule(number=st.integers(0, 99), place=st.integers(0, 99), is_late=st.booleans())
-    def acknowledge(self, number: int, place: int, *, is_late: bool) -> None:
+    @rule(number=st.integers(0, 99), place=st.integers(0, 99))
+    def acknowledge(self, number: int, place: int) -> None:
         holders = [consumer for consumer in self.consumers if consumer.held]
         consumer = holders[number % len(holders)]
         key = list(consumer.held)[place % len(consumer.held)]
-        if is_late:
-            if key > 0:
-                queue = consumer.subscription.queue
-                assert queue is not None
-                receipt = self.gone(self.leaves([consumer.held.pop(key)]))
-                self.broker.acknowledge_identity(queue.number, key, self, receipt)
-            return
         places = [consumer.held.pop(each) for each in self.settled_by(consumer, key)]
         receipt = self.gone(self.leaves(places))
         self.broker.acknowledge(consumer.subscription, key, self, receipt)
+
+    @rule(
+        name=st.sampled_from(QUEUES),
+        guess=st.integers(-8, 40),
+        is_open=st.booleans(),
+        number=st.integers(0, 99),
+    )
+    def acknowledge_by_guess(self, name: str, guess: int, number: int, *, is_open: bool) -> None:
+        """A stranger says that it is done with a message: whatever number it can think of."""
+        queue = self.broker.state.by_name.get(name)
+        queue_number = queue.number if queue is not None and number % 10 else number // 10
+        queue = self.broker.state.queues.get(queue_number)
+        key = guess if guess >= 0 else self.broker.serial and -1 - (-guess % self.broker.serial)
+        place = self.place_of(queue, key)
+        may_be = self.may_be_settled_late(place)
+        opened = self.transaction(number) if is_open and self.transactions else None
+        receipt = b"%d" % (self.count + 1)
+        try:
+            if opened is not None:
+                self.broker.hold_identity(opened.transaction, queue_number, key)
+            else:
+                lasting = {place} - self.model.transient if place is not None else set()
+                assert receipt == self.gone(lasting)
+                self.broker.acknowledge_identity(queue_number, key, self, receipt)
+        except UnknownDeliveryError:
+            self.checks.pop(receipt, None)
+            assert not may_be, f"{place} was delivered before and nobody has it"
+            return
+        if place is None or place in self.model.leaving:
+            return
+        assert may_be or place not in self.model.fresh, f"{place} was settled and never delivered"
+        assert not self.is_held(place), f"{place} was settled and is somebody else's"
+        if opened is not None:
+            assert queue is not None
+            opened.late.append((queue, key, place))
+            self.model.returned.discard(place)
+        else:
+            self.leaves([place])
+            self.model.returned.discard(place)
+
+    def place_of(self, queue: Queue | None, key: int) -> PLACE | None:
+        """Tell which live message has this key."""
+        if queue is None:
+            return None
+        if key in queue.transients:
+            return queue.name, queue.transients[key].body
+        if key > 0 and queue.index.is_live(key):
+            return queue.name, self.read(queue.index.record_number(key)).body or b""
+        return None
+
+    def is_held(self, place: PLACE) -> bool:
+        """Whether somebody has it, in delivery or in a transaction."""
+        return any(place in each.held.values() for each in self.consumers) or any(
+            place in held.values() for each in self.transactions for _, held in each.settled
+        )
+
+    def may_be_settled_late(self, place: PLACE | None) -> bool:
+        """Whether it was delivered in this leadership and nobody has it now."""
+        return (
+            place in self.model.returned
+            and place not in self.model.leaving
+            and place in self.model.live
+        )
 
     @staticmethod
     def settled_by(consumer: Consumer, key: int) -> list[int]:
@@ -331,6 +388,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.transactions.remove(opened)
         places = [self.model.sent(name, body) for name, body in opened.sends]
         settled = [place for _, held in opened.settled for place in held.values()]
+        settled += [place for _, _, place in opened.late]
         gone = self.leaves(settled)
         for place in places:
             self.effects.append(lambda place=place: self.model.store(place))
@@ -350,6 +408,9 @@ class BrokerMachine(RuleBasedStateMachine):
                 consumer.held = {**held, **consumer.held}
             else:
                 self.gives_back(list(held.values()))
+        for queue, key, place in opened.late:
+            if key in queue.returned_keys:
+                self.gives_back([place])
 
     # ---- operators
 
@@ -432,7 +493,8 @@ class BrokerMachine(RuleBasedStateMachine):
             assert isinstance(content, MessageRecord | TransientMessage)
             assert content.body is not None
             place = (queue.name, content.body)
-            assert not any(place in each.held.values() for each in self.consumers)
+            assert not self.is_held(place)
+            assert not any(place == late for each in self.transactions for _, _, late in each.late)
             order = self.model.order[place]
             if place in self.model.returned:
                 assert order > given_back[queue.name], "given back, and out of order"
@@ -593,7 +655,9 @@ class BrokerMachine(RuleBasedStateMachine):
 
 STEPS = {
     **dict.fromkeys(("send", "send_transient", "send_numbered", "subscribe"), 1.0),
-    **dict.fromkeys(("acknowledge", "turn", "seal", "commit", "dispatch"), 1.0),
+    **dict.fromkeys(
+        ("acknowledge", "acknowledge_by_guess", "turn", "seal", "commit", "dispatch"), 1.0
+    ),
     **dict.fromkeys(("consumer_dies", "reject", "begin", "send_in_transaction"), 0.4),
     **dict.fromkeys(("acknowledge_in_transaction", "commit_transaction"), 0.4),
     **dict.fromkeys(("abort_transaction", "clean"), 0.4),
@@ -640,7 +704,12 @@ def arguments(name: str, random: Random) -> dict[str, object]:
         "acknowledge": {
             "number": number,
             "place": random.randrange(100),
-            "is_late": not number % 5,
+        },
+        "acknowledge_by_guess": {
+            "name": random.choice(QUEUES),
+            "guess": random.randint(-8, 40),
+            "number": number,
+            "is_open": random.random() < 0.5,
         },
         "reject": {"number": number},
         "begin": {},

@@ -301,11 +301,11 @@ def test_a_deposed_leader_has_nothing_to_undo(desk, new_client) -> None:
     desk.send(b"lost")
     broker.send_transient(desk.queue(), b"", b"np")
     broker.publish(broker.topic("t"), b"", b"np")
-    broker.temporary_queue("tmp", owner=client)
+    broker.temporaries.queue("tmp", owner=client)
     broker.follow()
     assert not broker.has_batch()
     assert (broker.uncommitted_bytes, desk.state.memory_bytes, broker.held_bytes) == (0, 0, 0)
-    assert not (broker.in_flight or broker.topics or broker.temporary_queues or desk.state.plans)
+    assert not (broker.in_flight or broker.topics or broker.temporaries.queues or desk.state.plans)
     assert list(desk.state.by_name) == ["orders"]
     assert desk.state.digest() == digest
     assert desk.client.replies == []
@@ -378,6 +378,7 @@ def test_a_late_acknowledgement_of_something_withheld_counts(desk, new_client) -
     """
     desk.send(b"x")
     desk.turn()
+    desk.fail_over()
     desk.queue().withheld.add(1)
     desk.broker.acknowledge_identity(1, 1, desk.client, b"r")
     desk.turn()

@@ -65,6 +65,7 @@ def test_what_is_about_to_go_is_left_out(three, step, what) -> None:
         case "acknowledge":
             broker.acknowledge(three.subscription, 2, three.client, None)
         case "late":
+            broker.unsubscribe(three.subscription)
             broker.acknowledge_identity(1, 2, three.client, None)
         case "purge":
             broker.purge("orders", three.client, b"p")

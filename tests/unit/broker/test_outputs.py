@@ -4,7 +4,8 @@ A batch is empty until something is put in.
 
 from __future__ import annotations
 
-from holdfast.broker.outputs import Batch
+from holdfast.broker.outputs import Batch, size_of
+from holdfast.model.records import DispatchMarkRecord, MessageRecord, ProducerRecord, QueueRecord
 
 
 def test_batches_share_nothing() -> None:
@@ -15,3 +16,25 @@ def test_batches_share_nothing() -> None:
     one.records.append(None)  # type: ignore[arg-type]
     assert (other.records, other.replies, other.publications) == ([], [], [])
     assert (other.size_bytes, other.is_urgent) == (0, False)
+
+
+def test_what_a_request_put_in_can_be_taken_back() -> None:
+    """
+    All of it but what is whole by itself and counted upon: declarations and marks.
+    """
+    batch = Batch()
+    kept = MessageRecord(1, 1, b"", b"kept", 4)
+    batch.records.append(kept)
+    batch.size_bytes = size_of(kept)
+    mark = batch.mark()
+    declared, marked = QueueRecord(2, "q", 1, 9), DispatchMarkRecord(2, 18)
+    taken = [MessageRecord(2, 1, b"", b"x", 1), ProducerRecord("p", 1)]
+    for record in (declared, taken[0], marked, taken[1]):
+        batch.records.append(record)
+        batch.size_bytes += size_of(record)
+    batch.replies.append((None, b"r"))  # type: ignore[arg-type]
+    batch.publications.append((None, b"", b""))  # type: ignore[arg-type]
+    assert batch.take_back(mark) == taken
+    assert batch.records == [kept, declared, marked]
+    assert (batch.replies, batch.publications) == ([], [])
+    assert batch.size_bytes == sum(size_of(record) for record in batch.records)

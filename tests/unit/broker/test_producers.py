@@ -88,3 +88,17 @@ def test_forgetting_keeps_what_is_on_its_way() -> None:
     producers.forget("p")
     producers.forget("p")
     assert not producers.by_id
+
+
+def test_a_number_that_came_to_nothing_is_given_back() -> None:
+    """
+    The next message of that number is new; a producer that stored nothing is not known.
+    """
+    producers = Producers()
+    producers.check("p", 1)
+    producers.untake("p")
+    assert not producers.by_id
+    producers.stored("p", 1, 1, 1)
+    producers.check("p", 2)
+    producers.untake("p")
+    assert producers.check("p", 2) is Verdict.NEW

@@ -144,3 +144,53 @@ def test_a_closed_subscription_gives_back_what_it_holds() -> None:
     assert drained(queue) == [1, 2]
     assert queue.is_flagged(1)
     assert queue.transient_count == 0
+
+
+def test_what_died_while_it_waited_is_passed_over() -> None:
+    """
+    A non-persistent message settled before anybody had it must not break the queue.
+    """
+    queue = queue_of(1)
+    add_transient(queue, 1, 0)
+    add_transient(queue, 2, 0)
+    del queue.transients[-1]
+    assert drained(queue) == [-2, 1]
+
+
+def test_what_is_given_back_twice_goes_out_once() -> None:
+    """
+    Reserved and released again and again, it takes one place; what is ahead takes none.
+    """
+    queue = queue_of(3)
+    assert [queue.next_key(), queue.next_key()] == [1, 2]
+    for _ in range(3):
+        queue.give_back([2], redelivered=True)
+        queue.reserve(2)
+        queue.release([2])
+        queue.reserve(3)
+        queue.release([3])
+    assert len(queue.returned) == 1
+    assert drained(queue) == [2, 3]
+
+
+def test_a_renewed_queue_knows_what_is_under_way() -> None:
+    """
+    Nobody consumes, what may have been seen is flagged, numbers and reservations stay.
+    """
+    queue = queue_of(4)
+    queue.assigned_sequence = 7
+    queue.asked_mark = 2000
+    queue.cursor = 4
+    subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
+    subscription.unacknowledged = {1: None}
+    queue.subscriptions.append(subscription)
+    queue.reserved = {2, -5}
+    queue.renew({3})
+    assert subscription.is_closed
+    assert not queue.subscriptions
+    assert (queue.assigned_sequence, queue.asked_mark) == (7, 2000)
+    assert drained(queue) == [1, 4]
+    assert queue.is_flagged(4)
+    assert not queue.is_flagged(5)
+    queue.release([2])
+    assert drained(queue) == [2]

@@ -40,10 +40,11 @@ def test_undo_tells_what_has_no_subscription_any_more() -> None:
     It has to go back to its queue.
     """
     subscription = holding(1, 2)
+    subscription.queue = queue = Queue(7, "q")
     transaction = Transaction("t", SETTINGS)
     transaction.add_settlement(subscription, [1])
     subscription.is_closed = True
-    assert transaction.undo() == [(subscription, [1])]
+    assert transaction.undo() == [(queue, [1])]
     assert list(subscription.unacknowledged) == [2]
 
 
@@ -72,11 +73,13 @@ def test_acknowledgements_count_too() -> None:
     subscription = holding(*range(1, 9))
     transaction = Transaction("t", SETTINGS)
     transaction.add_settlement(subscription, [1, 2, 3])
-    transaction.add_late(7, 70)
+    queue = Queue(7, "q")
+    transaction.add_late(queue, 70)
     with pytest.raises(TransactionError):
         transaction.add_settlement(subscription, [4, 5])
-    transaction.add_late(7, 71)
+    transaction.add_late(queue, 71)
     with pytest.raises(TransactionError):
-        transaction.add_late(7, 72)
+        transaction.add_late(queue, 72)
     assert list(subscription.unacknowledged) == [4, 5, 6, 7, 8]
-    assert transaction.late == [(7, 70), (7, 71)]
+    assert transaction.late == [(queue, 70), (queue, 71)]
+    assert queue.reserved == {70, 71}

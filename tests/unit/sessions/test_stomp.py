@@ -638,7 +638,7 @@ def test_a_reply_topic_finds_its_way_and_goes_with_its_connection(desk) -> None:
     assert asker.bodies() == []
     asker.leave()
     assert server.refusal("SEND", destination="/remote-temp-topic/n1-1-1.answers")
-    assert not desk.broker.temporary_topics
+    assert not desk.broker.temporaries.topics
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])
@@ -663,7 +663,7 @@ def test_a_temporary_queue_that_is_gone_frees_its_memory_once(desk) -> None:
     owner.leave()
     owner.leave()
     assert desk.broker.state.memory_bytes == 0
-    assert not desk.broker.temporary_queues
+    assert not desk.broker.temporaries.queues
 
 
 # Leaving ------------------------------------------------------------------------------------------

@@ -178,12 +178,36 @@ def test_a_late_acknowledgement_of_something_settled_succeeds(desk) -> None:
     """
     client = desk.connect()
     filled(desk, client, 1)
+    filled(desk, client, 1, "gone")
+    desk.fail_over()
+    client = desk.connect()
     client.say("ACK", id="ID:c0ffee-1-1", receipt="1")
     (first, second) = client.ask("ACK", id="ID:c0ffee-1-1", receipt="2")
     assert (first.command, second.command) == ("RECEIPT", "RECEIPT")
     assert live(desk) == []
-    for id in ("ID:c0ffee-1-1", "ID:c0ffee-1-99", "ID:c0ffee-77-1"):
+    desk.broker.delete("gone", client.session, b"d")
+    desk.turn()
+    client.frames()
+    for id in ("ID:c0ffee-1-1", "ID:c0ffee-2-1", "ID:c0ffee-2-9"):
         assert client.ask("ACK", id=id, receipt="r")[0].command == "RECEIPT"
+
+
+def test_a_late_acknowledgement_of_what_is_being_settled_waits_for_it(desk) -> None:
+    """
+    Said on a connection that was lost before the answer, said again on the next: the same word.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe()
+    assert client.bodies() == ["0"]
+    client.say("ACK", id="1-1", receipt="1")
+    client.leave()
+    client = desk.connect()
+    client.say("ACK", id="ID:c0ffee-1-1", receipt="2")
+    desk.seal()
+    assert client.frames() == []
+    desk.commit()
+    assert [frame.command for frame in client.frames()] == ["RECEIPT"]
 
 
 def test_a_late_acknowledgement_waits_for_its_commit(desk) -> None:
@@ -192,6 +216,8 @@ def test_a_late_acknowledgement_waits_for_its_commit(desk) -> None:
     """
     client = desk.connect()
     filled(desk, client, 1)
+    desk.fail_over()
+    client = desk.connect()
     client.say("ACK", id="ID:c0ffee-1-1", receipt="1")
     desk.seal()
     assert client.frames() == []
@@ -199,17 +225,84 @@ def test_a_late_acknowledgement_waits_for_its_commit(desk) -> None:
     assert len(client.frames()) == 1
 
 
-def test_a_late_acknowledgement_takes_the_message_from_who_has_it_now(desk) -> None:
+def test_a_late_acknowledgement_takes_nothing_from_who_has_it_now(desk) -> None:
     """
-    The message was given to somebody else meanwhile; its place in that window is free again.
+    In delivery, or acknowledged in somebody's transaction: it is his, until he gives it back.
     """
     client, other = desk.connect(), desk.connect()
     filled(desk, client, 2)
     other.subscribe(prefetch_count="1")
     assert other.bodies() == ["0"]
-    client.ask("ACK", id="ID:c0ffee-1-1")
+    assert client.refusal("ACK", id="ID:c0ffee-1-1").headers["code"] == "unknown-delivery"
+    other.say("BEGIN", transaction="t")
+    other.say("ACK", id="1-1", transaction="t")
+    assert client.refusal("ACK", id="ID:c0ffee-1-1").headers["code"] == "unknown-delivery"
+    other.leave()
+    assert client.ask("ACK", id="ID:c0ffee-1-1", receipt="r")[0].command == "RECEIPT"
+    assert live(desk) == [2]
+
+
+GUESSES = (
+    "ID:c0ffee-1-1",  # waits, persistent
+    "ID:c0ffee-1-t1.1",  # waits, not persistent
+    "ID:c0ffee-1-2",  # a future sequence
+    "ID:c0ffee-1-0",
+    "ID:c0ffee-1-t1.0",
+    "ID:c0ffee-1-t1.2",
+    "ID:c0ffee-1-t9.1",  # a future term
+    "ID:c0ffee-1-18446744073709551616",
+    "ID:c0ffee-9-1",  # a queue that never was
+    "ID:c0ffee-0-1",  # temporary queues and topics
+    "ID:c0ffee-0-t1.1",
+    "ID:beef-1-1",
+    "1-1",
+    "1--1",
+    "-1",
+)
+
+
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+@pytest.mark.parametrize("id", GUESSES)
+def test_what_was_never_delivered_cannot_be_settled_by_a_guess(desk, id, is_in_transaction) -> None:
+    """
+    A stranger's guess is refused, costs nobody a message, and the queue goes on.
+    """
+    client, stranger = desk.connect(), desk.connect()
+    filled(desk, client, 1)
+    client.ask("SEND", b"volatile", destination="/queue/orders")
+    extra = {}
+    if is_in_transaction:
+        stranger.say("BEGIN", transaction="t")
+        extra["transaction"] = "t"
+    assert stranger.refusal("ACK", id=id, **extra).headers["code"] == "unknown-delivery"
+    if is_in_transaction:
+        assert stranger.refusal("COMMIT", transaction="t").headers["code"] == "transaction"
+    client.subscribe()
+    assert client.bodies() == ["0", "volatile"]
+
+
+def test_what_a_transaction_settles_late_is_nobodys_until_its_end(desk) -> None:
+    """
+    It is not delivered to others meanwhile, and comes back, flagged, once, if it is rolled back.
+    """
+    client = desk.connect()
+    filled(desk, client, 2)
+    client.subscribe()
+    assert client.bodies() == ["0", "1"]
+    desk.fail_over()
+    client, other = desk.connect(), desk.connect()
+    for name in "tu":
+        client.say("BEGIN", transaction=name)
+        client.ask("ACK", id="ID:c0ffee-1-1", transaction=name, receipt="r")
+        client.ask("ABORT", transaction=name)
+    client.say("BEGIN", transaction="t")
+    client.say("ACK", id="ID:c0ffee-1-1", transaction="t")
+    other.subscribe()
     assert other.bodies() == ["1"]
-    assert other.refusal("ACK", id="1-1").headers["code"] == "unknown-delivery"
+    client.leave()
+    desk.turn()
+    (frame,) = other.frames()
+    assert (frame.body, frame.headers["redelivered"]) == (b"0", "true")
 
 
 def test_a_late_acknowledgement_of_something_purged_opens_the_window(desk) -> None:

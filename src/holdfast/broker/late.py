@@ -1,0 +1,65 @@
+"""
+Late acknowledgements: by message id, of a delivery whose connection is gone.
+
+A consumer that has done its work says so again after a failover, by the only name that outlived its
+connection. The name can be guessed, so the word counts for little: only for a message that may have
+been delivered before and that nobody else has now. Everything else is refused, as any
+acknowledgement is of what was not delivered; what is settled already is fine.
+
+Invariants:
+    What was never delivered is never settled, and what somebody has is settled by nobody else.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.queue import Queue
+from holdfast.broker.state import BrokerState
+from holdfast.errors import UnknownDeliveryError
+
+
+def find_late(state: BrokerState, queue_number: int, key: int) -> Queue | None:
+    """
+    Give the queue from which a late acknowledgement takes `key`, None if it is settled already.
+
+    Raises:
+        UnknownDeliveryError: It was never delivered, or somebody else has it now.
+    """
+    queue = state.queues.get(queue_number)
+    if queue is None:
+        if 0 < queue_number < state.next_queue_number:
+            return None  # Deleted, with everything on it.
+        raise _never_delivered(key)
+    if key > 0 and _is_gone(queue, key):
+        return None
+    if key in queue.reserved:
+        raise _with_somebody_else(key)
+    if _is_at_hand(queue, key):
+        if not queue.is_flagged(key):
+            raise _never_delivered(key)
+        return queue
+    if any(key in each.unacknowledged for each in queue.subscriptions):
+        raise _with_somebody_else(key)
+    if key <= 0:
+        raise _never_delivered(key)  # It waits for its first consumer, or is gone.
+    return None  # Below the cursor, and nobody has it: its acknowledgement is on its way.
+
+
+def _is_gone(queue: Queue, key: int) -> bool:
+    if key >= queue.next_sequence:
+        raise _never_delivered(key)
+    return key <= queue.purging_through or not queue.index.is_live(key)
+
+
+def _is_at_hand(queue: Queue, key: int) -> bool:
+    """Whether nobody has it and it is to be dispatched, or was withheld."""
+    return key in queue.returned_keys or key in queue.withheld or key >= queue.cursor
+
+
+def _never_delivered(key: int) -> UnknownDeliveryError:
+    return UnknownDeliveryError(f"message {key} was not delivered, so it cannot be acknowledged")
+
+
+def _with_somebody_else(key: int) -> UnknownDeliveryError:
+    return UnknownDeliveryError(
+        f"message {key} was delivered to somebody else meanwhile; this acknowledgement is too late"
+    )

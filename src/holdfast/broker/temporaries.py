@@ -1,0 +1,79 @@
+"""
+Temporary queues and topics: of one connection only, gone with it.
+
+They live on the leader and are never in the log. Their names carry the connection's identity, so
+that others may send there and nobody meets them by chance.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.queue import Queue
+from holdfast.broker.topic import Topic
+from holdfast.errors import DestinationError
+
+
+class Temporaries:
+    """The temporary destinations of all connections, by full name."""
+
+    __slots__ = ("count_max", "queues", "topics")
+
+    def __init__(self, count_max: int) -> None:
+        self.count_max = count_max
+        self.queues: dict[str, Queue] = {}
+        self.topics: dict[str, Topic] = {}
+
+    def queue(self, name: str, owner: object | None = None) -> Queue:
+        """
+        Give a temporary queue by its full name; `owner` makes it if it is not there.
+
+        Raises:
+            DestinationError: It does not exist, or its connection is gone.
+        """
+        queue = self.queues.get(name)
+        if queue is None:
+            if owner is None:
+                raise DestinationError(f"temporary queue {name!r} does not exist any more")
+            require_room(len(self.queues), self.count_max, "temporary queues")
+            queue = self.queues[name] = Queue(0, name)
+            queue.is_temporary = True
+            queue.owner = owner
+        return queue
+
+    def topic(self, name: str, owner: object | None = None) -> Topic:
+        """
+        Give a temporary topic by its full name; `owner` makes it if it is not there.
+
+        Raises:
+            DestinationError: It does not exist, or its connection is gone.
+        """
+        topic = self.topics.get(name)
+        if topic is None:
+            if owner is None:
+                raise DestinationError(f"temporary topic {name!r} does not exist any more")
+            require_room(len(self.topics), self.count_max, "temporary topics")
+            topic = self.topics[name] = Topic(name)
+            topic.is_temporary = True
+            topic.owner = owner
+        return topic
+
+    def drop(self, owner: object) -> list[Queue]:
+        """Forget the destinations of a connection that is gone; gives its queues."""
+        queues = [queue for queue in self.queues.values() if queue.owner is owner]
+        for queue in queues:
+            del self.queues[queue.name]
+            queue.is_deleted = True
+        for topic in [topic for topic in self.topics.values() if topic.owner is owner]:
+            del self.topics[topic.name]
+            topic.is_deleted = True
+        return queues
+
+
+def require_room(count: int, count_max: int, what: str) -> None:
+    """
+    Refuse one more of something that has a limit.
+
+    Raises:
+        DestinationError: There are as many as there may be.
+    """
+    if count >= count_max:
+        raise DestinationError(f"there are {count:,} {what} already; at most {count_max:,}")

@@ -1,0 +1,182 @@
+"""
+A COMMIT that fails in the middle, at whatever place, stores nothing; repeated, it stores all, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partialmethod
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.transactions import Transaction
+from holdfast.errors import DestinationError, SequenceGapError
+from holdfast.model.records import MessageRecord
+
+QUEUES = ("a", "b", "c", "d")
+SETTINGS = BrokerSettings(queue_count_max=4, dispatch_mark_step_min=4, dispatch_mark_step_max=8)
+
+
+class MistakeError(Exception):
+    """A mistake of ours in the middle of a commit."""
+
+
+class Client:
+    def __init__(self) -> None:
+        self.room_bytes = 1 << 30
+        self.subscriptions: dict[str, Subscription] = {}
+        self.replies: list[bytes] = []
+
+    def reply(self, receipt: bytes) -> None:
+        self.replies.append(receipt)
+
+
+class World:
+    """A leader whose batches are committed at once."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(SETTINGS)
+        self.broker.lead()
+        self.client = Client()
+        self.next_record = 1
+        self.delivered: list[tuple[str, bytes]] = []
+
+    def turn(self) -> None:
+        self.dispatch()
+        while self.broker.has_batch():
+            batch = self.broker.take_batch()
+            self.broker.apply_batch(batch, self.next_record, 1)
+            self.next_record += len(batch.records)
+            for replier, receipt in batch.replies:
+                replier.reply(receipt)
+            self.dispatch()
+
+    def dispatch(self) -> None:
+        for subscription, _, message, _, _ in self.broker.dispatch():
+            self.delivered.append((subscription.queue.name, message.body))
+
+    def subscribe(self, name: str) -> Subscription:
+        subscription = Subscription(self.client, name, mode=AcknowledgeMode.INDIVIDUAL, prefetch=99)
+        self.client.subscriptions[name] = subscription
+        self.broker.subscribe(subscription, self.broker.queue(name))
+        return subscription
+
+
+@contextmanager
+def failing_at(step: int, methods: tuple[str, ...]) -> Iterator[None]:
+    """Fail at the n-th call of any of these methods of the broker."""
+    left = step
+
+    def call(broker: Broker, whole: Any, *arguments: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise MistakeError
+        return whole(broker, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in methods:
+            patch.setattr(Broker, name, partialmethod(call, getattr(Broker, name)))
+        yield
+
+
+@given(
+    sends=st.lists(st.tuples(st.sampled_from(QUEUES), st.booleans()), min_size=1, max_size=6),
+    is_deleted=st.sets(st.sampled_from(QUEUES)),
+    is_crowded=st.booleans(),
+    is_numbered=st.booleans(),
+    has_gap=st.booleans(),
+    step=st.integers(0, 8),
+)
+def test_a_commit_is_whole_or_nothing(
+    sends, is_deleted, is_crowded, is_numbered, has_gap, step
+) -> None:
+    """
+    Refused for a gap or for queues, or broken at any call: the receipt comes with everything.
+    """
+    world = World()
+    broker = world.broker
+    for name in QUEUES:
+        broker.queue(name)
+    source = world.subscribe("a") if "a" not in is_deleted else None
+    if source is not None:
+        broker.send(broker.queue("a"), b"", b"moved", world.client, None)
+    world.turn()
+    world.delivered.clear()
+    transaction = Transaction("t", SETTINGS)
+    for number, (name, persistent) in enumerate(sends):
+        broker.hold(transaction, broker.queue(name), b"", b"%d" % number, persistent=persistent)
+    if source is not None:
+        transaction.add_settlement(source, [1])
+    for name in is_deleted:
+        broker.delete(name, world.client, b"deleted")
+    world.turn()
+    crowd = [f"crowd {number}" for number, _ in enumerate(is_deleted)] if is_crowded else []
+    for name in crowd:
+        broker.queue(name)
+    world.turn()
+    producer = ("p", 2 if has_gap else 1) if is_numbered else (None, 0)
+    size = broker.uncommitted_bytes
+    live = broker.state.live_count()
+    try:
+        with failing_at(step, ("_current", "send", "_record")):
+            broker.commit(transaction, world.client, b"receipt", *producer)
+        is_done = True
+    except (DestinationError, SequenceGapError, MistakeError):
+        is_done = False
+        kept = broker.batch.records
+        assert not any(isinstance(record, MessageRecord) for record in kept)
+        assert not broker.batch.publications
+        assert broker.uncommitted_bytes >= size
+        world.turn()
+        assert broker.state.live_count() == live, "a part of it is stored"
+        assert b"receipt" not in world.client.replies
+    world.turn()
+    for name in crowd:
+        broker.delete(name, world.client, b"deleted")
+    world.turn()
+    if not is_done:
+        first = ("p", 1) if is_numbered else (None, 0)
+        broker.commit(transaction, world.client, b"receipt", *first)
+    world.turn()
+    for name in QUEUES:
+        if name not in world.client.subscriptions:
+            world.subscribe(name)
+    world.turn()
+    expected = sorted((name, b"%d" % number) for number, (name, _) in enumerate(sends))
+    assert sorted(world.delivered) == expected
+    assert world.client.replies.count(b"receipt") == 1
+    assert broker.uncommitted_bytes == 0
+    assert broker.held_bytes == 0
+
+
+def test_a_rejection_that_is_refused_leaves_the_message_in_delivery() -> None:
+    """
+    No room for the dead-letter queue: the message is neither moved nor lost from sight.
+    """
+    world = World()
+    for name in QUEUES:
+        world.broker.queue(name)
+    source = world.subscribe("a")
+    world.broker.send(world.broker.queue("a"), b"", b"x", world.client, None)
+    world.turn()
+    record = world.broker.state.by_name["a"].cache[1]
+    with pytest.raises(DestinationError):
+        world.broker.reject(source, 1, record, world.client, b"r")
+    assert list(source.unacknowledged) == [1]
+    world.turn()
+    assert world.broker.state.live_count() == 1
+    world.broker.delete("d", world.client, b"d")
+    world.turn()
+    world.broker.reject(source, 1, record, world.client, b"r")
+    world.turn()
+    assert world.client.replies.count(b"r") == 1
+    assert world.broker.state.by_name["a"].index.live_count == 0
+    assert world.broker.state.by_name[SETTINGS.dead_letter_queue].index.live_count == 1

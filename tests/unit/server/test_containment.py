@@ -1,0 +1,161 @@
+"""
+One client's work that fails costs that client: the node and everybody else go on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.queue import Queue
+from holdfast.sessions.stomp import StompSession
+
+
+class MistakeError(Exception):
+    """A mistake of ours."""
+
+
+def fail(*_args: object, **_named: object) -> None:
+    raise MistakeError
+
+
+TRANSIENT = b"SEND\ndestination:/queue/q\n\nvolatile\0"
+
+
+def break_reply(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    monkeypatch.setattr(client.session, "reply", fail)
+
+
+def break_delivery(node, client, monkeypatch, send) -> None:
+    monkeypatch.setattr(client.session, "deliver", fail)
+    client.data_received(send(b"x"))
+
+
+def break_flush(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    monkeypatch.setattr(client.transport, "write", fail)
+
+
+def break_heart_beat(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    hers = client.session.protocol
+    kind = type(hers)
+    monkeypatch.setattr(kind, "deadline", property(lambda self: 1.0 if self is hers else None))
+    monkeypatch.setattr(kind, "handle_deadline", fail)
+
+
+def break_leaving(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    whole = node.broker.unsubscribe
+    monkeypatch.setattr(node.broker, "unsubscribe", fail)
+    client.connection_lost(None)
+    client.transport.abort()
+    monkeypatch.setattr(node.broker, "unsubscribe", whole)
+
+
+def break_dispatch(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    whole = Queue.next_key
+
+    def fail_once(queue: Queue) -> int:
+        monkeypatch.setattr(Queue, "next_key", whole)
+        raise MistakeError
+
+    monkeypatch.setattr(Queue, "next_key", fail_once)
+
+
+def break_drained(node, client, monkeypatch, send) -> None:
+    client.data_received(send(b"x"))
+    node.settle()
+    whole = Broker.resume
+
+    def fail_for_one(broker: Broker, session: StompSession) -> None:
+        if session is client.session:
+            raise MistakeError
+        whole(broker, session)
+
+    monkeypatch.setattr(Broker, "resume", fail_for_one)
+    client.resume_writing()
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        break_reply,
+        break_delivery,
+        break_flush,
+        break_heart_beat,
+        break_leaving,
+        break_dispatch,
+        break_drained,
+    ],
+)
+def test_the_others_go_on(node, send, subscribe, monkeypatch, break_it) -> None:
+    """
+    Wherever it fails: the client is closed, what it held goes to the next, and all else is served.
+    """
+    broken, other = node.connect(subscribe), node.connect()
+    break_it(node, broken, monkeypatch, send)
+    node.settle()
+    node.conductor.tick()
+    node.settle()
+    monkeypatch.undo()
+    assert broken.transport.is_aborted
+    assert node.conductor.containment.mistake_count >= 1
+    assert not node.failures
+    other.data_received(send(b"y"))
+    node.settle()
+    assert b"RECEIPT" in other.transport.take()
+    last = node.connect(subscribe)
+    node.settle()
+    taken = last.transport.take()
+    assert b"\n\nx\0" in taken
+    assert b"\n\ny\0" in taken
+    for key in (1, 2):
+        last.data_received(b"ACK\nid:1-%d\nreceipt:a\n\n\0" % key)
+    node.settle()
+    assert b"ERROR" not in last.transport.take()
+    assert not node.broker.state.live_count()
+    assert not node.failures
+
+
+def test_an_acknowledgement_of_what_still_waits_ends_nothing(node, send, subscribe) -> None:
+    """
+    The guessed id of a non-persistent message that nobody has: refused, and the queue goes on.
+    """
+    stranger = node.connect(TRANSIENT)
+    stranger.data_received(b"ACK\nid:ID:c-1-t1.1\n\n\0")
+    node.settle()
+    consumer = node.connect(subscribe)
+    node.settle()
+    assert b"unknown-delivery" in stranger.transport.take()
+    assert b"volatile" in consumer.transport.take()
+    assert node.conductor.containment.mistake_count == 0
+
+
+def test_a_queue_that_broke_forgets_nothing_that_is_under_way(node, send, monkeypatch) -> None:
+    """
+    Numbers and acknowledgements on their way to the log stay; what may have been seen says so.
+    """
+    subscribe = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client-individual\n\n\0"
+    consumer = node.connect(subscribe)
+    consumer.data_received(send(b"1") + send(b"2") + TRANSIENT)
+    node.settle()
+    consumer.data_received(b"ACK\nid:1-1\n\n\0" + send(b"3"))
+    node.turn()
+    queue = node.broker.state.by_name["q"]
+    assert node.broker.in_flight or node.broker.has_batch()
+    break_dispatch(node, consumer, monkeypatch, send)
+    node.broker.state.touch(queue)
+    node.settle()
+    assert consumer.transport.is_aborted
+    consumer = node.connect(subscribe)
+    node.settle()
+    taken = consumer.transport.take()
+    assert [b"\n\n%d\0" % each in taken for each in (1, 2, 3)] == [False, True, True]
+    assert taken.count(b"redelivered:true") == 1
+    assert node.broker.state.memory_bytes == sum(
+        each.size + node.broker.state.overhead for each in queue.cache.values()
+    )
