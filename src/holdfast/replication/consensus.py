@@ -160,7 +160,8 @@ def promote_force(state: State) -> None:
     generation = state.generation + 1
     members = survivor_only(state.membership, state.name)
     forced = state.membership.changed(members, state.config_index)
-    state.forced = replace(forced, generation=generation)
+    before = state.membership.generation
+    state.forced = replace(forced, generation=generation, previous_generation=before)
     # It rules before it is written: the node needs only its own vote to write it.
     state.adopt(state.forced, state.config_index)
     candidate.start_election(state, is_transfer=False)

@@ -108,6 +108,10 @@ class Links(Protocol):
         """Keep links to exactly these members; `addresses` is `host:port` by name."""
         ...
 
+    def drop(self, peer: str) -> None:
+        """Close the link to this peer, if there is one: it was shut out."""
+        ...
+
 
 class Writer(Protocol):
     """The journal's writer: makes what is submitted durable, in order."""
@@ -191,6 +195,7 @@ class Driver:
         self._trim_deadline = ALWAYS
         self._tell_again_at = NEVER
         self._linked_membership: Membership | None = None
+        self._is_linked_settled = False
         self._failure: JournalFailedError | None = None
         self._is_started = False
 
@@ -526,6 +531,9 @@ class Driver:
         elif isinstance(message, RepairResponse):
             self._repairs.take(state, message, self._journal.repair)
         elif isinstance(message, _LinkUp):
+            if state.is_retired(message.hello):
+                self._links.drop(peer)  # What shut it out was committed since it was let in.
+                return
             self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
         elif isinstance(message, _LinkDown):
@@ -577,7 +585,8 @@ class Driver:
         state = self._state
         table = state.editions
         table.is_news = False
-        retired = state.membership.retired if state.membership else ()
+        settled = state.settled_membership()
+        retired = settled.retired if settled else ()
         others = table.others(retired).items()
         self._ballot_file.seen = tuple((bytes.fromhex(it), edition) for it, edition in others)
         self.hello = replace(self.hello, edition=table.own, seen=table.known)
@@ -666,15 +675,25 @@ class Driver:
             news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
             state.outbox[:0] = news
         members = state.membership or self._bootstrap
-        if members is not self._linked_membership:
+        is_settled = state.has_settled_members
+        if members is not self._linked_membership or is_settled is not self._is_linked_settled:
             self._linked_membership = members
+            self._is_linked_settled = is_settled
+            for peer, linked in state.connected.items():
+                if state.is_retired(linked):
+                    self._links.drop(peer)
             self._links.set_peers(self._addresses())
 
     def _addresses(self) -> dict[str, str]:
-        """Where to dial whom: the log says who, the command line may know better where."""
+        """
+        Where to dial whom: the log says who, the command line may know better where.
+
+        Whom a change takes out that is not yet committed stays linked: it may lead, and undo it.
+        """
+        settled = self._state.settled_membership() or self._bootstrap
         known = self._state.membership or self._bootstrap
         addresses = {}
-        for member in known.members:
+        for member in (*settled.members, *known.members):
             named = self._bootstrap.get(member.name)
             if member.name != self._state.name:
                 addresses[member.name] = (named.address if named else "") or member.address

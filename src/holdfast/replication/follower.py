@@ -89,6 +89,9 @@ def on_reset(state: State, peer: str, message: ResetRequest) -> None:
         # We are not behind: the leader guessed from a stale answer. What is committed agrees.
         _reject(state, peer, message.sent_at, state.commit_index, log.term_at(state.commit_index))
         return
+    # A change that was thrown away with the log may never have been committed: the one before it
+    # counts until the leader's own comes, which stands behind the base.
+    state.forget_unsettled_change()
     log.begin_anew(
         message.base_index, message.previous_term, message.previous_chain, message.base_record
     )

@@ -8,7 +8,8 @@ taken in by its leader.
 
 Invariants:
     The same members give the same first entry and the same cluster identity on every node.
-    A node identity that was a member once and is not any more is shut out for good.
+    A node identity that was a member once and is not any more is shut out for good, once the change
+    that took it out is committed: until then it counts, and may be needed to undo the change.
 
 Pure: values in, values out.
 """
@@ -73,7 +74,7 @@ def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
     # knows the secret and belongs to this cluster, or to one while this node is fresh, may be its
     # present leader. Messages are judged by term and identity all the same.
     is_host = hello.cluster_id and (membership is None or hello.cluster_id == state.cluster_id)
-    if known.get(hello.name) is None and not _is_retired(state, hello) and not is_host:
+    if known.get(hello.name) is None and not state.is_retired(hello) and not is_host:
         names = ", ".join(member.name for member in known.members)
         return Refusal(f"{hello.name} is not a member; the members are {names}")
     if not hello.cluster_id or not state.cluster_id:
@@ -83,11 +84,11 @@ def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
             f"{hello.name} belongs to another cluster: {hello.cluster_id[:8]} there,"
             f" {state.cluster_id[:8]} here"
         )
-    if _is_retired(state, hello):
+    if state.is_retired(hello):
         return Refusal(
             f"{hello.name} under identity {hello.node_id[:8]} was removed or replaced;"
             f" to join again start it with an empty data directory",
-            is_fenced=state.config_index <= state.commit_index,
+            is_fenced=True,
         )
     if hello.generation < state.generation:
         return Refusal(
@@ -108,7 +109,3 @@ def own_fence(state: State, hello: Hello) -> str:
         f" {state.generation}: an operator promoted the other side; keep this data directory for"
         f" inspection and start with an empty one"
     )
-
-
-def _is_retired(state: State, hello: Hello) -> bool:
-    return state.membership is not None and hello.node_id in state.membership.retired

@@ -57,6 +57,9 @@ class Membership:
     previous_index: int = field(default=0, compare=False)
     """The index of the CONFIG entry that ruled before this one."""
 
+    previous_generation: int | None = field(default=None, compare=False)
+    """The generation before this change; None if it changes none."""
+
     def __post_init__(self) -> None:
         names = [member.name for member in self.members]
         if len(set(names)) != len(names):
@@ -88,11 +91,28 @@ class Membership:
             retired=tuple(dict.fromkeys((*self.retired, *gone))),
             previous_members=self.members,
             previous_index=index,
+            previous_generation=None,
         )
 
     def before(self) -> Membership:
-        """The members that ruled before this change."""
-        return replace(self, members=self.previous_members, previous_members=(), previous_index=0)
+        """
+        What ruled before this change: the members, whom it had retired, and its generation.
+
+        The first membership of a cluster, and one that was gone back to, know of none before and
+        are their own.
+        """
+        if not self.previous_members:
+            return self
+        kept = {member.node_id for member in self.members if member.kind != "fenced"}
+        # Whom this change retired: who was fenced before it was retired before it.
+        gone = {it.node_id for it in self.previous_members if it.kind != "fenced"} - kept
+        generation = self.previous_generation
+        return Membership(
+            members=self.previous_members,
+            cluster_id=self.cluster_id,
+            generation=self.generation if generation is None else generation,
+            retired=tuple(node_id for node_id in self.retired if node_id not in gone),
+        )
 
 
 def founded(members: tuple[Member, ...]) -> Membership:
@@ -108,7 +128,7 @@ def _plain(member: Member) -> dict[str, str]:
 
 def encode_membership(membership: Membership) -> bytes:
     """The body of a CONFIG entry."""
-    fields = {
+    fields: dict[str, object] = {
         "cluster_id": membership.cluster_id,
         "generation": membership.generation,
         "members": [_plain(member) for member in membership.members],
@@ -116,6 +136,9 @@ def encode_membership(membership: Membership) -> bytes:
         "previous_members": [_plain(member) for member in membership.previous_members],
         "retired": list(membership.retired),
     }
+    if membership.previous_generation is not None:
+        # Left out where it says nothing: founders of an older version must write the same bytes.
+        fields["previous_generation"] = membership.previous_generation
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -128,6 +151,7 @@ def decode_membership(body: bytes) -> Membership:
     """
     try:
         fields = json.loads(body)
+        generation = fields.get("previous_generation")
         return Membership(
             members=tuple(_member(plain) for plain in fields["members"]),
             cluster_id=str(fields["cluster_id"]),
@@ -135,8 +159,9 @@ def decode_membership(body: bytes) -> Membership:
             retired=tuple(str(node_id) for node_id in fields["retired"]),
             previous_members=tuple(_member(plain) for plain in fields["previous_members"]),
             previous_index=int(fields["previous_index"]),
+            previous_generation=None if generation is None else int(generation),
         )
-    except (ValueError, KeyError, TypeError, MembershipError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, MembershipError) as error:
         raise CorruptRecordError(f"a CONFIG entry that makes no sense: {error}") from error
 
 

@@ -168,6 +168,12 @@ class PeerLinks:
                 if name not in self._dialers and address:
                     self._dialers[name] = asyncio.create_task(self._keep(name))
 
+    def drop(self, peer: str) -> None:
+        """Close the link to this peer, if there is one; when it dials it is told why."""
+        link = self._links.get(peer)
+        if link is not None:
+            link.close()
+
     # Dialing --------------------------------------------------------------------------------------
 
     async def _keep(self, peer: str) -> None:

@@ -80,7 +80,7 @@ def _readmit(state: State, member: Member) -> bool:
     hello = state.connected.get(member.name)
     if hello is None or hello.node_id == member.node_id or member.name == state.name:
         return False
-    if hello.cluster_id not in {"", state.cluster_id}:
+    if hello.cluster_id not in {"", state.cluster_id} or state.is_retired(hello):
         return False
     present = _present(state)
     members = changes.with_identity(present, member.name, hello.node_id, hello.address)

@@ -169,6 +169,27 @@ class State:
         self.voter_names = [member.name for member in membership.voters]
         self.bytes_since_config = 0
 
+    @property
+    def has_settled_members(self) -> bool:
+        """Whether the members that rule here are known to be committed."""
+        return self.config_index <= self.commit_index
+
+    def settled_membership(self) -> Membership | None:
+        """
+        The newest membership known to be committed: by it links are judged, and who is shut out.
+
+        A change is made only when the one before is committed. So of a change that may yet be cut,
+        by a leader who was cut off or after a restart that does not know, the one before counts.
+        """
+        if self.membership is None or self.has_settled_members:
+            return self.membership
+        return self.membership.before()
+
+    def is_retired(self, hello: Hello) -> bool:
+        """Whether this node was a member once and, by a committed change, must never be again."""
+        membership = self.settled_membership()
+        return membership is not None and hello.node_id in membership.retired
+
     def adopt_from(self, entries: list[Entry]) -> None:
         """Let the newest CONFIG entry among these rule from now on, committed or not."""
         for entry in reversed(entries):
@@ -176,12 +197,17 @@ class State:
                 self.adopt(decode_membership(bytes(entry.body)), entry.index)
                 return
 
+    def forget_unsettled_change(self) -> None:
+        """Let the members before the newest change rule again, if it may be uncommitted."""
+        membership = self.membership
+        if membership is not None and not self.has_settled_members:
+            self.adopt(membership.before(), membership.previous_index)
+
     def cut_log_after(self, index: int) -> None:
         """Remove the log's end; the members before a removed change rule again."""
-        if self.membership is not None and self.config_index > index:
-            before = self.membership.previous_index
-            assert before <= index, "two changes of members were under way at once"
-            self.adopt(self.membership.before(), before)
+        if self.config_index > index:
+            self.forget_unsettled_change()
+            assert self.config_index <= index, "two changes of members were under way at once"
         self.log.cut_after(index, self.commit_index)
         self.matched_index = min(self.matched_index, index)
 

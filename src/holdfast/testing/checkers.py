@@ -29,7 +29,7 @@ from holdfast.errors import (
     RecordNotFoundError,
 )
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
-from holdfast.journal.entry import HEADER_BYTES, Entry, parse_entry
+from holdfast.journal.entry import HEADER_BYTES, KIND_CONFIG, Entry, parse_entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import (
@@ -86,6 +86,11 @@ class Checkers:
         self._commits: dict[str, tuple[int, int]] = {}
         self._firsts: dict[str, tuple[int, int]] = {}
         self._memberships: dict[tuple[int, bytes], Membership] = {}
+        self.retired: set[str] = set()
+        """Identities that a committed change has taken out."""
+        self.left: set[str] = set()
+        """Names that were members and by the newest committed change are none."""
+        self._names: set[str] = set()
         history.confirm_checks.append(self._check_confirm)
         history.settle_checks.append(self._check_settled)
 
@@ -201,12 +206,14 @@ class Checkers:
 
     def _check_copies(self, leader: SimulatedNode, index: int) -> None:
         """S5: the entry is on the platters of a commit quorum of the present members."""
-        membership = self._membership(leader)
-        if membership is None:
-            return
         try:
             entry = leader.journal.entry(index)
         except CorruptEntryError:
+            return
+        if entry.kind == KIND_CONFIG:
+            self._note_members(decode_membership(bytes(entry.body)))
+        membership = self._membership(leader)
+        if membership is None:
             return
         path, byte, _ = leader.journal.place_of(index)
         found = self._missing_copies(membership.members, entry, path, byte)
@@ -215,6 +222,13 @@ class Checkers:
             found = self._missing_copies(membership.previous_members, entry, path, byte)
         if found:
             raise ViolationError("S5", f"{leader.name} committed entry {index}, which {found}")
+
+    def _note_members(self, committed: Membership) -> None:
+        """Whom a change has taken out, is out only from here on: it is committed."""
+        names = {member.name for member in committed.members}
+        self._names |= names
+        self.left = self._names - names
+        self.retired.update(committed.retired)
 
     def _missing_copies(
         self, members: tuple[Member, ...], entry: Entry, path: Path, byte: int
@@ -252,7 +266,7 @@ class Checkers:
     def _check_electable(self, leader: SimulatedNode, index: int) -> None:
         """S3: nobody who lacks what is committed could be elected."""
         membership = self._membership(leader)
-        if membership is None or self.distrusted or leader.driver.config_index > index:
+        if membership is None or leader.driver.config_index > index:
             return
         chain = self.commit_chains[index]
         positions: dict[str, tuple[int, int]] = {}
@@ -261,6 +275,8 @@ class Checkers:
             node = self.world.network.nodes[member.name]
             if self.owners.get(member.node_id) != (node.name, node.disk_number):
                 continue
+            if node.name in self.distrusted:
+                continue  # What it has proves nothing; whether it is heard, others must see to.
             journal = node.journal
             stored = journal.stored_index
             try:
@@ -279,6 +295,33 @@ class Checkers:
                 raise ViolationError(
                     "S3", f"entry {index} is committed and {name} could be elected without it"
                 )
+
+    def could_elect_without(self, absent: SimulatedNode) -> bool:
+        """
+        Whether the others could elect somebody, each by the members that its own log tells.
+
+        A change that its leader alone has written leaves that leader with the voters it names, and
+        a log that the one taken out has not: then the third voter is needed.
+        """
+        others = {it.name: it for it in self.world.nodes if it is not absent}
+        positions: dict[str, tuple[int, int]] = {}
+        for node in others.values():
+            if not node.is_running or node.journal.damage:
+                return False
+            last = node.journal.stored_index
+            positions[node.name] = (node.journal.term_at(last), last)
+        for node in others.values():
+            membership = self._membership(node)
+            if membership is None or node.name not in {it.name for it in membership.voters}:
+                continue
+            votes = [
+                member.name
+                for member in membership.voters
+                if positions.get(member.name, (1 << 62, 0)) <= positions[node.name]
+            ]
+            if len(votes) >= majority(len(membership.voters)):
+                return True
+        return False
 
     def _membership(self, node: SimulatedNode) -> Membership | None:
         """The members as the node's own log tells them."""
@@ -484,7 +527,8 @@ class Checkers:
             if node.name not in self.distrusted:
                 raise ViolationError("S2", f"{node.name} halted: {error}")
         elif isinstance(error, FencedError):
-            if not (node.is_removed or self.forced or node.name in self.distrusted):
+            is_retired = node.driver.hello.node_id in self.retired
+            if not (is_retired or self.forced or node.name in self.distrusted):
                 raise ViolationError("S15", f"{node.name} was shut out: {error}")
         elif isinstance(error, BallotLostError) or not isinstance(error, HoldfastError):
             if node.name not in self.distrusted:

@@ -621,7 +621,6 @@ class Nemesis:
         if not self._ask(leader, lambda: leader.driver.remove_member(name)):
             return False
         self.world.note("operator", f"removes {name}")
-        self.world.network.nodes[name].is_removed = True
         return True
 
     def _promote(self) -> bool:

@@ -110,6 +110,10 @@ class _Links:
         self.addresses = dict(addresses)
         self._group.connect_soon(self._name)
 
+    def drop(self, peer: str) -> None:
+        """Close the link to this peer."""
+        self._group.unlink(self._name, peer, closed=False)
+
 
 class SimulatedNode:
     """One node: its disk outlives its processes."""
@@ -537,7 +541,7 @@ class SimulatedGroup:
                 continue
             theirs = self.nodes[peer].links.addresses
             if pair in self._linked and peer not in wanted:
-                self._unlink(name, peer, closed=False)
+                self.unlink(name, peer, closed=False)
             elif pair not in self._linked and (peer in wanted or name in theirs):
                 self._introduce(node, self.nodes[peer])
 
@@ -566,9 +570,10 @@ class SimulatedGroup:
     def _unlink_all(self, name: str, *, closed: bool) -> None:
         for peer in self.nodes:
             if peer != name:
-                self._unlink(name, peer, closed=closed)
+                self.unlink(name, peer, closed=closed)
 
-    def _unlink(self, name: str, peer: str, *, closed: bool) -> None:
+    def unlink(self, name: str, peer: str, *, closed: bool) -> None:
+        """Drop a link; both ends are told soon."""
         pair = frozenset((name, peer))
         if pair not in self._linked:
             return

@@ -81,6 +81,10 @@ class NodeLinks:
         self.addresses = dict(addresses)
         self._network.dial_soon(self._node)
 
+    def drop(self, peer: str) -> None:
+        """Close the link to this peer."""
+        self._network.unlink(self._node.name, peer, closed=False)
+
 
 class PeerNetwork:
     """The links between nodes."""

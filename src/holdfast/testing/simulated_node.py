@@ -136,8 +136,6 @@ class SimulatedNode:
         self.is_ending = False
         """The process ends and is not to be started again on this disk: it was shut out."""
         self.site = ""
-        self.is_removed = False
-        """An operator took it out of the cluster."""
         self.life = 0
         self.slowness = 1.0
         """How many times slower than usual its disk is."""
@@ -165,6 +163,11 @@ class SimulatedNode:
         disk = SimulatedDisk(self.chance.getrandbits(30))
         disk.happened = self.world.faults
         return disk
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether a committed change took it out of the cluster."""
+        return self.name in self.world.checkers.left
 
     # ---- events
 

@@ -38,6 +38,7 @@ from holdfast.testing.history import History, ViolationError
 from holdfast.testing.simulated_clock import Timeline
 from holdfast.testing.simulated_network import VERY_LATE_SECONDS, PeerNetwork
 from holdfast.testing.simulated_node import SimulatedNode
+from holdfast.testing.troubles.membership import HARMLESS_CUT, REMOVAL
 from holdfast.testing.volatile_clients import (
     TopicSubscriber,
     VolatileConsumer,
@@ -230,11 +231,14 @@ class Simulation:
         self.volatile.check_topics()
 
     def _check_stalls(self, elections: int) -> None:
-        """F8: a loop that stalls for less than an election's time costs no leader."""
-        if set(self.plan.kinds) == {"loop stall"} and elections >= 0:
-            count = self.checkers.elections - elections
-            if count:
-                raise ViolationError("F8", f"{count} elections by stalls that were short")
+        """What costs no leader: F8, short stalls of a loop; F11, one link cut of a majority's."""
+        count = self.checkers.elections - elections
+        if elections < 0 or not count:
+            return
+        if set(self.plan.kinds) == {"loop stall"}:
+            raise ViolationError("F8", f"{count} elections by stalls that were short")
+        if set(self.plan.kinds) == {HARMLESS_CUT}:
+            raise ViolationError("F11", f"{count} elections although leaders kept a majority")
 
     def _add_clients(self) -> None:
         operations = self.plan.operations
@@ -301,7 +305,10 @@ class Simulation:
             return None
         if set(self.plan.kinds) & {"add member", "remove member"}:
             return None
-        return self.nodes[self.seed % len(self.nodes)]
+        spared = self.nodes[self.seed % len(self.nodes)]
+        if REMOVAL in self.plan.kinds and not self.checkers.could_elect_without(spared):
+            return None
+        return spared
 
     def expect(self, name: str, what: str, seconds: float, holds: Callable[[], bool]) -> None:
         """
@@ -337,7 +344,7 @@ class Simulation:
         is_fit = not (self.plan.victim or self.plan.is_one_left_dead or self.checkers.distrusted)
         if not (self.plan.is_disk_left_hanging and is_fit):
             return None
-        if set(self.plan.kinds) & set(OPERATORS):
+        if set(self.plan.kinds) & {*OPERATORS, REMOVAL}:
             return None
         self._await_confirm("L2", _CONFIRM_SECONDS_MAX)
         leader = self.leader()

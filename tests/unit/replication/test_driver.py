@@ -53,6 +53,7 @@ class Desk:
         self.now = 10.0
         self.sent = []
         self.addresses = {}
+        self.dropped = []
         self.fenced = []
         self.jobs = []
         self.journal = Journal.open(
@@ -82,6 +83,9 @@ class Desk:
 
     def send(self, peer, messages):
         self.sent.extend((peer, message) for message in messages)
+
+    def drop(self, peer):
+        self.dropped.append(peer)
 
     def set_peers(self, addresses):
         self.addresses = addresses

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import CorruptEntryError, LogDivergedError
+from holdfast.journal.entry import KIND_CONFIG
 from holdfast.replication import follower
+from holdfast.replication.membership import encode_membership, with_removed
 from holdfast.replication.messages import AppendRequest, AppendResponse, ResetRequest
 from holdfast.replication.state import Role
 
@@ -234,3 +236,20 @@ def test_damage_that_nobody_can_mend_is_dropped_with_its_segment(member, entry_a
         bench.state.log.epoch,
     )
     assert base - 1 == follower.durable_match(bench.state)
+
+
+def test_a_change_thrown_away_with_the_log_rules_no_more(member, entry_after) -> None:
+    """It may never have been committed, and whom it took out may be the leader that says so."""
+    bench = member(terms=[1, 1])
+    state = bench.state
+    state.commit_index = 2
+    before = state.membership
+    change = before.changed(with_removed(before, "c", "a"), 1)
+    state.log.append([entry_after(bench.journal, 1, encode_membership(change), KIND_CONFIG)])
+    bench.store()
+    state.adopt(change, bench.journal.last_index)
+
+    follower.on_reset(state, "c", ResetRequest(2, 50, 2, bytes(16), 50, 1.0))
+
+    assert (before, 49) == (state.membership, state.commit_index)
+    assert "c" in state.voter_names

@@ -64,15 +64,15 @@ def test_strangers_are_refused_with_a_reason(member) -> None:
 
 
 def test_a_removed_identity_is_shut_out_for_good(member) -> None:
-    """It is told so once the change is committed; a fresh node of that name is a stranger."""
+    """Once the change is committed, not before; a fresh node of that name is a stranger."""
     bench = member()
     state = bench.state
-    state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 1)
+    state.commit_index = 1
+    state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 2)
     hello = state.connected["c"]
 
-    refusal = judge(state, NAMED, hello)
-    assert refusal is not None and not refusal.is_fenced
-    state.commit_index = 1
+    assert judge(state, NAMED, hello) is None
+    state.commit_index = 2
     refusal = judge(state, NAMED, hello)
     assert refusal is not None and refusal.is_fenced
     stranger = judge(state, NAMED, replace(hello, node_id="99" * 16, cluster_id=""))

@@ -129,4 +129,33 @@ def test_before_is_what_ruled_before() -> None:
     """A follower that cuts a change goes back to the members before it."""
     changed = GROUP.changed(changes.with_removed(GROUP, "b", "a"), 4)
 
-    assert GROUP.members == changed.before().members
+    assert GROUP == changed.before()
+    assert "bb" in changed.retired
+
+
+def test_what_a_change_retired_is_given_back_with_it() -> None:
+    """Whom earlier changes retired stays retired; a generation that it began is over as well."""
+    replaced = GROUP.changed(changes.with_identity(GROUP, "b", "new", ""), 1)
+    removed = replaced.changed(changes.with_removed(replaced, "w", "a"), 2)
+    forced = replace(
+        removed.changed(changes.survivor_only(removed, "a"), 3),
+        generation=1,
+        previous_generation=0,
+    )
+    again = forced.changed(changes.with_identity(forced, "b", "newer", ""), 4)
+
+    assert replaced == decode_membership(changes.encode_membership(removed)).before()
+    assert removed == decode_membership(changes.encode_membership(forced)).before()
+    assert forced == again.before()
+    assert 1 == again.before().generation
+
+
+def test_the_first_members_are_their_own_before() -> None:
+    """There is nothing before a cluster's formation, and nothing known before what was undone."""
+    assert GROUP is GROUP.before()
+
+
+def test_bytes_of_an_unforced_change_are_what_they_always_were() -> None:
+    """Founders of an older version compute the same first entry, and so the same cluster."""
+    assert b"generation" in changes.encode_membership(GROUP)
+    assert b"previous_generation" not in changes.encode_membership(GROUP)

@@ -5,6 +5,6 @@ Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them w
 from __future__ import annotations
 
 from holdfast.testing.ablation import Ablation
-from holdfast.testing.safeguards import hanging_disks
+from holdfast.testing.safeguards import hanging_disks, membership
 
-ABLATIONS: list[Ablation] = [*hanging_disks.ABLATIONS]
+ABLATIONS: list[Ablation] = [*hanging_disks.ABLATIONS, *membership.ABLATIONS]

@@ -8,7 +8,10 @@ changes no seed that does not draw it.
 from __future__ import annotations
 
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles import hanging_disks
+from holdfast.testing.troubles import hanging_disks, membership
 
-_ALL: tuple[RareTrouble, ...] = (*hanging_disks.TROUBLES,)
+_ALL: tuple[RareTrouble, ...] = (
+    *hanging_disks.TROUBLES,
+    *membership.TROUBLES,
+)
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}

@@ -1,0 +1,66 @@
+"""
+Ablations of who counts, who is let in, and who is helped to power.
+
+Links and quorums are judged by committed members and their identities; whoever still hears a leader
+helps nobody to depose it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.replication.membership import Membership
+from holdfast.replication.state import State
+from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.faults import Plan
+from holdfast.testing.troubles.membership import HARMLESS_CUT, REMOVAL
+
+
+def _keep_the_retired() -> list[Patch]:
+    before = Membership.before
+
+    def before_but_retired(self: Membership) -> Membership:
+        return replace(before(self), retired=self.retired)
+
+    return [(Membership, "before", before_but_retired)]
+
+
+def _judge_by_the_newest() -> list[Patch]:
+    return [(State, "settled_membership", lambda self: self.membership)]
+
+
+def _count_by_name() -> list[Patch]:
+    def is_counted(self: State, peer: str) -> bool:
+        return peer in self.connected and peer in self.members
+
+    return [(State, "is_counted", is_counted)]
+
+
+def _help_anybody() -> list[Patch]:
+    return [(State, "has_live_leader", lambda _self: False)]
+
+
+def _long(made: Plan) -> None:
+    made.chaos_seconds = 10.0
+
+
+ABLATIONS = [
+    Ablation(
+        "a change that was cut keeps out whom it retired", _keep_the_retired, (REMOVAL,), _long
+    ),
+    Ablation(
+        "links are judged by a change that may be cut", _judge_by_the_newest, (REMOVAL,), _long
+    ),
+    Ablation(
+        "count a member whatever its identity",
+        _count_by_name,
+        ("wiped disk", "crash", "partition", "heal network"),
+        _long,
+    ),
+    Ablation(
+        "help to depose a leader that lives",
+        _help_anybody,
+        (HARMLESS_CUT,),
+        _long,
+    ),
+]
