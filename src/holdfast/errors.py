@@ -117,6 +117,10 @@ class StoreError(HoldfastError):
     """Something is wrong with what is kept on disk."""
 
 
+class SegmentsMissingError(StoreError):
+    """Files at the beginning of the log are gone that were never dropped."""
+
+
 class CorruptEntryError(StoreError):
     """A log entry whose checksum or shape is wrong, with its exact place."""
 

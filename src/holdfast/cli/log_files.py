@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from holdfast.environment.disk import RealDisk, RealFile
-from holdfast.errors import BallotLostError, ConfigError, CorruptEntryError
-from holdfast.journal.ballot import BallotFile
+from holdfast.errors import BallotLostError, ConfigError, CorruptEntryError, SegmentsMissingError
+from holdfast.journal.ballot import NO_CLAIM, BallotFile, LogClaim
 from holdfast.journal.entry import Entry, parse_entry
 from holdfast.journal.scan import Damage, LogScan, Progress, scan_log
 from holdfast.journal.segment import Segment, base_index_of
@@ -64,7 +64,7 @@ class Verification:
 class LogFiles:
     """The segment files of one data directory, oldest first."""
 
-    __slots__ = ("_floor", "ballot_problem", "journal", "names")
+    __slots__ = ("_claim", "ballot_problem", "journal", "names")
 
     def __init__(self, directory: Path) -> None:
         self.journal = directory / "journal"
@@ -72,15 +72,16 @@ class LogFiles:
             self.journal = directory
         if not self.journal.is_dir():
             raise ConfigError([f"{directory} is no data directory: there is no journal in it"])
-        listing = _ReadingDisk(None).list_directory(self.journal)
+        listing = _ReadingDisk().list_directory(self.journal)
         self.names = [name for name in listing if base_index_of(name) is not None]
-        self._floor, self.ballot_problem = _read_floor(self.journal.parent / "ballot")
+        self._claim, self.ballot_problem = _read_claim(self.journal.parent / "ballot")
 
     def verify(self, progress: Progress | None = None) -> Verification:
         """
         Read and check every byte of the log.
 
         Raises:
+            SegmentsMissingError: Files are missing at the log's beginning.
             StoreError: A file is missing, foreign or of another version.
         """
         scan = self._scan_all(progress)
@@ -139,19 +140,16 @@ class LogFiles:
 
     def _scan_all(self, progress: Progress | None) -> LogScan:
         """Scan the log; once more if a running node dropped a segment meanwhile."""
-        disk = _ReadingDisk(None)
+        disk = _ReadingDisk()
         try:
-            return scan_log(self.journal, disk, durable_floor=self._floor, progress=progress)
-        except FileNotFoundError:
-            return scan_log(self.journal, disk, durable_floor=self._floor, progress=progress)
+            return scan_log(self.journal, disk, claim=self._claim, progress=progress)
+        except (FileNotFoundError, SegmentsMissingError):
+            # The first index is noted before a file goes.
+            self._claim, self.ballot_problem = _read_claim(self.journal.parent / "ballot")
+            return scan_log(self.journal, disk, claim=self._claim, progress=progress)
 
     def _scan_only(self, name: str) -> LogScan:
-        # What stands before another segment was durable before that segment was made.
-        following = self.names.index(name) + 1
-        floor = self._floor
-        if following < len(self.names):
-            floor = (base_index_of(self.names[following]) or 1) - 1
-        return scan_log(self.journal, _ReadingDisk(name), durable_floor=floor)
+        return scan_log(self.journal, _ReadingDisk(), claim=self._claim, only=name)
 
     def _look_again(self, scan: LogScan) -> tuple[LogScan, bool]:
         """Give an end that looks wrong the time to be written; tell whether it moves."""
@@ -169,18 +167,12 @@ class LogFiles:
 
 
 class _ReadingDisk(RealDisk):
-    """The disk, opened for reading only, and showing one file of a directory where asked."""
+    """The disk, opened for reading only."""
 
-    __slots__ = ("_only",)
-
-    def __init__(self, only: str | None) -> None:
-        self._only = only
+    __slots__ = ()
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> RealFile:
         return super().open(path, create=False, writable=False)
-
-    def list_directory(self, path: Path) -> list[str]:
-        return super().list_directory(path) if self._only is None else [self._only]
 
 
 def _wrong_places(scan: LogScan) -> tuple[tuple[str, int], ...]:
@@ -214,13 +206,13 @@ def _entries_of(segment: Segment, damage: list[Damage]) -> Iterator[Entry | Dama
             yield each
 
 
-def _read_floor(path: Path) -> tuple[int, str]:
-    """How far the log was durable, by the node's ballot; and what is wrong with the ballot."""
-    ballot_file = BallotFile(path, _ReadingDisk(None))
+def _read_claim(path: Path) -> tuple[LogClaim, str]:
+    """What the node's ballot says of the log; and what is wrong with the ballot."""
+    ballot_file = BallotFile(path, _ReadingDisk())
     try:
         ballot = ballot_file.load()
     except BallotLostError as error:
-        return 0, str(error)
+        return NO_CLAIM, str(error)
     finally:
         ballot_file.close()
-    return (0 if ballot is None else ballot.durable_floor), ""
+    return (NO_CLAIM if ballot is None else ballot.claim), ""

@@ -10,22 +10,27 @@ The *edition* counts what the ballot has said: it rises with every vote, term an
 a mere rewriting. The other members remember the newest one they heard of, so a disk that was
 replaced by an older copy of itself shows itself by an older edition (replication/editions.py).
 
+What recovery may rely on besides the log's own bytes is here too (`LogClaim`): nothing that a
+client sends can stand in this file, while anything may stand in the body of an entry.
+
 Invariants:
     Entries through durable_floor were durable once; recovery never takes them for a torn write.
     Of two good slots the one with the higher sequence rules.
     `current.edition` is durable, and no later ballot of this disk has a lower one.
+    No file of the log at or after first_index was removed on purpose.
 
 Both slots bad is amnesia: the node may have voted, so this identity must never vote again.
-Used by one thread at a time: at start by whoever opens it, then only by the writer; the loop thread
-may read `current` and set `seen`, both of which are replaced and never changed.
+Saved by the writer's thread, and by the housekeeper's for the first index, one at a time; the loop
+thread may read `current` and set `seen`, both of which are replaced and never changed.
 """
 
 from __future__ import annotations
 
 import struct
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from google_crc32c import value as crc32c
 
@@ -36,10 +41,13 @@ SLOT_BYTES: Final = 4096
 NODE_ID_BYTES: Final = 16
 
 _MAGIC: Final = b"HFBL"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _HEADER: Final = struct.Struct("<4sHHI16sQQQQhH")
 _EDITIONS: Final = struct.Struct("<QH")
 """Follows the header since version 2: the own edition, and how many others were seen."""
+_LOG: Final = struct.Struct("<QQ16s")
+"""Follows since version 3: first index, large index, chain at the floor."""
+_NO_CHAIN: Final = bytes(16)
 _SEEN: Final = struct.Struct("<16sQ")
 _NO_VOTE: Final = -1
 _TEXT_BYTES_MAX: Final = 1024
@@ -49,14 +57,34 @@ SEEN_MAX: Final = 64
 Seen = tuple[tuple[bytes, int], ...]
 
 
+class LogClaim(NamedTuple):
+    """
+    What a ballot says of the log; zeros and no bytes where it says nothing.
+
+    `floor`: entries through it were durable once; `floor_chain` is the chain value of that one.
+    `first_index`: nothing from here on was dropped. `large_index`: the entry that was about to be
+    written in a run of its own because it is larger than a run. `term_max`: no entry is of a later
+    term.
+    """
+
+    floor: int = 0
+    floor_chain: bytes = b""
+    first_index: int = 0
+    large_index: int = 0
+    term_max: int = 0
+
+
+NO_CLAIM: Final = LogClaim()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot:
     """
     A node's identity, term and vote.
 
     `generation` counts how often an operator forced the cluster on; `cluster_id` is empty before
-    the node belongs to one. `durable_floor`, `sequence`, `edition` and `seen` (the newest editions
-    that other identities have shown) are kept by `BallotFile`.
+    the node belongs to one. `durable_floor` and what else it says of the log, `sequence`, `edition`
+    and `seen` (the newest editions that other identities have shown) are kept by `BallotFile`.
     """
 
     node_id: bytes
@@ -68,6 +96,16 @@ class Ballot:
     cluster_id: bytes = b""
     edition: int = 0
     seen: Seen = ()
+    floor_chain: bytes = b""
+    first_index: int = 0
+    large_index: int = 0
+
+    @property
+    def claim(self) -> LogClaim:
+        """What it says of the log."""
+        return LogClaim(
+            self.durable_floor, self.floor_chain, self.first_index, self.large_index, self.term
+        )
 
 
 def encode_ballot(ballot: Ballot) -> bytes:
@@ -91,7 +129,8 @@ def encode_ballot(ballot: Ballot) -> bytes:
     )
     editions = _EDITIONS.pack(ballot.edition, len(ballot.seen))
     seen = b"".join([_SEEN.pack(*pair) for pair in ballot.seen])
-    slot = (head + editions + vote + ballot.cluster_id + seen).ljust(SLOT_BYTES, b"\0")
+    log = _LOG.pack(ballot.first_index, ballot.large_index, ballot.floor_chain or _NO_CHAIN)
+    slot = (head + editions + log + vote + ballot.cluster_id + seen).ljust(SLOT_BYTES, b"\0")
     checksum: int = crc32c(slot)
     return slot[:8] + checksum.to_bytes(4, "little") + slot[12:]
 
@@ -105,13 +144,17 @@ def decode_ballot(slot: bytes) -> Ballot | None:
     )
     if crc32c(slot[:8] + bytes(4) + slot[12:]) != checksum:
         return None
-    if magic != _MAGIC or version not in {1, _VERSION}:
+    if magic != _MAGIC or not 1 <= version <= _VERSION:
         return None
     start = _HEADER.size
-    edition = count = 0
+    edition = count = first_index = large_index = 0
+    floor_chain = _NO_CHAIN
     if version > 1:
         edition, count = _EDITIONS.unpack_from(slot, start)
         start += _EDITIONS.size
+    if version > 2:
+        first_index, large_index, floor_chain = _LOG.unpack_from(slot, start)
+        start += _LOG.size
     end = start + max(vote, 0)
     rest = end + cluster
     return Ballot(
@@ -124,18 +167,38 @@ def decode_ballot(slot: bytes) -> Ballot | None:
         cluster_id=slot[end:rest],
         edition=edition,
         seen=tuple(_SEEN.iter_unpack(slot[rest : rest + count * _SEEN.size])),
+        floor_chain=b"" if floor_chain == _NO_CHAIN else floor_chain,
+        first_index=first_index,
+        large_index=large_index,
     )
+
+
+def _with_floor(ballot: Ballot, floor: int, chain: bytes) -> Ballot:
+    large = ballot.large_index if ballot.large_index > floor else 0
+    return replace(ballot, durable_floor=floor, floor_chain=chain, large_index=large)
 
 
 class BallotFile:
     """The file `ballot` of a data directory. Every save is durable when it returns."""
 
-    __slots__ = ("_disk", "_file", "_path", "current", "damaged_slots", "seen")
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_lock",
+        "_path",
+        "current",
+        "damaged_slots",
+        "first_index",
+        "seen",
+    )
 
     def __init__(self, path: Path, disk: Disk) -> None:
         self._path = path
         self._disk = disk
         self._file: DiskFile | None = None
+        self._lock = threading.RLock()
+        self.first_index = 1
+        """Where the log begins, for the first ballot of a directory; later ones remember it."""
         self.current: Ballot | None = None
         """What is on disk, as far as this object loaded or saved it."""
         self.damaged_slots: list[int] = []
@@ -169,31 +232,101 @@ class BallotFile:
 
     def save(self, ballot: Ballot) -> None:
         """Keep identity, term and vote of `ballot`; the rest is kept here."""
-        floor = 0 if self.current is None else self.current.durable_floor
-        self._save_twice(replace(ballot, durable_floor=floor, edition=self._next_edition()))
+        with self._lock:
+            known = self.current
+            if known is not None:
+                ballot = replace(
+                    ballot,
+                    durable_floor=known.durable_floor,
+                    floor_chain=known.floor_chain,
+                    first_index=known.first_index,
+                    large_index=known.large_index,
+                )
+            else:
+                ballot = replace(ballot, durable_floor=0, first_index=self.first_index)
+            self._save_twice(ballot)
 
-    def save_floor(self, floor: int) -> None:
-        """Note that the log is durable through `floor`; nothing if there is no ballot yet."""
-        if self.current is not None and floor > self.current.durable_floor:
-            edition = self._next_edition()
-            self._write_slot(replace(self.current, durable_floor=floor, edition=edition))
+    def save_floor(self, floor: int, chain: bytes = b"") -> None:
+        """Note that the log is durable through `floor`, an entry with this chain value."""
+        with self._lock:
+            if self.current is not None and floor > self.current.durable_floor:
+                self._write_slot(_with_floor(self.current, floor, chain))
 
-    def write_again(self, floor: int) -> None:
+    def announce_large(self, index: int, floor: int, chain: bytes) -> None:
+        """
+        Note that entry `index` is about to be written, alone and larger than a run.
+
+        Until the floor has passed it, whatever looks like entries behind its beginning is part
+        of its body.
+        """
+        with self._lock:
+            if self.current is not None:
+                noted = replace(self.current, large_index=index)
+                if floor > noted.durable_floor:
+                    noted = _with_floor(noted, floor, chain)
+                self._write_slot(noted)
+
+    def save_first(self, index: int) -> None:
+        """Note, before their files go, that the log is kept from `index` on only."""
+        with self._lock:
+            self.first_index = max(self.first_index, index)
+            if self.current is not None and index > self.current.first_index:
+                self._save_twice(replace(self.current, first_index=index))
+
+    def begin_log(self, index: int) -> None:
+        """Note, before all files go, that the log begins anew at `index`: nothing is durable."""
+        with self._lock:
+            self.first_index = index
+            if self.current is not None:
+                begun = replace(
+                    self.current,
+                    durable_floor=0,
+                    floor_chain=b"",
+                    first_index=index,
+                    large_index=0,
+                )
+                self._save_twice(begun)
+
+    def write_again(
+        self, floor: int, chain: bytes = b"", first_index: int = 1, *, is_end_known: bool = True
+    ) -> None:
         """
         Write to both slots anew what was loaded, with the log durable through `floor`.
 
         After a failed sync the cache may show a ballot that the disk does not have: a process that
-        starts on it would vote by what the next power cut takes away.
+        starts on it would vote by what the next power cut takes away. `first_index` is noted where
+        the ballot knows none. A large entry that was announced stays so until the end of the log is
+        known, that is, until what was left of it is cut.
         """
-        ballot = self.current
-        if ballot is not None:
-            self._save_twice(replace(ballot, durable_floor=max(floor, ballot.durable_floor)))
+        with self._lock:
+            self.first_index = first_index
+            ballot = self.current
+            if ballot is None:
+                return
+            if floor > ballot.durable_floor or (floor == ballot.durable_floor and chain):
+                ballot = _with_floor(ballot, floor, chain)
+            if is_end_known:
+                ballot = replace(ballot, large_index=0)
+            first = ballot.first_index or first_index
+            self._save_twice(replace(ballot, first_index=first), is_news=False)
 
-    def lower_floor(self, floor: int) -> None:
+    def lower_floor(self, floor: int, chain: bytes = b"") -> None:
         """Give up the claim on entries after `floor`, before they are cut off."""
-        if self.current is not None and floor < self.current.durable_floor:
-            edition = self._next_edition()
-            self._save_twice(replace(self.current, durable_floor=floor, edition=edition))
+        with self._lock:
+            ballot = self.current
+            if ballot is None:
+                return
+            if floor < ballot.durable_floor:
+                lowered = replace(ballot, durable_floor=floor, floor_chain=chain)
+                self._save_twice(replace(lowered, large_index=0))
+            else:
+                self.forget_large()
+
+    def forget_large(self) -> None:
+        """What was announced is cut: another entry may come in its place."""
+        with self._lock:
+            if self.current is not None and self.current.large_index:
+                self._save_twice(replace(self.current, large_index=0))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -201,15 +334,15 @@ class BallotFile:
             self._file.close()
             self._file = None
 
-    def _next_edition(self) -> int:
-        return 1 if self.current is None else self.current.edition + 1
-
-    def _save_twice(self, ballot: Ballot) -> None:
-        if self.current is None and not self._disk.exists(self._path):
-            self._create(ballot)
+    def _save_twice(self, ballot: Ballot, *, is_news: bool = True) -> None:
+        known = self.current
+        if known is None and not self._disk.exists(self._path):
+            self._create(replace(ballot, edition=1))
             return
-        self._write_slot(ballot)
-        self._write_slot(ballot)
+        if is_news:
+            ballot = replace(ballot, edition=1 if known is None else known.edition + 1)
+        self._write_slot(ballot, is_news=False)
+        self._write_slot(ballot, is_news=False)
 
     def _create(self, ballot: Ballot) -> None:
         # The name appears only when both slots are durable: a half-made file is no amnesia.
@@ -224,10 +357,12 @@ class BallotFile:
         self._file = file
         self.current = first
 
-    def _write_slot(self, ballot: Ballot) -> None:
+    def _write_slot(self, ballot: Ballot, *, is_news: bool = True) -> None:
         previous = self.current
         sequence = 1 if previous is None else previous.sequence + 1
         written = replace(ballot, sequence=sequence, seen=self.seen)
+        if is_news:
+            written = replace(written, edition=1 if previous is None else previous.edition + 1)
         # Never over the newest good slot: the parity of the sequence alternates the place.
         place = sequence % 2 * SLOT_BYTES
         self._open().write_durable([encode_ballot(written)], place)

@@ -132,6 +132,12 @@ def chain_after(previous_chain: bytes, index: int, term: int, body: bytes) -> by
     return blake2b(linked, digest_size=16).digest()
 
 
+def chain_of(previous_chain: bytes, index: int, term: int, body_hash: bytes) -> bytes:
+    """Return the same from the BLAKE2b-128 of the body."""
+    linked = _CHAIN_INPUT.pack(previous_chain, index, term, body_hash)
+    return blake2b(linked, digest_size=16).digest()
+
+
 def seal_entry(
     *,
     index: int,

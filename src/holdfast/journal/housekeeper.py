@@ -7,6 +7,8 @@ rate. Removing a large file takes milliseconds, which would delay a sync. Both h
 Invariants:
     A spare is offered only after it is full of zeros and synced.
     Files are removed oldest first, each name durably gone before the next: a crash leaves no hole.
+    Before a file goes it is durable that the log no longer begins with it: a file that is missing
+    without that was lost.
     A full disk is no failure here: it is tried again, and `is_out_of_space` tells meanwhile. Nor is
     a file that cannot be opened because too many are open: that is waited out.
     Any other failed write or sync ends all work on the disk, the writer's too. The kernel tells of
@@ -49,7 +51,7 @@ class Housekeeper:
         self._disk = disk
         self._settings = settings
         self._spares: deque[Path] = deque()
-        self._doomed: deque[Path] = deque()
+        self._doomed: deque[tuple[Path, int]] = deque()
         self._filling: tuple[Path, DiskFile] | None = None
         self._filled = 0
         self._number = 0
@@ -63,6 +65,8 @@ class Housekeeper:
         self.directory_lock = threading.Lock()
         self.failure: OSError | None = None
         """The first failed write or sync here; final."""
+        self.note_first: Callable[[int], None] = lambda _index: None
+        """Keeps durably from which entry on the log is kept, before a file goes."""
         self.on_failure: Callable[[OSError], None] = lambda _error: None
         """Told of it at once, in the thread in which it happened."""
 
@@ -97,9 +101,13 @@ class Housekeeper:
                 raise self.failure
             self._disk.sync_directory(self._directory)
 
-    def drop(self, paths: list[Path]) -> None:
-        """Remove these files, oldest first; at once if the thread does not run."""
-        self._doomed.extend(paths)
+    def drop(self, paths: list[Path], first_index: int) -> None:
+        """
+        Remove these files, oldest first; at once if the thread does not run.
+
+        From `first_index` on the log is kept: that is made durable before the first file goes.
+        """
+        self._doomed.extend([(path, first_index) for path in paths])
         if self._thread is None:
             while self._doomed and self._remove_one():
                 pass
@@ -123,7 +131,7 @@ class Housekeeper:
             if self._thread.is_alive():
                 return False
             self._thread = None
-        self.drop([])
+        self.drop([], 0)
         self._abandon_filling()
         while self._spares:
             self._disk.unlink(self._spares.popleft())
@@ -194,8 +202,17 @@ class Housekeeper:
 
     def _remove_one(self) -> bool:
         """Remove the oldest; false if that must be tried again later."""
-        path = self._doomed.popleft()
+        path, first_index = self._doomed.popleft()
         if self.failure is not None:
+            return True
+        try:
+            self.note_first(first_index)
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                self._doomed.appendleft((path, first_index))
+                self._wait_for_descriptors(error)
+                return False
+            self._fail(error)
             return True
         try:
             self._disk.unlink(path)
@@ -214,7 +231,7 @@ class Housekeeper:
         except OSError as error:
             if is_out_of_descriptors(error):
                 # No sync was tried. The next file may not go before this name is durably gone.
-                self._doomed.appendleft(path)
+                self._doomed.appendleft((path, first_index))
                 self._wait_for_descriptors(error)
                 return False
             self._fail(error)

@@ -29,7 +29,16 @@ RUN_ENTRIES_MAX: Final = 1024
 class Piece:
     """Entries that follow each other in one segment and may share a run."""
 
-    __slots__ = ("bytes", "buffers", "is_closed", "last_index", "offset", "opens", "segment")
+    __slots__ = (
+        "bytes",
+        "buffers",
+        "is_closed",
+        "last_chain",
+        "last_index",
+        "offset",
+        "opens",
+        "segment",
+    )
 
     def __init__(self, segment: Segment, offset: int, *, opens: bool) -> None:
         self.segment = segment
@@ -39,6 +48,7 @@ class Piece:
         self.buffers: list[bytes] = []
         self.bytes = 0
         self.last_index = 0
+        self.last_chain = b""
         self.is_closed = False
 
     def add(self, entry: Entry, size: int) -> bool:
@@ -51,6 +61,7 @@ class Piece:
         self.buffers.append(entry.raw)
         self.bytes += size
         self.last_index = entry.index
+        self.last_chain = entry.chain
         self.is_closed = bool(entry.raw[7] & FLAG_ZEROS)
         return True
 
@@ -68,6 +79,7 @@ class Piece:
         self.buffers.extend(other.buffers)
         self.bytes += other.bytes
         self.last_index = other.last_index
+        self.last_chain = other.last_chain
         self.is_closed = other.is_closed
         return True
 
@@ -103,13 +115,29 @@ class TruncateJob(WriteJob):
     was never whole: the claim that it was durable once must then stand.
     """
 
-    __slots__ = ("after_index", "end", "keep_in", "lowers_floor", "removed", "segment", "start")
+    __slots__ = (
+        "after_index",
+        "chain",
+        "end",
+        "keep_in",
+        "lowers_floor",
+        "removed",
+        "segment",
+        "start",
+    )
 
     def __init__(
-        self, after_index: int, segment: Segment, start: int, end: int, removed: list[Segment]
+        self,
+        after_index: int,
+        chain: bytes,
+        segment: Segment,
+        start: int,
+        end: int,
+        removed: list[Segment],
     ) -> None:
         super().__init__()
         self.after_index = after_index
+        self.chain = chain
         self.segment = segment
         self.start = start
         self.end = end
@@ -121,11 +149,12 @@ class TruncateJob(WriteJob):
 class ResetJob(WriteJob):
     """Remove the whole log; the next entry begins it anew at `base_index`."""
 
-    __slots__ = ("base_index", "removed")
+    __slots__ = ("base_index", "previous_chain", "removed")
 
-    def __init__(self, base_index: int, removed: list[Segment]) -> None:
+    def __init__(self, base_index: int, previous_chain: bytes, removed: list[Segment]) -> None:
         super().__init__()
         self.base_index = base_index
+        self.previous_chain = previous_chain
         self.removed = removed
 
 

@@ -32,7 +32,7 @@ from holdfast.errors import (
     StoreError,
     StoreLockedError,
 )
-from holdfast.journal.ballot import BallotFile
+from holdfast.journal.ballot import NO_CLAIM, BallotFile
 from holdfast.journal.entry import (
     HEADER_BYTES,
     Entry,
@@ -107,6 +107,8 @@ class Journal:
         self.next_record_number = scan.next_record
         self.last_timestamp = scan.last_timestamp
         self.durable_index = scan.last_index
+        self.durable_chain = scan.last_chain
+        """The chain value of that entry; the writer's, like the index."""
         self.unknown_through = scan.tail.through if scan.tail.state == "unknown" else 0
         """The highest index this node may have stored and cannot show; 0 if there is none."""
         self.unknown_term = scan.tail.term
@@ -145,6 +147,7 @@ class Journal:
 
         Raises:
             StoreLockedError: Another process has the directory.
+            SegmentsMissingError: Files are missing at the log's beginning.
             StoreError: A file is missing, foreign, or of another version.
             JournalFailedError: The disk refused to be written.
         """
@@ -160,24 +163,28 @@ class Journal:
         try:
             ballot_file = BallotFile(directory / "ballot", disk)
             ballot_error: BallotLostError | None = None
-            floor = 0
+            claim = NO_CLAIM
             try:
                 ballot = ballot_file.load()
-                floor = 0 if ballot is None else ballot.durable_floor
+                claim = NO_CLAIM if ballot is None else ballot.claim
             except BallotLostError as error:
                 ballot_error = error
             for name in disk.list_directory(directory / "journal"):
                 if name.startswith(SPARE_PREFIX):
                     disk.unlink(directory / "journal" / name)
-            scan = scan_log(directory / "journal", disk, durable_floor=floor, progress=progress)
+            scan = scan_log(directory / "journal", disk, claim=claim, progress=progress)
             finish_recovery(
                 scan,
                 disk,
-                durable_floor=floor,
+                durable_floor=claim.floor,
                 resolve_unknown_tail=resolve_unknown_tail,
                 lost_and_found=directory / "lost+found",
             )
-            ballot_file.write_again(scan.last_index)
+            first_index = scan.segments[0].base_index if scan.segments else 1
+            is_end_known = scan.tail.state != "unknown"
+            ballot_file.write_again(
+                scan.last_index, scan.last_chain, first_index, is_end_known=is_end_known
+            )
         except OSError as error:
             lock.release()
             raise JournalFailedError(f"{directory} could not be recovered: {error}") from error
@@ -185,6 +192,7 @@ class Journal:
             lock.release()
             raise
         journal = cls(directory, disk, settings, scan, ballot_file, lock)
+        journal.housekeeper.note_first = ballot_file.save_first
         journal.ballot_error = ballot_error
         return journal
 
@@ -450,7 +458,7 @@ class Journal:
         if segment is last and self._cut_pending:
             end = max(end, self.recovered_tail.end)
         segment.cut_after(after_index)
-        job = TruncateJob(after_index, segment, segment.end, end, removed)
+        job = TruncateJob(after_index, fields[12], segment, segment.end, end, removed)
         if self._cut_pending:
             job.keep_in = self._lost_and_found
         self._forget_after(after_index)
@@ -485,7 +493,7 @@ class Journal:
         self.last_chain = previous_chain
         self.next_record_number = base_record_number
         self.last_timestamp = 0
-        job = ResetJob(base_index, removed)
+        job = ResetJob(base_index, previous_chain, removed)
         self._truncations.append(job)
         return job
 
@@ -516,7 +524,7 @@ class Journal:
             self._located = None
             for segment in dropped:
                 self._files.close(segment.base_index)
-            self.housekeeper.drop([segment.path for segment in dropped])
+            self.housekeeper.drop([segment.path for segment in dropped], first)
         return count
 
     def repair(self, entry: Entry) -> None:
@@ -613,7 +621,8 @@ class Journal:
     def _cut_job(self) -> TruncateJob:
         """Return the job that clears what recovery could not judge, so that it is written anew."""
         tail = self.recovered_tail
-        job = TruncateJob(self.last_index, self._segments[-1], tail.start, tail.end, [])
+        segment = self._segments[-1]
+        job = TruncateJob(self.last_index, self.last_chain, segment, tail.start, tail.end, [])
         job.keep_in = self._lost_and_found
         job.lowers_floor = False
         self._cut_pending = False

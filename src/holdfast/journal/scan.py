@@ -11,6 +11,9 @@ after every run (see `jobs`). From these two facts:
 * Otherwise the end is *unknown*: torn or rotten. A cluster asks the others.
 * At or below the ballot's durable floor nothing is torn.
 
+What stands behind a lost header counts only where it is proven (see `continuation`): a sender may
+have put into a message what looks like entries.
+
 Writes nothing: also the way to verify a store that is not running.
 """
 
@@ -23,7 +26,9 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from holdfast.environment.disk import SECTOR_BYTES, Disk, DiskFile
-from holdfast.errors import CorruptEntryError, StoreError
+from holdfast.errors import CorruptEntryError, SegmentsMissingError, StoreError
+from holdfast.journal.ballot import NO_CLAIM, LogClaim
+from holdfast.journal.continuation import Continuation, Found, headers_in
 from holdfast.journal.entry import (
     FIRST_CHAIN,
     FLAG_ZERO_END,
@@ -36,6 +41,7 @@ from holdfast.journal.entry import (
     entry_bytes,
     parse_entry,
     parse_header,
+    verify_chain,
 )
 from holdfast.journal.housekeeper import SPARE_PREFIX
 from holdfast.journal.jobs import RUN_BYTES_MAX
@@ -64,6 +70,7 @@ _HEADER_START: Final = re.compile(
     re.DOTALL,
 )
 _ZERO_SECTOR: Final = bytes(SECTOR_BYTES)
+_TERM_MAX: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +141,7 @@ class _BadFrame(NamedTuple):
 
     reason: str
     header: HeaderFields | None
-    later: tuple[int, HeaderFields] | None
+    later: Found | None
 
 
 Progress = Callable[[int, int], None]
@@ -142,12 +149,18 @@ Progress = Callable[[int, int], None]
 
 
 def scan_log(
-    directory: Path, disk: Disk, *, durable_floor: int = 0, progress: Progress | None = None
+    directory: Path,
+    disk: Disk,
+    *,
+    claim: LogClaim = NO_CLAIM,
+    progress: Progress | None = None,
+    only: str = "",
 ) -> LogScan:
     """
-    Read and verify every segment in `directory`; change nothing.
+    Read and verify every segment in `directory`, or `only` the one of this name; change nothing.
 
     Raises:
+        SegmentsMissingError: Files are missing at the log's beginning, by the ballot's `claim`.
         StoreError: A file is missing, foreign or of an unknown version; the sentence names it.
     """
     names = [name for name in disk.list_directory(directory) if not name.startswith(SPARE_PREFIX)]
@@ -157,17 +170,27 @@ def scan_log(
         if base is None:
             raise StoreError(f"{directory / name} is no segment of a journal; move it away")
         bases.append(base)
+    if not only:
+        _require_beginning(directory, bases, claim)
     # One file is open at a time: a log may have more of them than a process may open.
-    sizes = [_size_of(disk, directory / name) for name in names]
+    sizes = [_size_of(disk, directory / name) for name in names if not only or name == only]
     scan = LogScan()
-    scanner = _Scanner(scan, directory, durable_floor)
+    scanner = _Scanner(scan, directory, claim)
     for place, name in enumerate(names):
+        if only and name != only:
+            continue
+        following: _Following | None = None
+        if place + 1 < len(bases):
+            chain = _stated_chain(disk, directory / names[place + 1])
+            following = _Following(bases[place + 1], chain, not only)
+            if only:
+                # What stands before another segment was durable before that one was made.
+                scanner.claim_through(following.base - 1)
         file = disk.open(directory / name, writable=False)
         try:
-            data = _read_whole(file, sizes[place])
+            data = _read_whole(file, file.size())
         finally:
             file.close()
-        following = bases[place + 1] if place + 1 < len(bases) else None
         scanner.add_segment(bases[place], data, following)
         scan.bytes_read += len(data)
         if progress is not None:
@@ -184,25 +207,78 @@ def _size_of(disk: Disk, path: Path) -> int:
         file.close()
 
 
+def _require_beginning(directory: Path, bases: list[int], claim: LogClaim) -> None:
+    """Raise unless the log reaches back as far as it was kept."""
+    if bases and claim.first_index < bases[0]:
+        if not claim.first_index:
+            return  # a ballot of an earlier version does not know
+        raise SegmentsMissingError(
+            f"{directory} begins with entry {bases[0]:,}, but this node had kept the log from entry"
+            f" {claim.first_index:,} on: the files of entries {claim.first_index:,} to"
+            f" {bases[0] - 1:,} are missing; restore them, or empty the whole data directory of a"
+            f" node that has peers, so that it rejoins as a new one"
+        )
+
+
+def _stated_chain(disk: Disk, path: Path) -> bytes:
+    """Return the chain value that a segment states for what stands before it, empty if lost."""
+    try:
+        file = disk.open(path, writable=False)
+    except FileNotFoundError:
+        return b""  # dropped while a tool reads
+    try:
+        header = decode_segment_header(file.read(SEGMENT_HEADER_BYTES, 0))
+    except (OSError, StoreError):
+        return b""  # told when it is this segment's turn
+    finally:
+        file.close()
+    return b"" if header is None else header.previous_chain
+
+
+class _Following(NamedTuple):
+    """What the next segment says of the end of this one; an empty chain if that is lost."""
+
+    base: int
+    chain: bytes
+    is_scanned: bool
+
+
 class _Scanner:
     """Goes through the segments in order and keeps what the next entry must look like."""
 
-    __slots__ = ("_chain", "_directory", "_floor", "_record", "_scan", "_stop_reason")
+    __slots__ = (
+        "_chain",
+        "_claim",
+        "_continuation",
+        "_directory",
+        "_floor",
+        "_record",
+        "_scan",
+        "_stop_reason",
+    )
 
-    def __init__(self, scan: LogScan, directory: Path, floor: int) -> None:
+    def __init__(self, scan: LogScan, directory: Path, claim: LogClaim) -> None:
         self._scan = scan
         self._directory = directory
-        self._floor = floor
+        self._claim = claim
+        self._floor = claim.floor
+        self._continuation: Continuation | None = None
         self._chain: bytes | None = None
         self._record: int | None = None
         self._stop_reason = ""
 
-    def add_segment(self, base: int, data: bytes, following: int | None) -> None:
-        """Scan one segment; `following` is the next segment's base index, None for the last."""
+    def claim_through(self, index: int) -> None:
+        """Look no further than this index, which was durable."""
+        self._claim = self._claim._replace(floor=index, floor_chain=b"")
+        self._floor = index
+
+    def add_segment(self, base: int, data: bytes, following: _Following | None) -> None:
+        """Scan one segment; `following` is None for the last."""
         scan = self._scan
+        self._continuation = None
         header = decode_segment_block(self._directory / segment_name(base), data)
         if header is None:
-            segment = self._without_header(base, data)
+            segment = self._without_header(base, data, following)
         else:
             segment = Segment(self._directory, header)
             self._take_header(segment)
@@ -215,18 +291,20 @@ class _Scanner:
             offset = self._good_entries(segment, data, offset)
             if offset >= end:
                 break
-            if following == scan.last_index + 1:
+            if following is not None and following.base == scan.last_index + 1:
                 self._stray_bytes(segment, end)
                 break
-            bad = self._examine(data, offset)
+            bad = self._examine(data, offset, following)
             if following is None and self._is_tail(bad, data, offset, end):
                 return
             past = self._damaged_entries(segment, bad, offset, end, following)
             if past is None:
                 break
             offset = past
-        if following is not None and scan.last_index + 1 < following:
-            self._missing_end(segment, data, following)
+        if following is None or not following.is_scanned:
+            return  # what is missing at its end, `finish` tells
+        if scan.last_index + 1 < following.base:
+            self._missing_end(segment, data, following.base)
 
     def finish(self) -> None:
         """Work out the end of the log once every segment is read."""
@@ -265,17 +343,22 @@ class _Scanner:
         if self._record is None:
             self._record = header.base_record
 
-    def _without_header(self, base: int, data: bytes) -> Segment:
+    def _without_header(self, base: int, data: bytes, following: _Following | None) -> Segment:
         """Work out a damaged header from what is before it and in it."""
         scan = self._scan
         path = self._directory / segment_name(base)
-        found = _find_entry(data, SEGMENT_HEADER_BYTES, base - 1, 0)
+        found = _first_header(data, base)
         if found is None:
+            scan.last_index, known = base - 1, scan.last_index
+            later = self._find_later(data, SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES, following)
+            found = later[1] if later is not None else None
+            scan.last_index = known
+        if found is None and (self._chain is None or base != scan.last_index + 1):
             raise StoreError(f"{path} is not a segment of a journal: no header and no entries")
         if base == 1:
             self._chain, self._record = FIRST_CHAIN, 1
-        elif self._record is None:
-            self._record = found[1][9]
+        elif self._record is None and found is not None:
+            self._record = found[9]
         chain = self._chain or FIRST_CHAIN
         header = SegmentHeader(base, self._record or 1, scan.last_term, chain, len(data))
         segment = Segment(self._directory, header)
@@ -319,34 +402,78 @@ class _Scanner:
         self._chain, self._record = chain, record
         return offset
 
-    def _examine(self, data: bytes, offset: int) -> _BadFrame:
+    def _examine(self, data: bytes, offset: int, following: _Following | None) -> _BadFrame:
         """Find out what is known about the bad entry at `offset` and what comes after it."""
         expected = self._scan.last_index + 1
-        header: HeaderFields | None = None
-        search = offset + 8
         try:
-            fields = parse_header(data, offset)
+            header = parse_header(data, offset)
+        except CorruptEntryError:
+            header = None
+        if header is None or header[6] != expected:
+            later = self._find_later(data, offset + 8, offset, following)
+            return _BadFrame(self._stop_reason, None, later)
+        if following is not None:
+            return _BadFrame(self._stop_reason, header, None)  # where the next begins is known
+        after = offset + entry_bytes(header[11])
+        try:
+            entry = parse_entry(data, after)
         except CorruptEntryError:
             pass
         else:
-            if fields[6] == expected:
-                header = fields
-                search = offset + entry_bytes(fields[11])
-        later = _find_entry(data, search, expected, offset)
+            if entry.index == expected + 1 and verify_chain(entry, header[12]):
+                return _BadFrame(self._stop_reason, header, (after, parse_header(data, after)))
+        later = self._find_later(data, after, offset, following)
         return _BadFrame(self._stop_reason, header, later)
+
+    def _find_later(
+        self, data: bytes, start: int, origin: int, following: _Following | None
+    ) -> Found | None:
+        """Return the first entry from `start` on that is proven, later than the one expected."""
+        scan, claim = self._scan, self._claim
+        expected = scan.last_index + 1
+        continuation = self._continuation
+        if continuation is None:
+            continuation = Continuation(data, start, _used_end(data))
+            self._continuation = continuation
+        # As many entries as fit in; those at the end say for themselves how many there were.
+        possible = expected + (len(data) - origin) // HEADER_BYTES
+        least, most = scan.last_term, max(claim.term_max, scan.last_term)
+
+        def is_possible(fields: HeaderFields) -> bool:
+            is_term_possible = least <= fields[7] and (not claim.term_max or fields[7] <= most)
+            return expected < fields[6] <= possible and is_term_possible
+
+        if following is not None and following.chain:
+            last = following.base - 1
+            return continuation.proven(
+                start, is_possible, lambda it: it[6] == last and it[12] == following.chain
+            )
+        if following is None and claim.floor_chain and expected <= claim.floor:
+            known = claim.floor, claim.floor_chain
+            return continuation.proven(
+                start, is_possible, lambda it: (it[6], it[12]) == known
+            ) or continuation.after(start, *known)
+        last = 0 if following is None else following.base - 1
+        return continuation.ending(start, is_possible, last)
 
     def _is_tail(self, bad: _BadFrame, data: bytes, offset: int, end: int) -> bool:
         """Decide whether the bad bytes are the end of the log; if so describe it."""
         expected = self._scan.last_index + 1
         if expected <= self._floor or self._is_whole(bad, data, offset):
             return False
-        is_torn = _is_torn(data, offset, bad.header)
-        if bad.later is not None and not (is_torn and end - offset <= RUN_BYTES_MAX):
+        # A large entry was announced: it was the last one, and all that follows is its body.
+        is_last = expected == self._claim.large_index
+        # What was written between two syncs: of nothing larger a part alone can be missing.
+        is_one_run = is_last or end - offset <= RUN_BYTES_MAX
+        is_torn = is_one_run and _is_torn(data, offset, bad.header)
+        if bad.later is not None and not (is_torn or is_last):
             return False
         tail = self._scan.tail
         tail.state = "torn" if is_torn else "unknown"
         tail.start, tail.end, tail.reason = offset, end, bad.reason
-        if not is_torn:
+        if not is_torn and is_last:
+            tail.through = expected
+        elif not is_torn:
             tail.through, tail.term = self._unknown_entries(data, offset, end)
         return True
 
@@ -360,7 +487,9 @@ class _Scanner:
         """
         through, term = self._scan.last_index, 0
         while offset < end:
-            found = _find_header(data, offset, end, through, max(term, self._scan.last_term))
+            least = max(term, self._scan.last_term)
+            most = max(self._claim.term_max, least) if self._claim.term_max else _TERM_MAX
+            found = _find_header(data, offset, end, through, (least, most))
             if found is None:
                 return through + _headers_possible(data, offset, end), 0
             place, fields = found
@@ -380,7 +509,12 @@ class _Scanner:
         return True
 
     def _damaged_entries(
-        self, segment: Segment, bad: _BadFrame, offset: int, end: int, following: int | None
+        self,
+        segment: Segment,
+        bad: _BadFrame,
+        offset: int,
+        end: int,
+        following: _Following | None,
     ) -> int | None:
         """Give the damaged entries at `offset` their places; return where to go on, if known."""
         scan = self._scan
@@ -403,7 +537,7 @@ class _Scanner:
             past, stop, record = bad.later[0], bad.later[1][6], bad.later[1][9]
         else:
             assert following is not None
-            past, stop, record = end, following, self._record or 0
+            past, stop, record = end, following.base, self._record or 0
         if stop - first > (past - offset) // HEADER_BYTES:
             # More are gone than could stand here: the caller names the missing file.
             return None
@@ -471,48 +605,28 @@ def decode_segment_block(path: Path, data: bytes) -> SegmentHeader | None:
     return header
 
 
-def _find_entry(
-    data: bytes, start: int, expected: int, origin: int
-) -> tuple[int, HeaderFields] | None:
-    """
-    Return place and header of the first wholly good entry from `start` on, later than `expected`.
-
-    Its index must be one that could stand there, given that `expected` began at `origin`.
-    """
-    place = data.find(MAGIC, start)
-    while place >= 0:
-        if place % 8 == 0:
-            try:
-                entry = parse_entry(data, place)
-            except CorruptEntryError:
-                pass
-            else:
-                if expected < entry.index <= expected + (place - origin) // HEADER_BYTES:
-                    return place, parse_header(data, place)
-        place = data.find(MAGIC, place + 1)
-    return None
+def _first_header(data: bytes, base: int) -> HeaderFields | None:
+    """Return the header of the first entry, if it is good; nothing else can stand there."""
+    try:
+        fields = parse_header(data, SEGMENT_HEADER_BYTES)
+    except CorruptEntryError:
+        return None
+    return fields if fields[6] == base else None
 
 
 def _find_header(
-    data: bytes, start: int, end: int, before: int, least_term: int
-) -> tuple[int, HeaderFields] | None:
+    data: bytes, start: int, end: int, before: int, terms: tuple[int, int]
+) -> Found | None:
     """
     Return place and fields of the first good header from `start` on, whatever its body is like.
 
-    Its index must be one that could stand there, given that `before + 1` began at `start`.
+    Its index must be one that could stand there, given that `before + 1` began at `start`, and its
+    term within `terms`.
     """
-    place = data.find(MAGIC, start, end)
-    while place >= 0:
-        if place % 8 == 0:
-            try:
-                fields = parse_header(data, place)
-            except CorruptEntryError:
-                pass
-            else:
-                is_possible = before < fields[6] <= before + 1 + (place - start) // HEADER_BYTES
-                if is_possible and fields[7] >= least_term:
-                    return place, fields
-        place = data.find(MAGIC, place + 1, end)
+    for place, fields in headers_in(data, start, end):
+        is_possible = before < fields[6] <= before + 1 + (place - start) // HEADER_BYTES
+        if is_possible and terms[0] <= fields[7] <= terms[1]:
+            return place, fields
     return None
 
 

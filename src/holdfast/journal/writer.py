@@ -24,6 +24,7 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.environment.disk import DiskFile, fill_zeros
 from holdfast.errors import JournalFailedError
 from holdfast.journal.jobs import (
+    RUN_BYTES_MAX,
     AppendJob,
     BallotJob,
     Piece,
@@ -126,7 +127,8 @@ class JournalWriter:
         if self.failure is None and not self._is_empty:
             self._floor_time = self._monotonic()
             try:
-                self._ballot_file.save_floor(self._journal.durable_index)
+                journal = self._journal
+                self._ballot_file.save_floor(journal.durable_index, journal.durable_chain)
             except OSError as error:
                 self._fail_alone(error)
 
@@ -188,14 +190,31 @@ class JournalWriter:
         file = self._file
         if file is None or segment is not self._file_segment:
             file = self._reopen(segment)
-        file.write_durable(run.buffers, run.offset)
+        if run.bytes > RUN_BYTES_MAX:
+            self._write_large(file, run)
+        else:
+            file.write_durable(run.buffers, run.offset)
         self.sync_count += 1
         self.bytes_written += run.bytes
         self._journal.durable_index = run.last_index
+        self._journal.durable_chain = run.last_chain
         for job in complete:
             job.is_done = True
         seconds = self._monotonic() - started
         self._notify(WriteResult(run.last_index, complete, seconds))
+
+    def _write_large(self, file: DiskFile, run: Piece) -> None:
+        """
+        Write one entry that is larger than a run.
+
+        It is announced first, and noted as durable before anything is written behind it: so
+        whatever stands behind its beginning after a crash is known to be its own body, where a
+        sender may have put what looks like entries.
+        """
+        journal, ballot_file = self._journal, self._ballot_file
+        ballot_file.announce_large(run.last_index, journal.durable_index, journal.durable_chain)
+        file.write_durable(run.buffers, run.offset)
+        ballot_file.save_floor(run.last_index, run.last_chain)
 
     def _begin_segment(self, segment: Segment) -> None:
         """Make the file of a segment: zeros and header durable first, its name last."""
@@ -216,7 +235,8 @@ class JournalWriter:
         self._file_segment = segment
         self._is_empty = False
         # What stands in sealed segments is durable; recovery need not guess there.
-        self._ballot_file.save_floor(self._journal.durable_index)
+        journal = self._journal
+        self._ballot_file.save_floor(journal.durable_index, journal.durable_chain)
 
     def _reopen(self, segment: Segment) -> DiskFile:
         self._close_file()
@@ -236,9 +256,10 @@ class JournalWriter:
         elif isinstance(job, TruncateJob):
             self._truncate(job)
         elif isinstance(job, ResetJob):
-            self._ballot_file.lower_floor(0)
+            self._ballot_file.begin_log(job.base_index)
             self._remove(job.removed)
             self._journal.durable_index = job.base_index - 1
+            self._journal.durable_chain = job.previous_chain
             self._is_empty = True
         else:
             raise AssertionError(job)
@@ -246,7 +267,7 @@ class JournalWriter:
     def _truncate(self, job: TruncateJob) -> None:
         # The claim goes first: after a crash in between, a shorter log must not look damaged.
         if job.lowers_floor:
-            self._ballot_file.lower_floor(job.after_index)
+            self._ballot_file.lower_floor(job.after_index, job.chain)
         self._remove(job.removed)
         if job.start < job.end:
             file = self._file
@@ -255,7 +276,11 @@ class JournalWriter:
             if job.keep_in is not None:
                 keep_bytes(self._disk, job.keep_in, job.segment, file, job.start, job.end)
             zero_backwards(file, job.start, job.end)
-        self._journal.durable_index = min(self._journal.durable_index, job.after_index)
+        if job.after_index < self._journal.durable_index:
+            self._journal.durable_index = job.after_index
+            self._journal.durable_chain = job.chain
+        if not job.lowers_floor:
+            self._ballot_file.forget_large()
 
     def _remove(self, segments: list[Segment]) -> None:
         # Newest first, each durably gone before the next, so that a crash leaves no hole.

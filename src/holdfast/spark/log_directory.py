@@ -21,7 +21,7 @@ from typing import Final
 from holdfast.broker.checkpoint import decode_queue_names
 from holdfast.environment.disk import RealDisk, RealFile
 from holdfast.errors import BallotLostError, CorruptEntryError, RecordNotFoundError, StoreError
-from holdfast.journal.ballot import Ballot, BallotFile
+from holdfast.journal.ballot import NO_CLAIM, Ballot, BallotFile, LogClaim
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import HEADER_BYTES, entry_bytes, parse_header
 from holdfast.journal.scan import LogScan, scan_log
@@ -78,7 +78,8 @@ class LogDirectory:
         cluster = self.cluster_id or (ballot.cluster_id.hex() if ballot is not None else "")
         if not bases:
             return LogPosition(first_index=1, last_index=0, cluster_id=cluster)
-        last, timestamp = self._end(bases[-1], ballot.durable_floor if ballot is not None else 0)
+        claim = ballot.claim if ballot is not None else NO_CLAIM
+        last, timestamp = self._end(bases[-1], claim)
         return LogPosition(
             first_index=bases[0],
             last_index=last,
@@ -138,18 +139,18 @@ class LogDirectory:
             total = int(sizes[-1])
         return min(max(reached, from_index), last)
 
-    def _end(self, base: int, floor: int) -> tuple[int, int]:
+    def _end(self, base: int, claim: LogClaim) -> tuple[int, int]:
         """Give the last index and its time, looking at the last segment alone."""
         path = self.journal / segment_name(base)
         for _ in range(LOOKS_MAX):
             index, timestamp, is_clean = _good_end(path, base)
             if is_clean:
                 return index, timestamp
-            scan = _scan_segment(path, floor)
+            scan = _scan_segment(path, claim)
             if not any(damage.index for damage in scan.damage):
                 return index, timestamp  # torn, or being written: the log ends before it
             time.sleep(SECONDS_BETWEEN_LOOKS)
-            if _scan_segment(path, floor).damage == scan.damage:
+            if _scan_segment(path, claim).damage == scan.damage:
                 return scan.last_index, scan.last_timestamp
         return index, timestamp
 
@@ -223,7 +224,7 @@ class _SegmentReading:
         else:
             if fields[6] == self.index:
                 return self.index + 1, self.offset + entry_bytes(fields[11])
-        scan = _scan_segment(self.path, 0)
+        scan = _scan_segment(self.path, NO_CLAIM)
         damaged = {damage.index for damage in scan.damage}
         segment = scan.segments[0]
         for index in range(self.index + 1, min(segment.last_index, last) + 1):
@@ -265,20 +266,14 @@ def _good_end(path: Path, base: int) -> tuple[int, int, bool]:
     return index, timestamp, True
 
 
-def _scan_segment(path: Path, floor: int) -> LogScan:
-    return scan_log(path.parent, _ReadingDisk(path.name), durable_floor=floor)
+def _scan_segment(path: Path, claim: LogClaim) -> LogScan:
+    return scan_log(path.parent, _ReadingDisk(), claim=claim, only=path.name)
 
 
 class _ReadingDisk(RealDisk):
-    """The disk, opened for reading only, and showing one file of a directory where asked."""
+    """The disk, opened for reading only."""
 
-    __slots__ = ("_only",)
-
-    def __init__(self, only: str | None = None) -> None:
-        self._only = only
+    __slots__ = ()
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> RealFile:
         return super().open(path, create=False, writable=False)
-
-    def list_directory(self, path: Path) -> list[str]:
-        return super().list_directory(path) if self._only is None else [self._only]

@@ -315,7 +315,10 @@ def _apply_by_index() -> list[Patch]:
 
 
 def _believe_the_cache() -> list[Patch]:
-    return [(BallotFile, "write_again", BallotFile.save_floor)]
+    def note_floor(self: Any, floor: int, chain: bytes, *_: Any, **_options: Any) -> None:
+        self.save_floor(floor, chain)
+
+    return [(BallotFile, "write_again", note_floor)]
 
 
 def _believe_an_older_copy() -> list[Patch]:
@@ -389,7 +392,8 @@ def _forget_the_floor() -> list[Patch]:
     scan_log = journal_module.__dict__["scan_log"]
 
     def scan_without(*arguments: Any, **options: Any) -> Any:
-        return scan_log(*arguments, **{**options, "durable_floor": 0})
+        claim = options["claim"]._replace(floor=0, floor_chain=b"")
+        return scan_log(*arguments, **{**options, "claim": claim})
 
     return [(journal_module, "scan_log", scan_without)]
 

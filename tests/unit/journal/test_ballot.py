@@ -31,6 +31,9 @@ BALLOT = Ballot(
     cluster_id=b"cluster",
     edition=12,
     seen=((bytes(16), 3), (bytes(range(1, 17)), 1 << 40)),
+    floor_chain=bytes(range(1, 17)),
+    first_index=40,
+    large_index=56,
 )
 
 
@@ -268,3 +271,51 @@ def test_a_ballot_of_the_first_version_is_read() -> None:
         sequence=9,
         cluster_id=b"cluster",
     )
+
+
+def test_the_first_index_is_in_both_slots(disk: SimulatedDisk) -> None:
+    """An older first index would make files missing that were dropped."""
+    file = BallotFile(PATH, disk)
+    file.save(vote(1, "a"))
+    file.save_first(30)
+    file.save_first(20)
+    data = disk.content(PATH)
+    slots = [decode_ballot(data[:SLOT_BYTES]), decode_ballot(data[SLOT_BYTES:])]
+    assert [slot.first_index for slot in slots if slot is not None] == [30, 30]
+    file.begin_log(10)
+    file.save(vote(2, None))
+    assert file.current is not None
+    assert file.current.claim == (0, b"", 10, 0, 2)
+
+
+def test_a_first_index_may_be_known_before_there_is_a_ballot(disk: SimulatedDisk) -> None:
+    """A restored log begins where it begins; its first ballot says so."""
+    file = BallotFile(PATH, disk)
+    file.begin_log(77)
+    file.save(vote(1, None))
+    loaded = BallotFile(PATH, disk).load()
+    assert loaded is not None
+    assert loaded.first_index == 77
+
+
+def test_a_large_entry_is_announced_until_the_floor_has_passed_it(disk: SimulatedDisk) -> None:
+    """Then, or when it is cut, another entry may come in its place."""
+    file = BallotFile(PATH, disk)
+    file.save(vote(1, None))
+    file.announce_large(9, 8, b"c" * 16)
+    assert file.current is not None
+    assert file.current.claim == (8, b"c" * 16, 1, 9, 1)
+    file.save_floor(9, b"d" * 16)
+    assert file.current.claim == (9, b"d" * 16, 1, 0, 1)
+    file.announce_large(10, 9, b"")
+    assert (file.current.floor_chain, file.current.large_index) == (b"d" * 16, 10)
+    file.write_again(9, b"d" * 16, is_end_known=False)
+    assert file.current.large_index == 10
+    file.write_again(9, b"d" * 16)
+    assert file.current.large_index == 0
+    file.announce_large(11, 10, b"e" * 16)
+    file.lower_floor(4, b"f" * 16)
+    assert file.current.claim == (4, b"f" * 16, 1, 0, 1)
+    file.announce_large(5, 4, b"")
+    file.lower_floor(4)
+    assert file.current.large_index == 0

@@ -65,7 +65,7 @@ def test_dropped_files_go_oldest_first(disk: SimulatedDisk) -> None:
         disk.open(path, create=True)
     housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
     disk.fail_next["unlink"] = errno.EIO
-    housekeeper.drop(paths)
+    housekeeper.drop(paths, 9)
     assert disk.list_directory(DIRECTORY) == ["1"]
 
 
@@ -93,7 +93,7 @@ def test_too_many_open_files_are_waited_out(
     for name in ("1", "2"):
         disk.open(DIRECTORY / name, create=True)
     disk.fail_next["sync_directory"] = number
-    housekeeper.drop([DIRECTORY / "1", DIRECTORY / "2"])
+    housekeeper.drop([DIRECTORY / "1", DIRECTORY / "2"], 9)
     assert disk.exists(DIRECTORY / "2")
     while housekeeper.turn():
         pass
@@ -110,7 +110,7 @@ def test_a_failed_sync_ends_all_work_on_the_disk(disk: SimulatedDisk, step: str)
         disk.open(DIRECTORY / name, create=True)
     disk.fail_next[step] = errno.EIO
     if step == "sync_directory":
-        housekeeper.drop([DIRECTORY / "1", DIRECTORY / "2"])
+        housekeeper.drop([DIRECTORY / "1", DIRECTORY / "2"], 9)
         assert disk.list_directory(DIRECTORY) == ["2"]
     assert not housekeeper.turn()
     assert told == [housekeeper.failure]
@@ -134,7 +134,7 @@ def test_the_thread_does_the_same(disk: SimulatedDisk) -> None:
     disk.open(DIRECTORY / "1", create=True)
     housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
     housekeeper.start()
-    housekeeper.drop([DIRECTORY / "1"])
+    housekeeper.drop([DIRECTORY / "1"], 9)
     deadline = time.monotonic() + 10
     while housekeeper.spare_count < 2 or disk.exists(DIRECTORY / "1"):
         assert time.monotonic() < deadline

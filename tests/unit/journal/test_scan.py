@@ -8,14 +8,15 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from holdfast.errors import StoreError
+from holdfast.errors import SegmentsMissingError, StoreError
+from holdfast.journal.ballot import LogClaim
 from holdfast.journal.entry import parse_entry
 from holdfast.journal.jobs import RUN_BYTES_MAX
 from holdfast.journal.scan import LogScan, scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.journal.settings import JournalSettings, MiB
 from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import SimulatedDisk
+from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
 
 LOG = Path("/node/journal")
 
@@ -36,7 +37,7 @@ def log(disk: SimulatedDisk) -> LocalJournal:
 
 
 def scan(disk: SimulatedDisk, floor: int = 0) -> LogScan:
-    return scan_log(LOG, disk, durable_floor=floor)
+    return scan_log(LOG, disk, claim=LogClaim(floor=floor))
 
 
 def overwrite(log: LocalJournal, index: int, at: int, data: bytes) -> None:
@@ -455,3 +456,95 @@ def test_one_file_too_many_is_named(disk: SimulatedDisk, log: LocalJournal) -> N
     extra.write(other.disk.content(other.segment_path(1)), 0)
     with pytest.raises(StoreError, match=r"another log|one too many"):
         scan(disk)
+
+
+GOLDEN = Path(__file__).parents[2] / "data" / "log-format-1"
+"""Written by the last version before the ballot said anything of the log but its floor."""
+
+GOLDEN_CHAIN = "35e0e2a83abe27341b50a2c58780087f"
+
+
+@pytest.fixture
+def golden(disk: SimulatedDisk) -> SimulatedDisk:
+    """The files of format 1 as they were committed, on a disk in memory."""
+    names = ["ballot", *[f"journal/{it.name}" for it in (GOLDEN / "journal").iterdir()]]
+    files = {Path("/node") / name: (GOLDEN / name).read_bytes() for name in names}
+    disk.make_directory(LOG)
+    disk.restore(files)
+    return disk
+
+
+def test_a_log_of_format_1_is_read(golden: SimulatedDisk) -> None:
+    """Entries, chain, identity and vote are as they were, and the log goes on."""
+    log = LocalJournal(golden, settings=JournalSettings(segment_bytes=8192))
+    ballot = log.journal.ballot_file.current
+    assert ballot is not None
+    assert (ballot.term, ballot.voted_for, ballot.node_id) == (3, "a", bytes(range(16)))
+    assert (log.journal.first_index, log.journal.last_index) == (1, 13)
+    assert log.journal.last_chain.hex() == GOLDEN_CHAIN
+    assert [log.journal.term_at(index) for index in (1, 9, 10)] == [1, 2, 3]
+    assert b"message 12 " in bytes(log.journal.entry(13).body)
+    log.append(b"the next one", term=4)
+    assert (log.reopen().last_index, log.journal.damage) == (14, [])
+    again = log.journal.ballot_file.current
+    assert again is not None
+    assert again.claim[:3] == (14, log.journal.last_chain, 1)
+
+
+@pytest.mark.parametrize("index", [3, 8, 11, 13])
+@pytest.mark.parametrize("at", [30, 100])
+def test_damage_in_a_log_of_format_1_is_found(golden: SimulatedDisk, index: int, at: int) -> None:
+    """Header or body: the one entry is damaged, and all others are there."""
+    places = {}
+    for segment in scan_log(LOG, golden).segments:
+        for number in range(segment.base_index, segment.last_index + 1):
+            places[number] = (segment.path, segment.place(number)[0])
+    path, start = places[index]
+    golden.flip_bit(path, (start + at) * 8)
+    log = LocalJournal(golden, resolve_unknown_tail=False)
+    lost = [it.index for it in log.journal.damage]
+    assert lost == [index]
+    for number in set(places) - {index}:
+        assert log.journal.entry(number).index == number
+
+
+@pytest.mark.promise("F22")
+def test_files_missing_at_the_beginning_are_told(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """What was not dropped must be there: a shorter log is not taken for the whole one."""
+    lost = log.segment_path(0)
+    log.close()
+    disk.unlink(lost)
+    disk.sync_directory(LOG)
+    with pytest.raises(SegmentsMissingError, match=r"begins with entry 4.*entries 1 to 3 are miss"):
+        log._open()
+
+
+def test_what_was_dropped_is_not_missing(disk: SimulatedDisk, log: LocalJournal) -> None:
+    """The first index is durable before a file goes, whenever the power fails."""
+    log.close()
+    before = disk.snapshot()
+    for step in range(1, 12):
+        disk.restore(before)
+        log._open()
+        disk.cut_at = disk.operations + step
+        try:
+            log.journal.drop_before(7)
+        except PowerCut:
+            assert log.reopen_after_power_cut().first_index in {1, 4, 7}
+            assert log.journal.last_index == 8
+        disk.cut_at = 0
+        log.close()
+    assert log.journal.first_index == 7
+
+
+def test_a_log_begun_anew_is_not_missing_what_came_before(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """A reset says first where the log begins now; an empty one may begin there or at once."""
+    log.perform(log.journal.stage_reset(100, 1, bytes(16), 200))
+    log.reopen_after_power_cut()
+    assert (log.journal.first_index, log.journal.last_index) == (1, 0)
+    log.perform(log.journal.stage_reset(100, 1, bytes(16), 200))
+    log.append(b"the first one")
+    log.reopen_after_power_cut()
+    assert (log.journal.first_index, log.journal.last_index) == (100, 100)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.environment.disk import RealDisk
+from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import KIND_NOOP
 from holdfast.testing.chaos.replicas import compare_folders, compare_replicas, walk
 from holdfast.testing.written_log import WrittenLog, message
@@ -116,11 +118,25 @@ def test_a_hole_in_a_copy_is_found(folders):
 
 def test_a_log_that_begins_later_is_no_divergence(folders):
     """Old files are dropped by each node when it likes."""
-    segments(folders["w"])[0].unlink()
+    dropped, first = segments(folders["w"])[:2]
+    ballot = BallotFile(folders["w"] / "ballot", RealDisk())
+    ballot.load()
+    ballot.save_first(int(first.stem))
+    ballot.close()
+    dropped.unlink()
     verdict = compare_folders(folders)
 
     assert verdict.is_good
     assert verdict.ranges["w"][0] > 1
+
+
+def test_a_log_that_lost_its_beginning_is_found(folders):
+    """A file that was not dropped is missing: the replica is no copy of the whole."""
+    segments(folders["w"])[0].unlink()
+    verdict = compare_folders(folders)
+
+    assert not verdict.is_good
+    assert any("begins with entry 12" in problem for problem in verdict.problems)
 
 
 def test_a_copy_that_is_behind_is_no_divergence(folders):
