@@ -11,6 +11,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   └── RemoteProtocolError      the peer did
     ├── RefusedError                 a request that is understood and refused; the connection lives
     │   ├── SequenceGapError         a producer skipped a number
+    │   │   └── ProducerForgottenError  nothing is known of it any more
     │   ├── UnknownDeliveryError     an acknowledgement of something not delivered
     │   ├── TransactionError         unknown, doubled or too large transaction
     │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
@@ -87,6 +88,20 @@ class SequenceGapError(RefusedError):
         self.producer_id = producer_id
         self.expected = expected
         self.found = found
+
+
+class ProducerForgottenError(SequenceGapError):
+    """A producer that goes on where nothing is known of it: it was forgotten, or never began."""
+
+    code = "producer-forgotten"
+
+    def __init__(self, producer_id: str, *, expected: int, found: int) -> None:
+        super().__init__(producer_id, expected=expected, found=found)
+        sentence = (
+            f"producer {producer_id} is not known, or not any more: expected sequence {expected},"
+            f" found {found}; go on under another id"
+        )
+        self.args = (sentence,)
 
 
 class UnknownDeliveryError(RefusedError):

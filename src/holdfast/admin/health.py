@@ -47,6 +47,10 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
     if status.role == "leader":
         if not status.serving:
             return False, f"leader of term {status.term}, and not serving clients yet"
+        if status.store.is_full_of_live:
+            return True, (
+                "serving clients; publishing is refused: the disk is full of messages that live"
+            )
         if status.store.space == "low":
             return True, "serving clients; publishing is refused until disk space returns"
         return True, "serving clients"

@@ -119,6 +119,10 @@ def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("connections", "Clients connected", status.connections)
     yield _gauge("memory_bytes", "Message bodies kept in memory", status.memory.used_bytes)
     yield _gauge("memory_limit_bytes", "Limit of those", status.memory.limit_bytes)
+    producers = status.producers
+    yield _gauge("producers", "Producers whose last sequence is known", producers.count)
+    yield _gauge("producers_max", "Beyond it the oldest are forgotten", producers.count_max)
+    yield _counter("producers_forgotten", "Producers forgotten", producers.forgotten)
 
 
 def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
@@ -129,6 +133,8 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("store_first_index", "Oldest entry kept", store.first_index)
     yield _gauge("store_last_index", "Newest entry", store.last_index)
     yield _gauge("store_space_low", "1 while publishing is refused", store.space == "low")
+    text = "1 while space is low and cleaning can free nothing"
+    yield _gauge("store_full_of_live", text, store.is_full_of_live)
     if store.free_bytes is not None:
         yield _gauge("store_free_bytes", "Bytes free on the disk of the log", store.free_bytes)
     yield _gauge("store_disk_wait_seconds", "Since the disk hangs", store.disk_wait_seconds)

@@ -75,6 +75,9 @@ class StoreStatus:
     space: Space = "ok"
     """`low`: publishing is refused until space returns; acknowledging goes on."""
 
+    is_full_of_live: bool = False
+    """On the leader: space is low, and cleaning can free nothing, because what is kept lives."""
+
     disk_wait_seconds: float = 0.0
     """How long the disk has got nothing done although it should; 0 if all is well."""
 
@@ -130,6 +133,18 @@ class MemoryStatus:
 
     used_bytes: int = 0
     limit_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerStatus:
+    """The producers whose last sequence is known."""
+
+    count: int = 0
+    count_max: int = 0
+    """Beyond it those that have not sent for the longest are forgotten."""
+
+    forgotten: int = 0
+    """Since this process started: too many, or idle for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +230,7 @@ class NodeStatus:
     messages: MessageCounters = field(default_factory=MessageCounters)
     batches: BatchCounters = field(default_factory=BatchCounters)
     memory: MemoryStatus = field(default_factory=MemoryStatus)
+    producers: ProducerStatus = field(default_factory=ProducerStatus)
     holds: tuple[HoldStatus, ...] = ()
 
     def member(self, name: str | None) -> MemberStatus | None:

@@ -15,7 +15,7 @@ import struct
 from array import array
 from typing import Any, Final
 
-from holdfast.broker.producers import Producer
+from holdfast.broker.producers import unpack_producer
 from holdfast.broker.queue import Queue
 from holdfast.broker.sequence_index import CHUNK_SIZE, SequenceIndex
 from holdfast.broker.settings import BrokerSettings
@@ -46,9 +46,7 @@ def encode_state(state: BrokerState, *, with_totals: bool = True) -> list[bytes]
         ],
         "queues": [_queue_head(queue, with_totals=with_totals) for queue in queues],
         "producers": [
-            [key, value.last, value.home, value.used_at]
-            for key, value in sorted(state.producers.by_id.items())
-            if value.last
+            [key, *unpack_producer(value)] for key, value in sorted(state.producers.by_id.items())
         ],
     }
     encoded = json.dumps(head, separators=(",", ":")).encode()
@@ -99,10 +97,7 @@ def decode_state(payload: bytes, settings: BrokerSettings) -> BrokerState:
         for item in head["queues"]:
             offset = _decode_queue(state, item, payload, offset)
         for producer_id, last, home, used_at in head["producers"]:
-            producer = state.producers.by_id[producer_id] = Producer()
-            producer.last = producer.assigned = last
-            producer.home = home
-            producer.used_at = used_at
+            state.producers.stored(producer_id, last, home, used_at)
     except (KeyError, ValueError, struct.error, TypeError) as error:
         raise StoreError(f"the checkpoint makes no sense: {error}") from error
     if offset != len(payload):

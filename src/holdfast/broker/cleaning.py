@@ -11,8 +11,15 @@ behind that record it would live once more after a restart.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
 from holdfast.broker.broker import Broker
+from holdfast.broker.producers import unpack_producer
+from holdfast.broker.state import BrokerState
 from holdfast.model.records import (
+    MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
     CountersRecord,
     DeadLetterRecord,
@@ -23,6 +30,24 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
+
+_LOOKED_AT_PER_PIECE: Final = 1_000
+_PRODUCER_RECORD_BYTES: Final = 24
+"""What a producer's record has beside the id."""
+_QUEUE_RECORD_BYTES: Final = 64
+"""What a queue's record has, with a name of middling length."""
+
+
+def kept_bytes(state: BrokerState) -> int:
+    """Give how many bytes of the log cleaning must keep, about: what lives, as it stands there."""
+    producers = state.producers
+    return (
+        state.live_bytes()
+        + state.live_count() * MESSAGE_OVERHEAD_BYTES
+        + len(producers.by_id) * _PRODUCER_RECORD_BYTES
+        + producers.id_bytes
+        + len(state.queues) * _QUEUE_RECORD_BYTES
+    )
 
 
 def settling(broker: Broker) -> dict[int, set[int]]:
@@ -74,23 +99,37 @@ def live_copy(
     return copy
 
 
-def homeless(broker: Broker, through_record: int, now_microseconds: int) -> list[Record]:
+def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iterator[list[Record]]:
     """
-    Give the records that carry on what has its home at or before `through_record`.
+    Give the records that carry on what has its home at or before `through_record`, in pieces.
 
-    A queue's record says what is assigned, not what is applied: everything on its way to the log
-    stands before this record there, and may be cleaned away before it.
+    Each piece takes a bounded time and says what is so when it is asked for; between two of them
+    the broker goes on. Homes only move on, so nothing can come to need carrying meanwhile.
     """
+    state = broker.state
+    queues = iter(list(state.queues.values()))
+    # The values are never changed, only replaced: this copy stays as it is.
+    producer_ids = iter(list(state.producers.by_id))
+    yield _homeless_counters(broker, through_record)
+    while some_queues := list(islice(queues, _LOOKED_AT_PER_PIECE)):
+        # A queue's record says what is assigned, not what is applied: everything on its way to the
+        # log stands before this record there, and may be cleaned away before it.
+        yield [
+            QueueRecord(queue.number, queue.name, queue.assigned_sequence, queue.asked_mark)
+            for queue in some_queues
+            if queue.is_declared and not queue.is_deleted and queue.home <= through_record
+        ]
+    idle_before = now_microseconds - int(broker.settings.producer_idle_seconds * 1_000_000)
+    while some_ids := list(islice(producer_ids, _LOOKED_AT_PER_PIECE)):
+        yield _homeless_producers(broker, some_ids, through_record, idle_before)
+
+
+def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
     state = broker.state
     records: list[Record] = []
     if state.counters_home <= through_record:
         number = max(broker.next_queue_number, state.next_queue_number)
         records.append(CountersRecord(number))
-    records.extend(
-        QueueRecord(queue.number, queue.name, queue.assigned_sequence, queue.asked_mark)
-        for queue in state.queues.values()
-        if queue.is_declared and not queue.is_deleted and queue.home <= through_record
-    )
     # A hold that is moved or ended by a record on its way must not come back behind it.
     moving = {
         record.name
@@ -103,11 +142,22 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> list
         for name, hold in state.holds.items()
         if state.hold_homes[name] <= through_record and name not in moving
     )
-    idle_before = now_microseconds - int(broker.settings.producer_idle_seconds * 1_000_000)
-    for producer_id, producer in state.producers.by_id.items():
-        if not producer.last or producer.home > through_record:
+    return records
+
+
+def _homeless_producers(
+    broker: Broker, producer_ids: list[str], through_record: int, idle_before: int
+) -> list[Record]:
+    producers = broker.state.producers
+    records: list[Record] = []
+    for producer_id in producer_ids:
+        value = producers.by_id.get(producer_id)
+        if value is None:
             continue
-        if producer.used_at < idle_before and producer.assigned == producer.last:
+        producer = unpack_producer(value)
+        if producer.home > through_record:
+            continue
+        if producer.used_at < idle_before and producer_id not in producers.assigned:
             records.append(ForgetProducerRecord(producer_id))
         else:
             records.append(ProducerRecord(producer_id, producer.last, producer.used_at))

@@ -49,6 +49,10 @@ class BrokerSettings:
     producer_idle_seconds: float = 7 * 24 * 3600.0
     """A producer's last sequence is forgotten after so long without a message, by log time."""
 
+    producer_count_max: int = 200_000
+    """Producers whose last sequence is kept. Beyond it those are forgotten that have not sent for
+    the longest, by log time; one that comes back is refused with the code `producer-forgotten`."""
+
     queue_count_max: int = 100_000
     """Queues of the broker. A client that names one more is refused."""
 

@@ -112,7 +112,9 @@ class BrokerState:
                     queue = queues[record.queue_number] = Queue(record.queue_number, "")
                 sequence = record.sequence
                 size = record.size
-                if queue.index.put(sequence, number, size):
+                producer_id = record.producer_id
+                in_log = size if producer_id is None else size + len(producer_id) + 8
+                if queue.index.put(sequence, number, in_log):
                     queue.enqueued_total += 1
                     cost = size + overhead
                     if record.body is not None and self.memory_bytes + cost <= memory_max:
@@ -120,10 +122,8 @@ class BrokerState:
                         self.memory_bytes += cost
                 if sequence >= queue.next_sequence:
                     queue.next_sequence = sequence + 1
-                if record.producer_id is not None and not record.rewritten:
-                    self.producers.stored(
-                        record.producer_id, record.producer_sequence, number, timestamp
-                    )
+                if producer_id is not None and not record.rewritten:
+                    self.producers.stored(producer_id, record.producer_sequence, number, timestamp)
                 if not queue.is_touched:
                     queue.is_touched = True
                     self.touched.append(queue)

@@ -99,7 +99,8 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
 
 
 def _space(status: NodeStatus) -> str:
-    return f"{status.store.space}, {format_size(status.store.free_bytes)} free"
+    full = " (full of messages that live)" if status.store.is_full_of_live else ""
+    return f"{status.store.space}{full}, {format_size(status.store.free_bytes)} free"
 
 
 def _disk(status: NodeStatus) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.client.wire import producer_line
-from holdfast.errors import DestinationError, SequenceGapError
+from holdfast.errors import DestinationError, ProducerForgottenError, SequenceGapError
 from holdfast.model.destination import Kind, parse_destination
 
 
@@ -56,9 +56,10 @@ class ProducerSequence:
         """
         The broker refused `number` and everything after it: go on from there.
 
-        A gap with nothing refused before it means that the broker has forgotten this producer.
+        A gap with nothing refused before it means that the broker's memory of this producer is not
+        ours: it came back from an older log.
         """
-        if code == SequenceGapError.code:
+        if code in {SequenceGapError.code, ProducerForgottenError.code}:
             self.renew()
         else:
             self.last = number - 1

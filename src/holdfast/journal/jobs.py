@@ -158,6 +158,23 @@ class ResetJob(WriteJob):
         self.removed = removed
 
 
+class RepairJob(WriteJob):
+    """
+    Write a damaged entry over with a peer's good copy, in its old place.
+
+    `is_void` is set when the file may go, or the entry was cut: then there is nothing to mend.
+    """
+
+    __slots__ = ("entry", "is_void", "segment", "start")
+
+    def __init__(self, entry: Entry, segment: Segment, start: int) -> None:
+        super().__init__()
+        self.entry = entry
+        self.segment = segment
+        self.start = start
+        self.is_void = False
+
+
 class BallotJob(WriteJob):
     """Keep a ballot. Nothing that depends on it may be said before `is_done`."""
 

@@ -42,7 +42,7 @@ from holdfast.journal.entry import (
     verify_chain,
 )
 from holdfast.journal.housekeeper import SPARE_PREFIX, Housekeeper
-from holdfast.journal.jobs import AppendJob, Piece, ResetJob, TruncateJob
+from holdfast.journal.jobs import AppendJob, Piece, RepairJob, ResetJob, TruncateJob
 from holdfast.journal.open_files import OpenFiles
 from holdfast.journal.recovery import finish_recovery
 from holdfast.journal.scan import MISSING, Damage, LogScan, Progress, TailState, scan_log
@@ -118,6 +118,7 @@ class Journal:
         """Damage at this index, behind the end of the log, is not repaired but staged again."""
         self._cut_pending = self.unknown_through > 0
         self._truncations: deque[TruncateJob | ResetJob] = deque()
+        self._repair: RepairJob | None = None
         self._tail: dict[int, Entry] = {}
         self._tail_first = scan.last_index + 1
         self._tail_bytes = 0
@@ -366,13 +367,7 @@ class Journal:
         last = self._segments[-1]
         sealed_through = self.sealed_through
         return [
-            SegmentStatistics(
-                segment.base_index,
-                segment.last_index,
-                segment.end if segment is last else segment.header.capacity,
-                segment.last_index <= sealed_through,
-                segment.path,
-            )
+            segment.statistics(sealed_through, is_last=segment is last)
             for segment in self._segments
         ]
 
@@ -524,34 +519,38 @@ class Journal:
             self._located = None
             for segment in dropped:
                 self._files.close(segment.base_index)
+            self._void_repair(first, self.last_index)
             self.housekeeper.drop([segment.path for segment in dropped], first)
         return count
 
-    def repair(self, entry: Entry) -> None:
+    def stage_repair(self, entry: Entry) -> RepairJob:
         """
-        Overwrite a damaged entry with the same entry from a peer; durable when this returns.
+        Prepare to overwrite a damaged entry with the same entry from a peer.
 
-        Where neighbouring entries are damaged too and their bounds unknown, repair the first
-        one first.
+        The entry stays damaged until the job is done and `finish_repair` was called; one at a
+        time. Where neighbouring entries are damaged too and their bounds unknown, repair the
+        first one first.
 
         Raises:
             StoreError: It is not the entry that was here.
-            JournalFailedError: The disk refused.
+            JournalFailedError: A write failed before.
         """
-        index = entry.index
-        segment, start, size = self._place(index)
+        if self.failure is not None:
+            raise self.failure
+        segment, start, size = self._place(entry.index)
         self._check_repair(entry, segment, start, size)
-        try:
-            file = self.disk.open(segment.path)
-            try:
-                file.write_durable([entry.raw], start)
-                written = parse_entry(file.read(len(entry.raw), start))
-            finally:
-                file.close()
-        except (OSError, CorruptEntryError) as error:
-            reason = f"entry {index:,} could not be repaired: {error}"
-            raise JournalFailedError(reason) from error
-        assert written == entry
+        self._repair = RepairJob(entry, segment, start)
+        return self._repair
+
+    def finish_repair(self, job: RepairJob) -> bool:
+        """Take up what a repair that is done has mended; False if the entry is gone meanwhile."""
+        assert job.is_done and job is self._repair
+        self._repair = None
+        if job.is_void:
+            return False
+        entry, segment, start = job.entry, job.segment, job.start
+        index = entry.index
+        size = segment.place(index)[1]
         position = index - segment.base_index
         segment.first_records[position] = entry.first_record
         if index == segment.last_index:
@@ -565,6 +564,7 @@ class Journal:
             self.next_record_number = entry.next_record
         self._damage.pop(index, None)
         logger.warning("entry %d in %s was repaired from a peer", index, segment.path.name)
+        return True
 
     def report_damage(self, damage: Damage) -> None:
         """Note damage that was found elsewhere (scrubbing); ignored if the entry is gone."""
@@ -637,6 +637,7 @@ class Journal:
         for later in [it for it in self._reads if it > index]:
             self._forget_read(later)
         self._located = None
+        self._void_repair(0, index)
         self._damage = {key: it for key, it in self._damage.items() if key <= index}
         while self._term_starts and self._term_starts[-1] > index:
             self._term_starts.pop()
@@ -759,6 +760,12 @@ class Journal:
                 f"the copy of entry {index:,} offered for {segment.path.name} byte {start:,}"
                 f" is not the entry that was here"
             )
+
+    def _void_repair(self, first_index: int, last_index: int) -> None:
+        """Give up a repair under way of an entry that does not stay."""
+        job = self._repair
+        if job is not None and not first_index <= job.entry.index <= last_index:
+            job.is_void = True
 
     def _set_term(self, index: int, term: int) -> None:
         starts, values = self._term_starts, self._term_values

@@ -122,6 +122,19 @@ def decode_segment_header(block: bytes) -> SegmentHeader | None:
     return SegmentHeader(fields[5], fields[6], fields[7], fields[9], fields[8])
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentStatistics:
+    """One segment, for people and for programs that plan cleaning."""
+
+    base_index: int
+    last_index: int
+    bytes: int
+    sealed: bool
+    path: Path
+    content_bytes: int = 0
+    """The bytes of its entries; the rest of a sealed segment is empty."""
+
+
 class Segment:
     """Where the entries of one segment are. `end` is the byte after the last of them."""
 
@@ -190,13 +203,13 @@ class Segment:
             del self.offsets[kept:]
             del self.first_records[kept:]
 
-
-@dataclass(frozen=True, slots=True)
-class SegmentStatistics:
-    """One segment, for people and for programs that plan cleaning."""
-
-    base_index: int
-    last_index: int
-    bytes: int
-    sealed: bool
-    path: Path
+    def statistics(self, sealed_through: int, *, is_last: bool) -> SegmentStatistics:
+        """Return what there is to say of it; `sealed_through` is the last sealed entry."""
+        return SegmentStatistics(
+            self.base_index,
+            self.last_index,
+            self.end if is_last else self.header.capacity,
+            self.last_index <= sealed_through,
+            self.path,
+            self.end - SEGMENT_HEADER_BYTES,
+        )

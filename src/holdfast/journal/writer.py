@@ -15,6 +15,7 @@ Invariants:
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from holdfast.journal.jobs import (
     AppendJob,
     BallotJob,
     Piece,
+    RepairJob,
     ResetJob,
     TruncateJob,
     WriteJob,
@@ -255,6 +257,8 @@ class JournalWriter:
             self._ballot_file.save(job.ballot)
         elif isinstance(job, TruncateJob):
             self._truncate(job)
+        elif isinstance(job, RepairJob):
+            self._repair(job)
         elif isinstance(job, ResetJob):
             self._ballot_file.begin_log(job.base_index)
             self._remove(job.removed)
@@ -263,6 +267,23 @@ class JournalWriter:
             self._is_empty = True
         else:
             raise AssertionError(job)
+
+    def _repair(self, job: RepairJob) -> None:
+        if job.is_void:
+            return
+        try:
+            file = self._disk.open(job.segment.path)
+        except FileNotFoundError:
+            if job.is_void:
+                return  # dropped since it was looked at; its removal is another thread's
+            raise
+        raw = job.entry.raw
+        try:
+            file.write_durable([raw], job.start)
+            if file.read(len(raw), job.start) != raw:
+                raise OSError(errno.EIO, f"repaired entry {job.entry.index:,} reads back wrong")
+        finally:
+            file.close()
 
     def _truncate(self, job: TruncateJob) -> None:
         # The claim goes first: after a crash in between, a shorter log must not look damaged.

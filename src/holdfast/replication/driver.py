@@ -320,6 +320,11 @@ class Driver:
             and state.transfer is None
         )
 
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether this node leads and gives the lead away: nothing is proposed or delivered."""
+        return self._state.role is Role.LEADER and self._state.transfer is not None
+
     def may_dispatch(self, now: float) -> bool:
         """
         Whether a quorum has surely not turned to another leader by `now`.
@@ -497,6 +502,7 @@ class Driver:
         consensus.tick(state)
         if state.log.damaged and not state.is_disk_hanging:
             state.log.forget_dropped()
+            self._repairs.work(state)
             self._repairs.ask(state)
         consensus.flush(state)
         if state.editions.is_news:
@@ -529,7 +535,7 @@ class Driver:
         elif isinstance(message, RepairRequest):
             repair.answer(state, peer, message)
         elif isinstance(message, RepairResponse):
-            self._repairs.take(state, message, self._journal.repair)
+            self._repairs.take(state, message)
         elif isinstance(message, _LinkUp):
             if state.is_retired(message.hello):
                 self._links.drop(peer)  # What shut it out was committed since it was let in.

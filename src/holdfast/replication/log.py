@@ -51,6 +51,8 @@ class EntryLog(Protocol):
     def stage_reset(
         self, base_index: int, previous_term: int, previous_chain: bytes, base_record_number: int
     ) -> Any: ...
+    def stage_repair(self, entry: Entry) -> Any: ...
+    def finish_repair(self, job: Any) -> bool: ...
     def drop_before(self, index: int) -> int: ...
 
 
@@ -180,6 +182,12 @@ class ReplicatedLog:
         self.journal.drop_before(base_index)
         self.forget_dropped()
         self.epoch += 1
+
+    def repair(self, entry: Entry) -> Any:
+        """Begin to write a damaged entry over; StoreError if it is not what was here."""
+        job = self.journal.stage_repair(entry)
+        self.jobs.append(job)
+        return job
 
     def take_jobs(self) -> list[Any]:
         """The write jobs since the last call, in order."""

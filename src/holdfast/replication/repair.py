@@ -3,19 +3,21 @@ Mending damaged entries with a peer's copy.
 
 Damage is found by recovery, by the scrubber or by a read. The entry is asked from the leader, or,
 on the leader, from one peer after the other; what comes is checked against both checksums and the
-chain of its neighbours before the journal takes it.
+chain of its neighbours before the journal takes it. The journal's writer writes it, one after the
+other: where the bounds of neighbours are lost, the first one's repair tells where the next begins.
 
 Invariants:
     Nothing is written over a damaged entry but an entry that its neighbours' chain proves.
     At most `REPAIRS_MAX` entries are asked for at once.
+    An entry counts as damaged until its repair is durable; a repair that fails ends the node.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from typing import Any
 
-from holdfast.errors import CorruptEntryError, StoreError
+from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.replication.leader import send_reset
 from holdfast.replication.messages import RepairRequest, RepairResponse
@@ -28,10 +30,14 @@ logger = logging.getLogger("holdfast.replication")
 class Repairs:
     """The entries that are being asked for, and whom was asked last."""
 
-    __slots__ = ("_asked", "_told", "_turn", "repaired_count")
+    __slots__ = ("_asked", "_copies", "_told", "_turn", "_under_way", "repaired_count")
 
     def __init__(self) -> None:
         self._asked: dict[int, float] = {}
+        self._copies: dict[int, Entry] = {}
+        """Copies that came while another was being written."""
+        self._under_way: Any = None
+        """The write job of the repair that is not durable yet."""
         self._told: set[int] = set()
         """Entries of which the operator was told that they do not fit."""
         self._turn = 0
@@ -58,37 +64,58 @@ class Repairs:
             return float("inf")
         return min(self._asked.values(), default=state.now + state.settings.repair_seconds)
 
-    def take(self, state: State, message: RepairResponse, write: Callable[[Entry], None]) -> bool:
-        """Mend the entry if the copy is right; tell whether it was."""
-        # What was asked for may have been reclaimed before the answer came.
-        state.log.forget_dropped()
+    def take(self, state: State, message: RepairResponse) -> None:
+        """A peer's answer came: keep its copy until it can be written."""
         entry = message.entry
-        if entry is None or message.index not in state.log.damaged:
-            return False
-        if message.index > state.log.last_index:
-            return False  # Missing at the log's end: first the leader has to bring it.
+        if entry is not None and message.index in state.log.damaged:
+            self._copies[message.index] = entry
+
+    def work(self, state: State) -> None:
+        """Once per turn: finish the repair that is durable, begin the next."""
+        job = self._under_way
+        if job is not None:
+            if not job.is_done:
+                return
+            self._under_way = None
+            self._finish(state, job)
+        while self._copies and self._under_way is None:
+            # What was asked for may have been reclaimed before the answer came.
+            state.log.forget_dropped()
+            self._begin(state, self._copies.pop(min(self._copies)))
+
+    def _begin(self, state: State, entry: Entry) -> None:
+        index = entry.index
+        if index not in state.log.damaged:
+            return
+        if index > state.log.last_index:
+            return  # Missing at the log's end: first the leader has to bring it.
         if not is_proven(state, entry):
-            logger.warning("a peer's copy of entry %d does not fit our log", message.index)
-            return False
+            logger.warning("a peer's copy of entry %d does not fit our log", index)
+            return
         try:
-            write(entry)
+            self._under_way = state.log.repair(entry)
+        except JournalFailedError:
+            raise
         except StoreError as error:
-            if message.index not in self._told:
-                self._told.add(message.index)
+            if index not in self._told:
+                self._told.add(index)
                 logger.error(  # noqa: TRY400 - the sentence says it all
                     "entry %d cannot be mended in place: %s; if this node stays behind, stop it and"
                     " start it with an empty data directory: it is taken in as a new one",
-                    message.index,
+                    index,
                     error,
                 )
-            return False
-        state.log.damaged.discard(message.index)
-        self._asked.pop(message.index, None)
+
+    def _finish(self, state: State, job: Any) -> None:
+        if not state.log.journal.finish_repair(job):
+            return  # Cut or cleaned away meanwhile.
+        index = job.entry.index
+        state.log.damaged.discard(index)
+        self._asked.pop(index, None)
         self.repaired_count += 1
-        if message.index > state.config_index:
-            state.adopt_from([entry])
-        logger.info("entry %d was repaired from a peer", message.index)
-        return True
+        if index > state.config_index:
+            state.adopt_from([job.entry])
+        logger.info("entry %d was repaired from a peer", index)
 
     def _choose(self, state: State, peers: list[str]) -> str:
         self._turn += 1

@@ -1,38 +1,47 @@
 """
 The cleaner at work: on the leader, a little at each tick.
 
-While too much of the log is dead, it goes through the oldest segment entry by entry, puts what
-still lives into the gathering batch, and at the end says that the segment may go. Once that is
-committed every node drops the segment. The pace is bounded in bytes per second; traffic goes first.
+While too much of the log is dead, it goes through the oldest segment, puts what still lives into
+the gathering batch, and at the end says that the segment may go. Once that is committed every node
+drops the segment. The pace is bounded in bytes per second; traffic goes first.
+
+Each step looks at a bounded number of records, queues and producers: neither a step nor the entry
+that comes of it grows with what the broker holds.
 
 Whether cleaning pays is a sum over all segments and queues, so after a no it is asked again only
-when a segment came or went, when space became low, or after a pause.
+when a segment came or went, when space became low, or after a pause. What a sum says is an
+estimate. So it is also measured: a round over the whole log that freed next to nothing is not begun
+again before another segment's worth has died.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.cleaning import homeless, is_kept, live_copy, settling
+from holdfast.broker.cleaning import homeless, is_kept, kept_bytes, live_copy, settling
+from holdfast.broker.forgetting import ProducerLimit
 from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import HEADER_BYTES
 from holdfast.model.limits import MiB
-from holdfast.model.records import (
-    MESSAGE_OVERHEAD_BYTES,
-    CleanedRecord,
-    HoldRecord,
-    MessageRecord,
-    Record,
-)
+from holdfast.model.records import CleanedRecord, HoldRecord, MessageRecord, Record
 from holdfast.server.settings import ServerSettings
+from holdfast.store.record_codec import encode_records
 from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
 
 _DEAD_RATIO_LOW = 0.1
 """While space is low, a log with more than this share dead is cleaned."""
+_GAIN_MIN = 0.05
+"""A round that frees less than this share of what it went through was in vain."""
 _SCAN_BYTES_PER_STEP = 4 * MiB
+_COPIED_BYTES_PER_STEP = MiB
+_RECORDS_PER_STEP = 2_000
+_PIECES_PER_STEP = 4
+_HOMELESS_PER_STEP = 500
 
 
 class Cleaner:
@@ -42,10 +51,17 @@ class Cleaner:
         self.broker = broker
         self.store = store
         self.settings = settings
+        self.producer_limit = ProducerLimit(broker)
         self.next_index = 0
         """The next entry to look at; 0 while idle."""
         self.through_index = 0
         self.through_record = 0
+        self.records: Iterator[tuple[int, Record]] | None = None
+        """What is left of the entry `next_index`, with record numbers."""
+        self.timestamp = 0
+        """Of that entry."""
+        self.homeless: Iterator[list[Record]] | None = None
+        """What is left to carry on before the segment may go."""
         self.budget_bytes = 0.0
         self.refilled_at = 0.0
         self.stuck_at = 0
@@ -55,28 +71,43 @@ class Cleaner:
         self.seen_log = (0, 0, False)
         """First entry, last sealed entry and whether space was low, at the last look."""
         self.rewritten_bytes = 0
+        """What all rounds have written, as it stands in the log."""
+        self.round_through = 0
+        """The last entry sealed when this round over the log began."""
+        self.round_read_bytes = 0
+        self.round_written_bytes = 0
+        self.rests_until_dead_bytes = 0
+        """The last round was in vain: none before so much of the log is dead; 0 if it was not."""
+        self.is_log_full = False
+        """Space is low, and cleaning can free nothing: what lives does not fit."""
 
     def stop(self) -> None:
         """Forget what was under way."""
         self.next_index = 0
         self.through_index = 0
+        self.records = self.homeless = None
         self.stuck_at = 0
         self.look_again_at = 0.0
+        self.round_through = self.rests_until_dead_bytes = 0
+        self.is_log_full = False
+        self.producer_limit.stop()
 
     def step(self, now: float) -> None:
         """Do a bounded piece of work, if there is any."""
         rate = self.settings.clean_bytes_per_second
         self.budget_bytes = min(rate / 4, self.budget_bytes + rate * (now - self.refilled_at))
         self.refilled_at = now
-        if not self.next_index and not self._look(now):
-            return
-        if self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2:
+        is_busy = self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2
+        if not is_busy:
+            self.producer_limit.step()
+        if (not self.next_index and not self._look(now)) or is_busy:
             return
         try:
             self._advance()
         except CorruptEntryError as error:
             self.stuck_at = self.store.first_index
             self.next_index = self.through_index = 0
+            self.records = self.homeless = None
             self.store.report_damage(error)
 
     def _look(self, now: float) -> bool:
@@ -95,25 +126,44 @@ class Cleaner:
     def _start(self, *, is_low: bool) -> bool:
         """Choose the oldest segment, if cleaning pays; where space is low, little is enough."""
         kept_count = 0 if is_low else self.settings.clean_segment_count_min
-        dead_ratio = _DEAD_RATIO_LOW if is_low else self.settings.clean_dead_ratio
         sealed = self.store.sealed_segments()
-        if len(sealed) <= kept_count:
+        pays = self._pays(kept_count, is_low=is_low)
+        self._tell_whether_full(is_full=is_low and not pays)
+        if not pays or len(sealed) <= kept_count:
             return False
         oldest = sealed[0]
         if oldest.base_index == self.stuck_at and self.store.is_damaged(oldest.base_index):
             return False
         if oldest.base_index <= self.through_index:
             return False  # Written again already; it goes when that is committed.
-        state = self.broker.state
-        live_bytes = state.live_bytes() + state.live_count() * MESSAGE_OVERHEAD_BYTES
-        kept_bytes = kept_count * self.store.segment_bytes
-        if self.store.log_bytes <= live_bytes / (1 - dead_ratio) + kept_bytes:
-            return False
         if oldest.last_index > self.store.applied_index or self._is_held(oldest.last_index):
             return False
+        if self.round_through < oldest.base_index:
+            self.round_through = self.store.sealed_through
+            self.round_read_bytes = self.round_written_bytes = 0
         self.next_index = oldest.base_index
         self.through_index = oldest.last_index
         return True
+
+    def _pays(self, kept_count: int, *, is_low: bool) -> bool:
+        """Whether so much of the log is dead that going through it frees something."""
+        live_bytes = kept_bytes(self.broker.state)
+        log_bytes = self.store.log_bytes
+        if log_bytes - live_bytes < self.rests_until_dead_bytes:
+            return False
+        dead_ratio = _DEAD_RATIO_LOW if is_low else self.settings.clean_dead_ratio
+        kept = kept_count * self.store.segment_bytes
+        return log_bytes > live_bytes / (1 - dead_ratio) + kept
+
+    def _tell_whether_full(self, *, is_full: bool) -> None:
+        if is_full and not self.is_log_full:
+            log.error(
+                "the disk is full of what lives: cleaning can free nothing; acknowledge or purge"
+                " messages, or give it more room",
+                log_bytes=self.store.log_bytes,
+                live_bytes=kept_bytes(self.broker.state),
+            )
+        self.is_log_full = is_full
 
     def _is_held(self, last_index: int) -> bool:
         """
@@ -138,46 +188,90 @@ class Cleaner:
         return False
 
     def _advance(self) -> None:
-        scanned = 0
-        leaving = settling(self.broker)
+        read_bytes = 0
+        looked_at = 0
         while self.next_index <= self.through_index:
-            if self.budget_bytes <= 0 or scanned > _SCAN_BYTES_PER_STEP:
+            if self.budget_bytes <= 0 or looked_at >= _RECORDS_PER_STEP:
                 return
-            entry = self.store.entry(self.next_index)
-            scanned += entry.body_length
-            if entry.record_count:
-                self._write_again(entry, leaving)
-            self.through_record = entry.first_record + entry.record_count - 1
+            if self.records is None:
+                if read_bytes > _SCAN_BYTES_PER_STEP:
+                    return
+                entry = self.store.entry(self.next_index)
+                read_bytes += entry.body_length
+                self.round_read_bytes += len(entry.raw)
+                self.timestamp = entry.timestamp
+                self.through_record = entry.first_record + entry.record_count - 1
+                records = self.store.decode(entry, with_content=True) if entry.record_count else ()
+                self.records = enumerate(records, entry.first_record)
+            looked_at += self._write_again(self.records, _RECORDS_PER_STEP - looked_at)
+            if self.records is not None:
+                return
             self.next_index += 1
         self._finish()
 
-    def _write_again(self, entry: Entry, leaving: dict[int, set[int]]) -> None:
-        """Put what lives of an entry into the batch; mostly nothing, so look before reading it."""
-        if not any(
-            type(record) is MessageRecord and is_kept(self.broker, record, number, leaving)
-            for number, record in enumerate(self.store.decode(entry), entry.first_record)
-        ):
+    def _write_again(self, records: Iterator[tuple[int, Record]], count_max: int) -> int:
+        """Put what lives of the next records into the batch; give how many were looked at."""
+        leaving: dict[int, set[int]] | None = None
+        copies: list[Record] = []
+        copied_bytes = looked_at = 0
+        for number, record in records:
+            looked_at += 1
+            # Mostly dead: only else is it worth asking what is about to leave.
+            if type(record) is MessageRecord and is_kept(self.broker, record, number, {}):
+                if leaving is None:
+                    leaving = settling(self.broker)
+                copy = live_copy(self.broker, record, number, self.timestamp, leaving)
+                if copy is not None:
+                    copies.append(copy)
+                    copied_bytes += copy.size
+            if looked_at >= count_max or copied_bytes >= _COPIED_BYTES_PER_STEP:
+                break
+        else:
+            self.records = None
+        self._add(copies)
+        return looked_at
+
+    def _add(self, records: list[Record]) -> None:
+        if not records:
             return
-        records: list[Record] = []
-        for number, record in enumerate(
-            self.store.decode(entry, with_content=True), entry.first_record
-        ):
-            if type(record) is not MessageRecord:
-                continue
-            copy = live_copy(self.broker, record, number, entry.timestamp, leaving)
-            if copy is not None:
-                records.append(copy)
-                self.budget_bytes -= copy.size
-                self.rewritten_bytes += copy.size
+        # They may be alone in their entry.
+        size = HEADER_BYTES + sum(map(len, encode_records(records)))
+        self.budget_bytes -= size
+        self.rewritten_bytes += size
+        self.round_written_bytes += size
         self.broker.add_records(records)
 
     def _finish(self) -> None:
+        """Carry on what has its home in the segment, piece by piece; then let it go."""
+        if self.homeless is None:
+            timestamp = self.broker.state.timestamp
+            self.homeless = homeless(self.broker, self.through_record, timestamp)
+        count = 0
+        for _ in range(_PIECES_PER_STEP):
+            piece = next(self.homeless, None)
+            if piece is None:
+                break
+            self._add(piece)
+            count += len(piece)
+            if count >= _HOMELESS_PER_STEP:
+                return
+        else:
+            return
         try:
             self.store.keep_membership(self.through_index)
         except (MembershipError, NotLeaderError):
             return  # Members change or the lead moves: the next step tries again.
-        state = self.broker.state
-        records = homeless(self.broker, self.through_record, state.timestamp)
-        records.append(CleanedRecord(self.through_index))
-        self.broker.add_records(records)
+        self._add([CleanedRecord(self.through_index)])
         self.next_index = 0
+        self.homeless = None
+        if self.through_index >= self.round_through:
+            self._end_round()
+
+    def _end_round(self) -> None:
+        """Rest if going through the whole log freed next to nothing of it."""
+        self.round_through = 0
+        self.rests_until_dead_bytes = 0
+        freed_bytes = self.round_read_bytes - self.round_written_bytes
+        if freed_bytes < _GAIN_MIN * self.round_read_bytes:
+            dead_bytes = self.store.log_bytes - kept_bytes(self.broker.state)
+            self.rests_until_dead_bytes = dead_bytes + self.store.segment_bytes

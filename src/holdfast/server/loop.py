@@ -145,7 +145,7 @@ class Conductor:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self._beat(now)
             self._retry_damaged(now)
-        if self.is_serving:
+        if self.is_serving and not self.store.is_handing_over:
             self.cleaner.step(now)
         self._turn(now)
 
@@ -161,12 +161,15 @@ class Conductor:
             self.silent_until = now + self.settings.pause_seconds
         self.turned_at = now
         self._refresh(now)
-        self._read()
+        if self.store.is_handing_over:
+            self._hold_clients()
+        else:
+            self._read()
         self._seal(now)
         self.store.turn(now)
         self._apply_committed(now)
         self._follow_role()
-        if self.is_serving:
+        if self.is_serving and not self.store.is_handing_over:
             self._dispatch()
             self._unblock()
         self._flush()
@@ -264,6 +267,15 @@ class Conductor:
             for connection in ready:
                 self.pause(connection)
 
+    def _hold_clients(self) -> None:
+        """
+        Leave unread what comes while the lead is being handed over.
+
+        A hand-over may be given up; then all goes on, with what is only in memory still there.
+        """
+        for connection in self.ready:
+            self.pause(connection)
+
     def _is_memory_full(self) -> bool:
         return self.broker.state.memory_bytes > self.broker.settings.memory_bytes
 
@@ -323,7 +335,7 @@ class Conductor:
     def _seal(self, now: float) -> None:
         """Hand the gathered batch to the store, if it is time."""
         broker = self.broker
-        if not self.is_serving or not broker.has_batch():
+        if not self.is_serving or not broker.has_batch() or self.store.is_handing_over:
             return
         batch = broker.batch
         store = self.store
@@ -425,13 +437,14 @@ class Conductor:
         if should_serve == self.is_serving:
             return
         if should_serve and not self.store.is_applied_whole:
-            # A hand-over that was given up: what this term has proposed may yet be committed, and
-            # its numbers are taken.
+            # What this term has proposed may yet be committed, and its numbers are taken.
             return
         if should_serve:
             self.context.term = self.store.term
             self.broker.lead()
             self.is_serving = True
+        elif self.store.is_handing_over:
+            return  # Given up, it goes on as if nothing had been; done, somebody else leads.
         elif not self.store.is_serving:
             self.stop_serving(QUORUM_LOST if self._has_lost_quorum() else "")
         self.on_role_change()

@@ -18,6 +18,7 @@ from holdfast.admin.status import (
     MemoryStatus,
     MessageCounters,
     NodeStatus,
+    ProducerStatus,
     QueueStatus,
     StoreStatus,
 )
@@ -66,6 +67,7 @@ def node_status(node: Node) -> NodeStatus:
         memory=MemoryStatus(
             used_bytes=node.broker.state.memory_bytes, limit_bytes=node.config.memory_bytes
         ),
+        producers=_producers(node),
         holds=tuple(hold_status(node, hold) for _, hold in sorted(node.broker.state.holds.items())),
     )
 
@@ -102,6 +104,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         last_index=journal.last_index,
         free_bytes=journal.disk.free_bytes(journal.directory),
         space=journal.space_state(node.clock.monotonic()),
+        is_full_of_live=node.conductor.cleaner.is_log_full,
         disk_wait_seconds=replication.disk_wait_seconds,
         disk_hangs=replication.disk_hangs,
         damage=tuple(
@@ -113,6 +116,15 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
             )
             for damage in journal.damage
         ),
+    )
+
+
+def _producers(node: Node) -> ProducerStatus:
+    producers = node.broker.state.producers
+    return ProducerStatus(
+        count=len(producers.by_id),
+        count_max=node.broker.settings.producer_count_max,
+        forgotten=producers.forgotten_count,
     )
 
 

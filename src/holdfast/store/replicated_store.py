@@ -161,6 +161,11 @@ class ReplicatedStore:
         return self.driver.is_serving
 
     @property
+    def is_handing_over(self) -> bool:
+        """Whether this node leads and is giving the lead away; it may yet be given up."""
+        return self.driver.is_handing_over
+
+    @property
     def is_leader(self) -> bool:
         """Whether this node leads, also while it does not serve yet or hands over."""
         return self.driver.is_leader
@@ -219,8 +224,8 @@ class ReplicatedStore:
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of the log that is kept."""
-        return sum(segment.bytes for segment in self.journal.segments())
+        """Bytes of the entries that are kept; what is empty in segments does not count."""
+        return sum(segment.content_bytes for segment in self.journal.segments())
 
     def bytes_from(self, index: int) -> int:
         """Bytes of the segments that hold entry `index` or later ones."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -166,8 +166,9 @@ def _lease_for_long() -> list[Patch]:
 def _forget_producers() -> list[Patch]:
     homeless = cleaning.__dict__["homeless"]
 
-    def without_producers(*arguments: Any) -> list[Any]:
-        return [record for record in homeless(*arguments) if type(record) is not ProducerRecord]
+    def without_producers(*arguments: Any) -> Iterator[list[Any]]:
+        for piece in homeless(*arguments):
+            yield [record for record in piece if type(record) is not ProducerRecord]
 
     return [(cleaning, "homeless", without_producers)]
 
@@ -175,8 +176,9 @@ def _forget_producers() -> list[Patch]:
 def _forget_queues() -> list[Patch]:
     homeless = cleaning.__dict__["homeless"]
 
-    def without_queues(*arguments: Any) -> list[Any]:
-        return [record for record in homeless(*arguments) if type(record) is not QueueRecord]
+    def without_queues(*arguments: Any) -> Iterator[list[Any]]:
+        for piece in homeless(*arguments):
+            yield [record for record in piece if type(record) is not QueueRecord]
 
     return [(cleaning, "homeless", without_queues)]
 

@@ -82,6 +82,12 @@ class LocalJournal:
                 del entries[index]
         self.perform(job)
 
+    def repair(self, entry: Entry) -> bool:
+        """Mend a damaged entry with this copy, durably; tell whether it was mended."""
+        job = self.journal.stage_repair(entry)
+        self.perform(job)
+        return job.is_done and self.journal.finish_repair(job)
+
     def perform(self, *jobs: WriteJob) -> None:
         """Let the writer do these jobs in one turn."""
         self.writer.turn(list(jobs))

@@ -531,7 +531,8 @@ class BrokerMachine(RuleBasedStateMachine):
                 if isinstance(record, MessageRecord):
                     copy = live_copy(self.broker, record, number, timestamp, leaving)
                     copies += [copy] if copy is not None else []
-        copies += homeless(self.broker, last_record, self.broker.state.timestamp)
+        for piece in homeless(self.broker, last_record, self.broker.state.timestamp):
+            copies += piece
         self.broker.add_records([*copies, CleanedRecord(through)])
         self.cleaning_through = through
 

@@ -99,7 +99,7 @@ def test_one_flipped_bit_is_found_placed_and_repaired(
         assert [it.index for it in journal.damage] == [hit]
         assert journal.tail_state == "clean"
         check_good(sealed, journal, {hit}, newest)
-        journal.repair(sealed.entries[hit])
+        sealed.log.repair(sealed.entries[hit])
         assert journal.damage == []
     check_good(sealed, journal, set(), newest)
     assert {it: sealed.disk.content(it) for it in sealed.paths} == sealed.images
@@ -163,7 +163,7 @@ def test_a_file_cut_short_is_torn_unknown_or_missing_never_silently_shorter(
     check_good(sealed, journal, {it.index for it in journal.damage}, journal.last_index)
     for index in range(last + 1, newest + 1):
         if index <= journal.last_index:
-            journal.repair(sealed.entries[index])
+            sealed.log.repair(sealed.entries[index])
         else:
             sealed.log.perform(journal.stage([sealed.entries[index]]))
     check_good(sealed, journal, set(), newest)

@@ -21,6 +21,7 @@ from holdfast.admin.status import (
     MemberStatus,
     MessageCounters,
     NodeStatus,
+    ProducerStatus,
     QueueStatus,
     SegmentStatus,
     StoreStatus,
@@ -51,6 +52,7 @@ LEADER = NodeStatus(
     term=7,
     commit_index=100,
     applied_index=99,
+    producers=ProducerStatus(count=5, count_max=9, forgotten=7),
     members=MEMBERS,
     copies=2,
     store=StoreStatus(

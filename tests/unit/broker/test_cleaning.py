@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.cleaning import homeless, live_copy, settling
+from holdfast.broker.cleaning import homeless as homeless_pieces
+from holdfast.broker.cleaning import live_copy, settling
 from holdfast.model.records import (
     CountersRecord,
     ForgetProducerRecord,
@@ -14,8 +15,14 @@ from holdfast.model.records import (
     MessageRecord,
     ProducerRecord,
     QueueRecord,
+    Record,
 )
 from holdfast.store.record_codec import decode_records
+
+
+def homeless(*arguments) -> list[Record]:
+    """Give the records of all pieces together."""
+    return [record for piece in homeless_pieces(*arguments) for record in piece]
 
 
 def copies(desk, entry: int = 0) -> list[int]:
@@ -134,7 +141,7 @@ def test_idle_producers_are_forgotten(desk) -> None:
     """
     desk.broker.send(desk.queue(), b"", b"x", desk.client, None, "idle", 1)
     desk.turn()
-    used_at = desk.state.producers.by_id["idle"].used_at
+    used_at = desk.state.producers.get("idle").used_at
     idle = int(desk.settings.producer_idle_seconds * 1_000_000)
     for step in (1, idle // 2, idle):
         records = homeless(desk.broker, desk.next_record, used_at + step)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.producers import Producers, Verdict
-from holdfast.errors import SequenceGapError
+from holdfast.errors import ProducerForgottenError, SequenceGapError
 
 
 def test_numbers_are_taken_one_after_the_other() -> None:
@@ -67,8 +67,7 @@ def test_an_older_record_does_not_turn_back() -> None:
     producers = Producers()
     producers.stored("p", 5, 50, 500)
     producers.stored("p", 4, 60, 600)
-    producer = producers.by_id["p"]
-    assert (producer.last, producer.home, producer.used_at) == (5, 50, 500)
+    assert producers.get("p") == (5, 50, 500)
 
 
 def test_forgetting_keeps_what_is_on_its_way() -> None:
@@ -98,7 +97,53 @@ def test_a_number_that_came_to_nothing_is_given_back() -> None:
     producers.check("p", 1)
     producers.untake("p")
     assert not producers.by_id
+    assert not producers.assigned
     producers.stored("p", 1, 1, 1)
     producers.check("p", 2)
     producers.untake("p")
     assert producers.check("p", 2) is Verdict.NEW
+
+
+def test_who_goes_on_where_nothing_is_known_is_told_so() -> None:
+    """
+    Forgotten, or never begun: the broker cannot tell; beginning with 1 is always possible.
+    """
+    producers = Producers()
+    producers.stored("p", 7, 50, 500)
+    producers.forget("p")
+    assert producers.forgotten_count == 1
+    with pytest.raises(ProducerForgottenError) as caught:
+        producers.check("p", 8)
+    assert caught.value.code == "producer-forgotten"
+    assert "another id" in str(caught.value)
+    assert producers.check("p", 1) is Verdict.NEW
+    with pytest.raises(SequenceGapError, match="missing messages"):
+        producers.check("p", 3)
+
+
+def test_the_length_of_ids_is_counted() -> None:
+    """
+    It stands in the log as often as the cleaner goes round.
+    """
+    producers = Producers()
+    for number in (1, 2):
+        producers.stored("four", number, number, 1)
+        producers.stored("three", number, number, 1)
+    assert producers.id_bytes == 9
+    producers.forget("four")
+    producers.forget("four")
+    assert producers.id_bytes == 5
+
+
+def test_what_is_applied_is_not_kept_as_assigned() -> None:
+    """
+    Else each producer would cost the leader twice.
+    """
+    producers = Producers()
+    producers.check("p", 1)
+    producers.check("p", 2)
+    producers.stored("p", 1, 10, 1)
+    assert producers.assigned == {"p": 2}
+    producers.stored("p", 2, 11, 1)
+    assert not producers.assigned
+    assert producers.check("p", 3) is Verdict.NEW

@@ -89,8 +89,7 @@ def test_a_copy_of_the_cleaner_only_moves(state) -> None:
     queue = state.queues[1]
     assert queue.index.record_number(1) == 50
     assert (queue.enqueued_total, queue.index.live_count) == (1, 1)
-    assert state.producers.by_id["p"].home == 2
-    assert state.producers.by_id["p"].used_at == 7
+    assert state.producers.get("p") == (3, 2, 7)
 
 
 def test_producers_are_kept_with_the_time_of_their_last_message(state) -> None:
@@ -99,11 +98,10 @@ def test_producers_are_kept_with_the_time_of_their_last_message(state) -> None:
     """
     state.apply(1, [message(1, producer_id="p", producer_sequence=1)], 1000)
     state.apply(2, [ProducerRecord("p", 1, 1000), ProducerRecord("q", 5)], 9000)
-    found = state.producers.by_id
-    assert (found["p"].last, found["p"].home, found["p"].used_at) == (1, 2, 1000)
-    assert (found["q"].last, found["q"].home, found["q"].used_at) == (5, 3, 9000)
+    assert state.producers.get("p") == (1, 2, 1000)
+    assert state.producers.get("q") == (5, 3, 9000)
     state.apply(4, [ForgetProducerRecord("p")], 9001)
-    assert list(found) == ["q"]
+    assert list(state.producers.by_id) == ["q"]
 
 
 def test_numbers_and_marks_only_grow(state) -> None:

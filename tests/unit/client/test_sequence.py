@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import count
 
 from holdfast.client.sequence import ProducerSequence
-from holdfast.errors import SequenceGapError
+from holdfast.errors import ProducerForgottenError, SequenceGapError
 
 
 def made() -> ProducerSequence:
@@ -35,5 +35,7 @@ def test_a_gap_begins_anew() -> None:
     """The broker does not know this producer any more."""
     sequence = made()
     sequence.next()
-    sequence.refused(1, SequenceGapError.code)
-    assert (sequence.id, sequence.line, sequence.next()) == ("p2", b"producer-id:p2\n", 1)
+    for name, code in (("p2", SequenceGapError.code), ("p3", ProducerForgottenError.code)):
+        sequence.refused(1, code)
+        line = b"producer-id:%b\n" % name.encode()
+        assert (sequence.id, sequence.line, sequence.next()) == (name, line, 1)

@@ -318,7 +318,7 @@ def test_a_repair_restores_the_very_bytes(log: LocalJournal, disk: SimulatedDisk
     disk.flip_bit(place.path, (place.byte + 80) * 8)
     with pytest.raises(CorruptEntryError):
         log.journal.entry(3)
-    log.journal.repair(log.stored[3])
+    log.repair(log.stored[3])
     assert disk.content(place.path) == image
     assert log.journal.entry(3) == log.stored[3]
     assert log.journal.damage == []
@@ -337,10 +337,49 @@ def test_a_repair_with_another_entry_is_refused(log: LocalJournal, disk: Simulat
     with pytest.raises(CorruptEntryError):
         log.journal.entry(3)
     with pytest.raises(StoreError, match="not the entry that was here"):
-        log.journal.repair(other.stored[3])
-    disk.fail_next["write"] = errno.EIO
-    with pytest.raises(JournalFailedError, match="could not be repaired"):
-        log.journal.repair(log.stored[3])
+        log.repair(other.stored[3])
+
+
+@pytest.mark.promise("F6")
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_a_repair_that_the_disk_refuses_is_final(
+    log: LocalJournal, disk: SimulatedDisk, operation: str
+) -> None:
+    """What the disk holds is unknown then, as after every other failed write or sync."""
+    fill(log)
+    place = log.journal.place_of(3)
+    disk.flip_bit(place.path, (place.byte + 80) * 8)
+    with pytest.raises(CorruptEntryError):
+        log.journal.entry(3)
+    disk.fail_next[operation] = errno.EIO
+    assert not log.repair(log.stored[3])
+    assert [3] == [damage.index for damage in log.journal.damage]
+    with pytest.raises(JournalFailedError):
+        log.journal.stage_repair(log.stored[3])
+    with pytest.raises(JournalFailedError):
+        log.stage(b"more")
+
+
+def test_a_repair_of_what_goes_meanwhile_is_given_up(
+    log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """Cut or cleaned away before the writer came to it: nothing is written, nothing fails."""
+    fill(log)
+    first, last = log.stored[1], log.stored[12]
+    for index in (1, 12):
+        log.journal.report_damage(Damage("x.segment", 10, index, "rot"))
+    job = log.journal.stage_repair(first)
+    log.journal.drop_before(log.journal.segments()[1].base_index)
+    log.perform(job)
+    assert (job.is_done, log.journal.finish_repair(job)) == (True, False)
+
+    job = log.journal.stage_repair(last)
+    log.truncate(11)
+    log.append(b"another")
+    image = disk.content(log.segment_path(-1))
+    log.perform(job)
+    assert (job.is_done, log.journal.finish_repair(job)) == (True, False)
+    assert (disk.content(log.segment_path(-1)), log.journal.failure) == (image, None)
 
 
 def test_neighbours_whose_bounds_are_lost_are_repaired_in_order(
@@ -358,7 +397,7 @@ def test_neighbours_whose_bounds_are_lost_are_repaired_in_order(
     log._open()
     assert [it.index for it in log.journal.damage] == [2, 3, 4]
     for index in (2, 3, 4):
-        log.journal.repair(log.stored[index])
+        log.repair(log.stored[index])
     assert [disk.content(it.path) for it in log.journal.segments()] == images
     assert [log.journal.term_at(index) for index in range(1, 8)] == [1, 1, 2, 2, 2, 2, 2]
     for number in range(1, 8):
@@ -376,7 +415,7 @@ def test_a_damaged_last_entry_is_repaired_with_the_logs_end(
     log.journal.close()
     log._open()
     assert [it.index for it in log.journal.damage] == [3]
-    log.journal.repair(log.stored[3])
+    log.repair(log.stored[3])
     assert log.journal.last_chain == log.stored[3].chain
     log.append(b"more")
     assert log.reopen().damage == []
@@ -459,7 +498,7 @@ def test_a_log_without_one_readable_header_is_fetched_again(
     assert log.journal.last_index >= second - 1
     assert [log.journal.term_at(index) for index in range(second)] == [0] * second
     for index in range(1, second):
-        log.journal.repair(log.stored[index])
+        log.repair(log.stored[index])
     term = log.stored[1].term
     assert [log.journal.term_at(index) for index in range(second)] == [0, *[term] * (second - 1)]
 

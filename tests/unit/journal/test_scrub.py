@@ -65,7 +65,7 @@ def test_rot_in_a_sealed_segment_is_found_with_its_place(
     expected = Damage(place.path.name, place.byte, 4, "the body checksum is wrong")
     assert found == [expected]
     log.journal.report_damage(found[0])
-    log.journal.repair(log.stored[4])
+    log.repair(log.stored[4])
     assert one_round(Scrubber(log.journal)) == []
 
 

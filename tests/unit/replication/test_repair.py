@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.errors import CorruptEntryError, StoreError
+import errno
+
+import pytest
+
+from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
+from holdfast.journal.journal import Journal
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
 
@@ -10,6 +15,16 @@ from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
 def asked(bench, repairs):
     repairs.ask(bench.state)
     return [(peer, message.index) for peer, message in bench.sent()]
+
+
+def brought(bench, repairs, index, copy):
+    """A peer's answer comes; the writer does what follows; tell whether it mended the entry."""
+    before = repairs.repaired_count
+    repairs.take(bench.state, RepairResponse(index, copy))
+    repairs.work(bench.state)
+    bench.store()
+    repairs.work(bench.state)
+    return repairs.repaired_count > before
 
 
 def test_the_leader_is_asked_first_then_everybody(member) -> None:
@@ -43,25 +58,58 @@ def test_without_damage_there_is_nothing_to_wait_for(member) -> None:
 
 def test_a_right_copy_is_written(member) -> None:
     """The neighbours' chain proves it; then the damage is gone."""
-    bench, repairs, written = member(terms=[2, 2, 2]), Repairs(), []
+    bench, repairs = member(terms=[2, 2, 2]), Repairs()
     bench.state.log.damaged.add(3)
     copy = bench.journal.entry(3)
 
-    assert repairs.take(bench.state, RepairResponse(3, copy), written.append)
-    assert ([copy], set(), 1) == (written, bench.state.log.damaged, repairs.repaired_count)
-    assert not repairs.take(bench.state, RepairResponse(3, copy), written.append)
+    assert brought(bench, repairs, 3, copy)
+    assert (set(), 1) == (bench.state.log.damaged, repairs.repaired_count)
+    assert not brought(bench, repairs, 3, copy)
+
+
+def test_an_entry_is_damaged_until_its_repair_is_durable(member) -> None:
+    """Nothing is claimed of it before, and the next repair waits its turn."""
+    bench, repairs = member(terms=[2, 2, 2]), Repairs()
+    bench.state.log.damaged.update({2, 3})
+    copies = {index: bench.journal.entry(index) for index in (2, 3)}
+    for index in (3, 2):
+        repairs.take(bench.state, RepairResponse(index, copies[index]))
+    repairs.work(bench.state)
+    repairs.work(bench.state)
+
+    assert ({2, 3}, 1) == (bench.state.log.damaged, len(bench.state.log.jobs))
+    bench.store()
+    repairs.work(bench.state)
+    assert ({3}, 1) == (bench.state.log.damaged, len(bench.state.log.jobs))
+    bench.store()
+    repairs.work(bench.state)
+    assert (set(), 2) == (bench.state.log.damaged, repairs.repaired_count)
+
+
+def test_a_repair_whose_sync_fails_is_never_tried_again(member) -> None:
+    """A failed sync is final: what the disk holds is unknown, and the kernel tells only once."""
+    bench, repairs = member(terms=[2, 2, 2]), Repairs()
+    bench.state.log.damaged.add(3)
+    copy = bench.journal.entry(3)
+    bench.disk.fail_next["sync"] = errno.EIO
+
+    assert not brought(bench, repairs, 3, copy)
+    assert bench.writer.failure is not None
+    with pytest.raises(JournalFailedError):
+        brought(bench, Repairs(), 3, copy)
+    assert {3} == bench.state.log.damaged
 
 
 def test_a_wrong_copy_is_not_written(member, entry_after) -> None:
     """Another entry of that index and term does not fit between its neighbours."""
-    bench, repairs, written = member(terms=[2, 2, 2]), Repairs(), []
+    bench, repairs = member(terms=[2, 2, 2]), Repairs()
     other = member(terms=[2])
     wrong = entry_after(other.journal, 2, b"something else")
     bench.state.log.damaged.add(3)
 
     assert not is_proven(bench.state, wrong)
-    assert not repairs.take(bench.state, RepairResponse(3, wrong), written.append)
-    assert ([], {3}) == (written, bench.state.log.damaged)
+    assert not brought(bench, repairs, 3, wrong)
+    assert {3} == bench.state.log.damaged
 
 
 def test_a_peer_without_a_copy_is_no_harm(member) -> None:
@@ -69,19 +117,20 @@ def test_a_peer_without_a_copy_is_no_harm(member) -> None:
     bench, repairs = member(terms=[2]), Repairs()
     bench.state.log.damaged.add(2)
 
-    assert not repairs.take(bench.state, RepairResponse(2, None), lambda entry: None)
+    assert not brought(bench, repairs, 2, None)
 
 
-def test_a_repair_that_the_journal_refuses_stays_damage(member, caplog) -> None:
+def test_a_repair_that_the_journal_refuses_stays_damage(member, caplog, monkeypatch) -> None:
     """It will be asked for again, and the operator is told once what to do if it stays so."""
     bench, repairs = member(terms=[2, 2]), Repairs()
     bench.state.log.damaged.add(2)
 
-    def refuse(entry):
+    def refuse(_journal, _entry):
         raise StoreError("not the entry that was here")
 
+    monkeypatch.setattr(Journal, "stage_repair", refuse)
     for _ in range(3):
-        assert not repairs.take(bench.state, RepairResponse(2, bench.journal.entry(2)), refuse)
+        assert not brought(bench, repairs, 2, bench.journal.entry(2))
     assert {2} == bench.state.log.damaged
     assert 1 == caplog.text.count("start it with an empty data directory")
 
@@ -142,7 +191,7 @@ def test_a_neighbour_that_is_damaged_too_proves_nothing(member, monkeypatch) -> 
 
 def test_a_copy_of_what_is_reclaimed_meanwhile_is_left_alone(leading, entry_after) -> None:
     """The answer came late: neither the entry nor its neighbours are in the log any more."""
-    bench, written = leading(), []
+    bench = leading()
     for _ in range(4):
         bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
     bench.store()
@@ -150,8 +199,8 @@ def test_a_copy_of_what_is_reclaimed_meanwhile_is_left_alone(leading, entry_afte
     bench.state.log.damaged.add(1)
     bench.journal.drop_before(bench.journal.segments()[1].base_index)
 
-    assert not Repairs().take(bench.state, RepairResponse(1, copy), written.append)
-    assert ([], set()) == (written, bench.state.log.damaged)
+    assert not brought(bench, Repairs(), 1, copy)
+    assert set() == bench.state.log.damaged
 
 
 def test_who_lost_the_entry_that_names_the_members_asks_whoever_is_linked(member) -> None:
@@ -163,7 +212,7 @@ def test_who_lost_the_entry_that_names_the_members_asks_whoever_is_linked(member
     state.log.damaged.add(1)
 
     assert [1] == [index for _, index in asked(bench, repairs)]
-    assert repairs.take(state, RepairResponse(1, copy), lambda entry: None)
+    assert brought(bench, repairs, 1, copy)
     assert members == state.membership
 
 
@@ -171,7 +220,6 @@ def test_what_is_missing_behind_the_log_is_not_mended_in_place(member) -> None:
     """It was stored once, so it counts as damaged; its place comes with the leader's entries."""
     other, bench = member(terms=[2, 2]), member(terms=[2])
     bench.state.log.damaged.add(3)
-    copy = RepairResponse(3, other.journal.entry(3))
 
-    assert not Repairs().take(bench.state, copy, lambda entry: None)
+    assert not brought(bench, Repairs(), 3, other.journal.entry(3))
     assert {3} == bench.state.log.damaged

@@ -33,6 +33,7 @@ class FakeStore:
         self.is_writing = False
         self.is_leader = True
         """Also while it hands over and does not serve."""
+        self.is_handing_over = False
         self.has_lease = True
         self.is_low = False
         self.term = 1

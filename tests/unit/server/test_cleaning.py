@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.broker.state import BrokerState
 from holdfast.errors import MembershipError
-from holdfast.model.records import CleanedRecord, HoldRecord
+from holdfast.model.records import CleanedRecord, HoldRecord, ProducerRecord, QueueRecord
 from holdfast.server.settings import ServerSettings
 
 
@@ -258,3 +258,105 @@ def test_what_is_cleaned_is_said_in_the_log(busy) -> None:
     clean(busy)
     records = [r for e in busy.store.entries for r in busy.store.decode(e)]
     assert [r.through_index for r in records if isinstance(r, CleanedRecord)] == [2]
+
+
+@pytest.fixture
+def lively(new_node, send):
+    """A node whose log is all alive, in entries that cost more than their messages."""
+    settings = ServerSettings(
+        clean_segment_count_min=0, clean_dead_ratio=0.1, clean_bytes_per_second=100
+    )
+    node = new_node(settings=settings)
+    node.serve()
+    producer = node.connect()
+    for number in range(20):
+        producer.data_received(send(b"%d" % number))
+        node.settle()
+    node.producer = producer
+    return node
+
+
+def test_a_log_that_is_all_alive_is_not_written_again_for_ever(lively) -> None:
+    """
+    What entries cost beside their messages looks dead, and each round makes it anew.
+    """
+    clean(lively, 200)
+    once = lively.conductor.cleaner.rewritten_bytes
+    length = len(lively.store.entries)
+    clean(lively, 400)
+    assert lively.conductor.cleaner.rewritten_bytes == once
+    assert len(lively.store.entries) == length
+    assert lively.broker.state.live_count() == 20
+
+
+def test_it_begins_again_when_something_has_died(lively, subscribe) -> None:
+    """
+    A segment's worth more than what could not be freed.
+    """
+    clean(lively, 200)
+    first = lively.store.first_index
+    consumer = lively.connect(subscribe)
+    for key in range(1, 16):
+        consumer.data_received(b"ACK\nid:1-%d\n\n\0" % key)
+    lively.settle()
+    clean(lively, 100)
+    assert lively.store.first_index > first
+    assert lively.broker.state.live_count() == 5
+    assert kept_state(lively).digest() == lively.broker.state.digest()
+
+
+def test_a_disk_full_of_what_lives_is_told(lively) -> None:
+    """
+    Once it is low and a round freed nothing; it ends with the lack of space.
+    """
+    cleaner = lively.conductor.cleaner
+    clean(lively, 200)
+    assert not cleaner.is_log_full
+    lively.store.is_low = True
+    clean(lively, 100)
+    assert cleaner.is_log_full
+    lively.store.is_low = False
+    clean(lively, 2)
+    assert not cleaner.is_log_full
+
+
+def test_a_step_is_bounded_whatever_an_entry_holds(busy) -> None:
+    """
+    An entry of ten thousand records is gone through in pieces.
+    """
+    busy.broker.add_records([QueueRecord(1, "q", 11, 0)] * 10_000)
+    busy.settle()
+    cleaner = busy.conductor.cleaner
+    busy.broker.add_records([CleanedRecord(len(busy.store.entries) // 2 * 2 - 2)])
+    busy.settle()
+    steps = 0
+    while busy.store.entries[cleaner.next_index - 1].record_count < 10_000:
+        clean(busy)
+        steps += 1
+        assert steps < 20
+    at = cleaner.next_index
+    for _ in range(4):
+        assert cleaner.next_index == at
+        assert cleaner.records is not None
+        clean(busy)
+    clean(busy, 2)
+    assert cleaner.next_index != at
+
+
+def test_producers_are_carried_on_in_pieces(busy) -> None:
+    """
+    One entry with all of them would stop every node for as long as it takes.
+    """
+    busy.conductor.cleaner.settings = ServerSettings(clean_segment_count_min=0, clean_dead_ratio=0)
+    busy.broker.add_records([ProducerRecord(f"p{n}", 1, 0) for n in range(5_000)])
+    busy.settle()
+    before = len(busy.store.entries)
+    clean(busy, 100)
+    entries = busy.store.entries[before:]
+    counts = [
+        sum(type(record) is ProducerRecord for record in busy.store.decode(entry))
+        for entry in entries
+    ]
+    assert sum(counts) >= 5_000
+    assert max(counts) <= 2_000
+    assert kept_state(busy).digest() == busy.broker.state.digest()

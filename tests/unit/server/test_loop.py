@@ -185,7 +185,7 @@ def test_a_silent_client_makes_room_for_another(new_node) -> None:
 
 def test_a_node_serves_when_everything_is_applied(new_node, send) -> None:
     """
-    Also what its own term proposed before a hand-over that was given up: those numbers are taken.
+    Also what its own term proposed before it ceased to serve: those numbers are taken.
     """
     node = new_node()
     node.serve()
@@ -204,6 +204,46 @@ def test_a_node_serves_when_everything_is_applied(new_node, send) -> None:
     node.connect(send(b"next"))
     node.settle()
     assert node.broker.state.live_count() == 2
+
+
+def test_a_hand_over_that_is_given_up_loses_nothing(node, send, subscribe) -> None:
+    """
+    Confirmed non-persistent messages are in this node's memory only: it keeps them, and clients.
+    """
+    connection = node.connect(b"SEND\ndestination:/queue/q\nreceipt:v\n\nvolatile\0")
+    node.settle()
+    assert b"receipt-id:v" in connection.transport.take()
+    node.store.is_handing_over, node.store.is_serving = True, False
+    connection.data_received(send(b"meanwhile") + subscribe)
+    for _ in range(3):
+        node.clock.now += 0.1
+        node.conductor.tick()
+    assert b"" == connection.transport.take()
+    assert not connection.transport.is_reading
+    assert node.conductor.is_serving
+
+    node.store.is_handing_over, node.store.is_serving = False, True
+    node.settle()
+
+    written = connection.transport.take()
+    assert b"volatile" in written
+    assert b"meanwhile" in written
+    assert connection.transport.is_reading
+
+
+def test_a_hand_over_that_is_done_closes_the_clients(node, send) -> None:
+    """
+    They find the new leader; what they had sent meanwhile was never read.
+    """
+    connection = node.connect()
+    node.store.is_handing_over, node.store.is_serving = True, False
+    connection.data_received(send(b"meanwhile"))
+    node.turn()
+    node.store.is_handing_over = node.store.is_leader = False
+    node.turn()
+
+    assert connection.transport.is_aborted
+    assert not node.store.entries
 
 
 def test_a_refused_proposal_ends_the_leadership(node, send) -> None:

@@ -377,7 +377,7 @@ def test_a_full_store_confirms_a_retried_commit(desk) -> None:
 @pytest.mark.parametrize(
     ("sequence", "code"),
     [
-        *(("2", "producer-sequence-gap"), ("0", "producer-sequence-gap")),
+        *(("2", "producer-forgotten"), ("0", "producer-sequence-gap")),
         *(("x", "refused"), ("", "refused"), ("-1", "refused"), ("9" * 30, "refused")),
     ],
 )

@@ -270,7 +270,7 @@ def test_a_commit_with_a_gap_is_refused_and_can_be_repeated(desk) -> None:
     client.send(b"a", "/queue/a", transaction="t")
     commit = {"transaction": "t", "producer_id": "p"}
     error = client.refusal("COMMIT", producer_sequence="2", **commit)
-    assert error.headers["code"] == "producer-sequence-gap"
+    assert error.headers["code"] == "producer-forgotten"
     assert client.refusal("COMMIT", producer_sequence="?", **commit).headers["code"] == "refused"
     client.ask("COMMIT", producer_sequence="1", **commit)
     assert live(desk, "a") == [1]

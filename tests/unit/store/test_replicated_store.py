@@ -60,7 +60,7 @@ class FakeJournal:
     def segments(self) -> list[SegmentStatistics]:
         bases = sorted({(index - 1) // 3 * 3 + 1 for index in self.kept})
         return [
-            SegmentStatistics(base, base + 2, 1000, base != bases[-1], Path(str(base)))
+            SegmentStatistics(base, base + 2, 1000, base != bases[-1], Path(str(base)), 900)
             for base in bases
         ]
 
@@ -315,7 +315,7 @@ def test_segments_and_damage(store, driver, journal) -> None:
     What the cleaner plans with; damage is told to the replication where its entry is known.
     """
     append(store, 7)
-    assert (store.log_bytes, store.segment_bytes) == (3000, 1000)
+    assert (store.log_bytes, store.segment_bytes) == (2700, 1000)
     assert [segment.base_index for segment in store.sealed_segments()] == [1, 4]
     assert store.last_segment_base == 7
     assert store.bytes_from(4) == 2000

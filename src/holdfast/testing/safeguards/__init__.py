@@ -5,6 +5,10 @@ Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them w
 from __future__ import annotations
 
 from holdfast.testing.ablation import Ablation
-from holdfast.testing.safeguards import hanging_disks, membership
+from holdfast.testing.safeguards import hanging_disks, logs, membership
 
-ABLATIONS: list[Ablation] = [*hanging_disks.ABLATIONS, *membership.ABLATIONS]
+ABLATIONS: list[Ablation] = [
+    *hanging_disks.ABLATIONS,
+    *logs.ABLATIONS,
+    *membership.ABLATIONS,
+]

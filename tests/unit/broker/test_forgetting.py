@@ -1,0 +1,112 @@
+"""
+The bound on producers: whom it takes, when, and in what pieces.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.forgetting import ProducerLimit
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import ProducerForgottenError
+from holdfast.model.records import ProducerRecord
+
+
+@pytest.fixture
+def crowded(new_desk):
+    """A desk that keeps 64 producers and has 100, each used at its number's time."""
+    desk = new_desk(BrokerSettings(producer_count_max=64))
+    # Not in the order of their use: as after a start from a log that the cleaner went through.
+    order = sorted(range(1, 101), key=lambda number: number * 37 % 101)
+    desk.broker.add_records([ProducerRecord(f"p{number}", 3, number) for number in order])
+    desk.turn()
+    desk.limit = ProducerLimit(desk.broker)
+    return desk
+
+
+def run(desk) -> int:
+    """Step until nothing is left to do; give how many records the longest step asked for."""
+    longest = idle = 0
+    while idle < 3:
+        before = len(desk.broker.batch.records)
+        desk.limit.step()
+        longest = max(longest, len(desk.broker.batch.records) - before)
+        idle = 0 if desk.broker.has_batch() or desk.limit._items else idle + 1
+        desk.turn()
+    return longest
+
+
+def test_those_used_longest_ago_are_forgotten(crowded) -> None:
+    """
+    By log time, whatever order they came in; some more than needed, so that the next search waits.
+    """
+    run(crowded)
+    left = {int(name[1:]) for name in crowded.state.producers.by_id}
+    assert left == set(range(39, 101))
+    assert crowded.state.producers.forgotten_count == 38
+    assert crowded.state.digest() == crowded.replayed().digest()
+
+
+def test_one_that_comes_back_is_told_so(crowded) -> None:
+    """
+    Its number would else be taken for the first of another producer, or for a gap.
+    """
+    run(crowded)
+    with pytest.raises(ProducerForgottenError):
+        crowded.broker.send(crowded.queue(), b"", b"x", crowded.client, None, "p1", 4)
+
+
+def test_one_that_sends_is_not_forgotten(crowded) -> None:
+    """
+    Neither with a number under way, nor with one stored since it was chosen.
+    """
+    crowded.limit.step()
+    crowded.limit.step()
+    crowded.broker.send(crowded.queue(), b"", b"x", crowded.client, None, "p1", 4)
+    crowded.turn()
+    crowded.broker.send(crowded.queue(), b"", b"x", crowded.client, None, "p2", 4)
+    run(crowded)
+    assert {"p1", "p2"} <= set(crowded.state.producers.by_id)
+    assert len(crowded.state.producers.by_id) <= 64
+
+
+def test_nobody_is_forgotten_within_the_bound(new_desk) -> None:
+    """
+    However old.
+    """
+    desk = new_desk(BrokerSettings(producer_count_max=3))
+    desk.broker.add_records([ProducerRecord(f"p{number}", 1, 1) for number in range(3)])
+    desk.turn()
+    desk.limit = ProducerLimit(desk.broker)
+    run(desk)
+    assert len(desk.state.producers.by_id) == 3
+
+
+def test_a_step_does_a_bounded_piece(new_desk) -> None:
+    """
+    Neither the search nor the records grow with the number of producers.
+    """
+    desk = new_desk(BrokerSettings(producer_count_max=1_000))
+    desk.broker.add_records([ProducerRecord(f"p{n}", 1, n) for n in range(12_000)])
+    desk.turn()
+    desk.limit = ProducerLimit(desk.broker)
+    desk.limit.step()
+    for _ in range(2):
+        desk.limit.step()
+        assert desk.limit._items
+        assert not desk.broker.has_batch()
+    assert run(desk) == 500
+    assert len(desk.state.producers.by_id) == 1_000 - 1_000 // 32
+
+
+def test_another_leadership_chooses_anew(crowded) -> None:
+    """
+    What the last one had chosen may have sent since.
+    """
+    crowded.limit.step()
+    crowded.limit.step()
+    crowded.limit.stop()
+    crowded.limit.step()
+    assert not crowded.broker.has_batch()
+    run(crowded)
+    assert len(crowded.state.producers.by_id) == 62
