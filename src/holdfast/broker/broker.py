@@ -122,9 +122,10 @@ class Broker:
         queue = Queue(self.next_queue_number, name)
         queue.mark_step = self.settings.dispatch_mark_step_min
         self.next_queue_number += 1
-        self.state.by_name[name] = self.state.plans[queue.number] = queue
         queue.asked_mark = queue.mark_step
+        # First: a queue that is known and not declared would lose its messages at a restart.
         self._record(QueueRecord(queue.number, name, 1, queue.asked_mark))
+        self.state.by_name[name] = self.state.plans[queue.number] = queue
         return queue
 
     def topic(self, name: str) -> Topic:

@@ -1,150 +1,255 @@
 """
 The broker's lasting state as bytes and back, without message contents.
 
-A checkpoint makes a start quick; losing one costs time, never data. The bytes are canonical: queues
-by number, chunks by number, dead slots zero, so that equal states give equal bytes on every node.
+A checkpoint makes a start quick; losing one costs time, never data. So its format may change at any
+time: one of another format is ignored. `snapshot` puts the pieces together.
 
-Layout: u32 length, a JSON head (counters, queues, producers), then per queue and chunk, in the
-order of the head: 512 record numbers (u64), 512 sizes (u32), 512 live flags (u8).
+Layout: a head (magic and format, counters, holds, how many queues and producers), the queues by
+number, the producers. A queue is its own head and its chunks by number. A chunk is its first live
+slot and how many slots there are up to its last live one; then, where a quarter or more of them
+live, all record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for
+each live one its slot, record number and size. So the bytes follow what lives, not how wide it is
+spread, and equal queues give equal bytes.
 """
 
 from __future__ import annotations
 
-import json
 import struct
 from array import array
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.broker.producers import unpack_producer
 from holdfast.broker.queue import Queue
-from holdfast.broker.sequence_index import CHUNK_SIZE, SequenceIndex
-from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
+from holdfast.broker.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
 from holdfast.errors import StoreError
 from holdfast.model.records import HoldRecord
 
-FORMAT: Final = 1
-_LENGTH = struct.Struct("<I")
-_CHUNK_BYTES: Final = 13 * CHUNK_SIZE
+if TYPE_CHECKING:
+    from holdfast.broker.settings import BrokerSettings
+    from holdfast.broker.state import BrokerState
+
+FORMAT: Final = 2
+_MAGIC: Final = b"HFBS"
+_HEAD: Final = struct.Struct("<4sIQQQIII")
+"""Magic, format, next queue number, home of the counters, cleaned through, counts of what follows:
+holds, queues, producers."""
+_HOLD: Final = struct.Struct("<HQQQQ")
+"""Length of the name, index, bytes, lost through, home."""
+_QUEUE: Final = struct.Struct("<IQQQQQBHI")
+"""Number, next sequence, mark, home, two totals, whether declared, length of the name, chunks."""
+_CHUNK: Final = struct.Struct("<QHHH")
+"""Number, first live slot, slots, and how many of them are listed; 0: all are."""
+_SLOT: Final = struct.Struct("<HQI")
+_PRODUCER: Final = struct.Struct("<H24s")
+_SPARSE: Final = 4
+"""Slots are listed where fewer than one in so many live."""
 
 
-def encode_state(state: BrokerState, *, with_totals: bool = True) -> list[bytes]:
-    """
-    Give the state as parts to be written one after the other.
-
-    `with_totals` adds the counters of what passed through, which are statistics, not state.
-    """
-    queues = [state.queues[number] for number in sorted(state.queues)]
-    head = {
-        "format": FORMAT,
-        "next_queue_number": state.next_queue_number,
-        "counters_home": state.counters_home,
-        "cleaned_through": state.cleaned_through,
-        "holds": [
-            [name, hold.index, hold.bytes_max, hold.lost_through, state.hold_homes[name]]
-            for name, hold in sorted(state.holds.items())
-        ],
-        "queues": [_queue_head(queue, with_totals=with_totals) for queue in queues],
-        "producers": [
-            [key, *unpack_producer(value)] for key, value in sorted(state.producers.by_id.items())
-        ],
-    }
-    encoded = json.dumps(head, separators=(",", ":")).encode()
-    parts = [_LENGTH.pack(len(encoded)), encoded]
-    for queue in queues:
-        chunks = queue.index.chunks
-        for number in sorted(chunks):
-            chunk = chunks[number]
-            parts += (chunk.record_numbers.tobytes(), chunk.sizes.tobytes(), bytes(chunk.live))
-    return parts
+def encode_head(state: BrokerState) -> bytes:
+    """Give what stands before the queues."""
+    parts = [
+        _HEAD.pack(
+            _MAGIC,
+            FORMAT,
+            state.next_queue_number,
+            state.counters_home,
+            state.cleaned_through,
+            len(state.holds),
+            len(state.queues),
+            len(state.producers.by_id),
+        )
+    ]
+    for name, hold in sorted(state.holds.items()):
+        encoded = name.encode()
+        home = state.hold_homes[name]
+        parts.append(_HOLD.pack(len(encoded), hold.index, hold.bytes_max, hold.lost_through, home))
+        parts.append(encoded)
+    return b"".join(parts)
 
 
-def _queue_head(queue: Queue, *, with_totals: bool) -> dict[str, Any]:
-    head: dict[str, Any] = {
-        "number": queue.number,
-        "name": queue.name,
-        "next": queue.next_sequence,
-        "mark": queue.dispatch_mark,
-        "home": queue.home,
-        "declared": queue.is_declared,
-        "chunks": sorted(queue.index.chunks),
-    }
-    if with_totals:
-        head["totals"] = [queue.enqueued_total, queue.acknowledged_total]
-    return head
+def encode_queue_head(queue: Queue, *, canonical: bool) -> bytes:
+    """Give what stands before a queue's chunks."""
+    name = queue.name.encode()
+    totals = (0, 0) if canonical else (queue.enqueued_total, queue.acknowledged_total)
+    head = _QUEUE.pack(
+        queue.number,
+        queue.next_sequence,
+        queue.dispatch_mark,
+        queue.home,
+        *totals,
+        queue.is_declared,
+        len(name),
+        len(queue.index.chunks),
+    )
+    return head + name
+
+
+def encode_chunk(number: int, chunk: Chunk) -> bytes:
+    """Give a chunk, which has at least one live slot."""
+    live = chunk.live
+    first = live.find(1)
+    end = live.rfind(1) + 1
+    if chunk.count * _SPARSE >= end - first:
+        return b"".join(
+            (
+                _CHUNK.pack(number, chunk.start + first, end - first, 0),
+                chunk.record_numbers[first:end].tobytes(),
+                chunk.sizes[first:end].tobytes(),
+                live[first:end],
+            )
+        )
+    parts = [_CHUNK.pack(number, chunk.start + first, end - first, chunk.count)]
+    place = first
+    while place >= 0:
+        slot = chunk.start + place
+        parts.append(_SLOT.pack(slot, chunk.record_numbers[place], chunk.sizes[place]))
+        place = live.find(1, place + 1)
+    return b"".join(parts)
+
+
+def encode_producers(producers: Iterable[tuple[str, bytes]]) -> bytes:
+    """Give some producers."""
+    parts: list[bytes] = []
+    for producer_id, value in producers:
+        encoded = producer_id.encode()
+        parts += (_PRODUCER.pack(len(encoded), value), encoded)
+    return b"".join(parts)
 
 
 def decode_state(payload: bytes, settings: BrokerSettings) -> BrokerState:
     """
-    Build the state that `encode_state` wrote.
+    Build the state that was encoded.
 
     Raises:
         StoreError: The bytes are of another format or do not add up.
     """
-    try:
-        (length,) = _LENGTH.unpack_from(payload)
-        head = json.loads(payload[_LENGTH.size : _LENGTH.size + length])
-        if head["format"] != FORMAT:
-            raise StoreError(f"checkpoint of format {head['format']}; this version reads {FORMAT}")
-        state = BrokerState(settings)
-        state.next_queue_number = head["next_queue_number"]
-        state.counters_home = head["counters_home"]
-        state.cleaned_through = head["cleaned_through"]
-        for name, index, bytes_max, lost_through, home in head["holds"]:
-            state.holds[name] = HoldRecord(name, index, bytes_max, lost_through)
-            state.hold_homes[name] = home
-        offset = _LENGTH.size + length
-        for item in head["queues"]:
-            offset = _decode_queue(state, item, payload, offset)
-        for producer_id, last, home, used_at in head["producers"]:
-            state.producers.stored(producer_id, last, home, used_at)
-    except (KeyError, ValueError, struct.error, TypeError) as error:
-        raise StoreError(f"the checkpoint makes no sense: {error}") from error
-    if offset != len(payload):
-        raise StoreError(f"the checkpoint has {len(payload):,} bytes, expected {offset:,}")
-    return state
+    return _Decoder(payload).state(settings)
 
 
 def decode_queue_names(payload: bytes) -> dict[int, str]:
     """
-    Give the names of the queues in what `encode_state` wrote, by number.
+    Give the names of the queues in what was encoded, by number.
 
     Raises:
         StoreError: The bytes are of another format.
     """
-    try:
-        (length,) = _LENGTH.unpack_from(payload)
-        head = json.loads(payload[_LENGTH.size : _LENGTH.size + length])
-        return {item["number"]: item["name"] for item in head["queues"] if item["declared"]}
-    except (KeyError, ValueError, struct.error, TypeError) as error:
-        raise StoreError(f"the checkpoint makes no sense: {error}") from error
+    return _Decoder(payload).queue_names()
 
 
-def _decode_queue(state: BrokerState, item: dict[str, Any], payload: bytes, offset: int) -> int:
-    queue = Queue(item["number"], item["name"])
-    queue.next_sequence = item["next"]
-    queue.dispatch_mark = item["mark"]
-    queue.home = item["home"]
-    queue.is_declared = item["declared"]
-    queue.enqueued_total, queue.acknowledged_total = item["totals"]
-    state.queues[queue.number] = queue
-    if queue.is_declared:
-        state.by_name[queue.name] = queue
-    for number in item["chunks"]:
-        _decode_chunk(queue.index, number, payload[offset : offset + _CHUNK_BYTES])
-        offset += _CHUNK_BYTES
-    return offset
+class _Decoder:
+    """Goes through the bytes of a state once."""
 
+    def __init__(self, payload: bytes) -> None:
+        self.payload = payload
+        self.offset = 0
 
-def _decode_chunk(index: SequenceIndex, number: int, payload: bytes) -> None:
-    chunk = index.add_chunk(number)
-    chunk.record_numbers = array("Q")
-    chunk.record_numbers.frombytes(payload[: 8 * CHUNK_SIZE])
-    chunk.sizes = array("I")
-    chunk.sizes.frombytes(payload[8 * CHUNK_SIZE : 12 * CHUNK_SIZE])
-    chunk.live = bytearray(payload[12 * CHUNK_SIZE :])
-    if len(chunk.live) != CHUNK_SIZE:
-        raise ValueError(f"chunk {number} is cut off")
-    chunk.count = chunk.live.count(1)
-    index.live_count += chunk.count
-    index.live_bytes += sum(chunk.sizes)
+    def state(self, settings: BrokerSettings) -> BrokerState:
+        from holdfast.broker.state import BrokerState  # noqa: PLC0415 - needs this module
+
+        state = BrokerState(settings)
+        try:
+            counters, queue_count, producer_count = self._head(state.holds, state.hold_homes)
+            state.next_queue_number, state.counters_home, state.cleaned_through = counters
+            for _ in range(queue_count):
+                queue = self._queue()
+                state.queues[queue.number] = queue
+                if queue.is_declared:
+                    state.by_name[queue.name] = queue
+            for _ in range(producer_count):
+                length, value = self._take(_PRODUCER)
+                state.producers.stored(self._text(length), *unpack_producer(value))
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise StoreError(f"the checkpoint makes no sense: {error}") from error
+        if self.offset != len(self.payload):
+            raise StoreError(
+                f"the checkpoint has {len(self.payload):,} bytes, expected {self.offset:,}"
+            )
+        return state
+
+    def queue_names(self) -> dict[int, str]:
+        names: dict[int, str] = {}
+        try:
+            _, queue_count, _ = self._head({}, {})
+            for _ in range(queue_count):
+                fields = self._take(_QUEUE)
+                name = self._text(fields[7])
+                if fields[6]:
+                    names[fields[0]] = name
+                for _ in range(fields[8]):
+                    _, _, length, listed = self._take(_CHUNK)
+                    self.offset += listed * _SLOT.size or length * 13
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise StoreError(f"the checkpoint makes no sense: {error}") from error
+        return names
+
+    def _head(
+        self, holds: dict[str, HoldRecord], homes: dict[str, int]
+    ) -> tuple[tuple[int, int, int], int, int]:
+        magic, form, *counters, hold_count, queue_count, producer_count = self._take(_HEAD)
+        if magic != _MAGIC or form != FORMAT:
+            raise StoreError(
+                f"a checkpoint of another format, {magic!r} {form}; this version reads {FORMAT}"
+            )
+        for _ in range(hold_count):
+            length, index, bytes_max, lost_through, home = self._take(_HOLD)
+            name = self._text(length)
+            holds[name] = HoldRecord(name, index, bytes_max, lost_through)
+            homes[name] = home
+        return (counters[0], counters[1], counters[2]), queue_count, producer_count
+
+    def _queue(self) -> Queue:
+        number, following, mark, home, enqueued, acknowledged, declared, length, chunks = (
+            self._take(_QUEUE)
+        )
+        queue = Queue(number, self._text(length))
+        queue.next_sequence = following
+        queue.dispatch_mark = mark
+        queue.home = home
+        queue.is_declared = bool(declared)
+        queue.enqueued_total, queue.acknowledged_total = enqueued, acknowledged
+        for _ in range(chunks):
+            self._chunk(queue.index)
+        return queue
+
+    def _chunk(self, index: SequenceIndex) -> None:
+        number, start, length, listed = self._take(_CHUNK)
+        if not length or start + length > CHUNK_SIZE:
+            raise ValueError(f"chunk {number} has slots {start} to {start + length}")
+        chunk = index.add_chunk(number, start)
+        if listed:
+            chunk.record_numbers = array("Q", bytes(8 * length))
+            chunk.sizes = array("I", bytes(4 * length))
+            chunk.live = bytearray(length)
+            for _ in range(listed):
+                slot, record_number, size = self._take(_SLOT)
+                place = slot - start
+                if not 0 <= place < length:
+                    raise ValueError(f"slot {slot} is not in chunk {number}")
+                chunk.record_numbers[place] = record_number
+                chunk.sizes[place] = size
+                chunk.live[place] = 1
+        else:
+            chunk.record_numbers = array("Q", self._bytes(8 * length))
+            chunk.sizes = array("I", self._bytes(4 * length))
+            chunk.live = bytearray(self._bytes(length))
+        chunk.count = chunk.live.count(1)
+        if not chunk.count:
+            raise ValueError(f"nothing in chunk {number} lives")
+        index.live_count += chunk.count
+        index.live_bytes += sum(chunk.sizes)
+
+    def _take(self, form: struct.Struct) -> tuple[Any, ...]:
+        fields = form.unpack_from(self.payload, self.offset)
+        self.offset += form.size
+        return fields
+
+    def _bytes(self, length: int) -> bytes:
+        found = self.payload[self.offset : self.offset + length]
+        if len(found) != length:
+            raise ValueError(f"it is cut off at byte {len(self.payload):,}")
+        self.offset += length
+        return found
+
+    def _text(self, length: int) -> str:
+        return self._bytes(length).decode()

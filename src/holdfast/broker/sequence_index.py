@@ -2,9 +2,10 @@
 What a queue knows of each message: record number, size, and whether it still lives.
 
 Three arrays per chunk of 512 sequences, 13 bytes a message, so that a queue of ten million messages
-fits. A chunk exists while something in it lives, so one old message pins one chunk, nothing more.
-Chunks stand in groups of 512 in the same way, so the next live one is found in a few steps however
-far apart they are.
+fits, and so do a hundred thousand queues of one. A chunk exists while something in it lives, so one
+old message pins one chunk, nothing more. Where there are more than a few chunks, they stand in
+groups of 512 in the same way, so the next live one is found in a few steps however far apart they
+are.
 
 Invariants:
     A chunk's `count` is the number of its live sequences; a chunk with none is dropped.
@@ -22,20 +23,36 @@ from typing import Final
 CHUNK_SHIFT: Final = 9
 CHUNK_SIZE: Final = 1 << CHUNK_SHIFT
 _MASK: Final = CHUNK_SIZE - 1
-_ZERO_NUMBERS: Final = bytes(8 * CHUNK_SIZE)
-_ZERO_SIZES: Final = bytes(4 * CHUNK_SIZE)
+_NONE: Final[list[int]] = []
+_FEW: Final = 8
+"""So many chunks are looked through one by one; more are kept in groups."""
 
 
 class Chunk:
-    """The arrays of 512 neighbouring sequences."""
+    """The arrays of up to 512 neighbouring sequences, from slot `start` to the last one put."""
 
-    __slots__ = ("count", "live", "record_numbers", "sizes")
+    __slots__ = ("count", "live", "record_numbers", "sizes", "start")
 
-    def __init__(self) -> None:
-        self.record_numbers = array("Q", _ZERO_NUMBERS)
-        self.sizes = array("I", _ZERO_SIZES)
-        self.live = bytearray(CHUNK_SIZE)
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.record_numbers = array("Q")
+        self.sizes = array("I")
+        self.live = bytearray()
         self.count = 0
+
+    def make_room(self, place: int) -> int:
+        """Add dead slots up to a place outside the arrays, and give the place it has then."""
+        if place < 0:
+            self.start += place
+            self.record_numbers = array("Q", bytes(-8 * place)) + self.record_numbers
+            self.sizes = array("I", bytes(-4 * place)) + self.sizes
+            self.live = bytearray(-place) + self.live
+            return 0
+        missing = place + 1 - len(self.live)
+        self.record_numbers.frombytes(bytes(8 * missing))
+        self.sizes.frombytes(bytes(4 * missing))
+        self.live.extend(bytes(missing))
+        return place
 
 
 class SequenceIndex:
@@ -45,9 +62,9 @@ class SequenceIndex:
 
     def __init__(self) -> None:
         self.chunks: dict[int, Chunk] = {}
-        self.groups: dict[int, bytearray] = {}
-        """Which chunks there are, by number >> 9."""
-        self.group_numbers: list[int] = []
+        self.groups: dict[int, bytearray] | None = None
+        """Which chunks there are, by number >> 9; None while there were never many."""
+        self.group_numbers: list[int] = _NONE
         """The keys of `groups`, sorted."""
         self.live_count = 0
         self.live_bytes = 0
@@ -60,13 +77,21 @@ class SequenceIndex:
         """
         chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
         if chunk is None:
-            chunk = self.add_chunk(sequence >> CHUNK_SHIFT)
-        slot = sequence & _MASK
-        chunk.record_numbers[slot] = record_number
-        if chunk.live[slot]:
-            return False
-        chunk.live[slot] = 1
-        chunk.sizes[slot] = size
+            chunk = self.add_chunk(sequence >> CHUNK_SHIFT, sequence & _MASK)
+        place = (sequence & _MASK) - chunk.start
+        live = chunk.live
+        if place == len(live):
+            chunk.record_numbers.append(record_number)
+            chunk.sizes.append(size)
+            live.append(1)
+        else:
+            if not 0 <= place < len(live):
+                place = chunk.make_room(place)
+            chunk.record_numbers[place] = record_number
+            if chunk.live[place]:
+                return False
+            chunk.live[place] = 1
+            chunk.sizes[place] = size
         chunk.count += 1
         self.live_count += 1
         self.live_bytes += size
@@ -76,63 +101,95 @@ class SequenceIndex:
         """Forget `sequence` and give its size, or -1 if it did not live."""
         number = sequence >> CHUNK_SHIFT
         chunk = self.chunks.get(number)
-        slot = sequence & _MASK
-        if chunk is None or not chunk.live[slot]:
+        if chunk is None:
             return -1
-        size = chunk.sizes[slot]
+        place = (sequence & _MASK) - chunk.start
+        if not 0 <= place < len(chunk.live) or not chunk.live[place]:
+            return -1
+        size = chunk.sizes[place]
         self.live_count -= 1
         self.live_bytes -= size
         chunk.count -= 1
         if not chunk.count:
             self._drop_chunk(number)
             return size
-        chunk.live[slot] = 0
-        chunk.sizes[slot] = 0
-        chunk.record_numbers[slot] = 0
+        chunk.live[place] = 0
+        chunk.sizes[place] = 0
+        chunk.record_numbers[place] = 0
         return size
 
     def is_live(self, sequence: int) -> bool:
         """Whether `sequence` is still on the queue."""
         chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
-        return chunk is not None and bool(chunk.live[sequence & _MASK])
+        if chunk is None:
+            return False
+        place = (sequence & _MASK) - chunk.start
+        return 0 <= place < len(chunk.live) and bool(chunk.live[place])
 
     def record_number(self, sequence: int) -> int:
         """Give the record number of a live sequence, 0 for a dead one."""
         chunk = self.chunks.get(sequence >> CHUNK_SHIFT)
-        return chunk.record_numbers[sequence & _MASK] if chunk is not None else 0
+        if chunk is None:
+            return 0
+        place = (sequence & _MASK) - chunk.start
+        return chunk.record_numbers[place] if 0 <= place < len(chunk.live) else 0
 
     def next_live(self, sequence: int, end: int) -> int:
         """Give the first live sequence from `sequence` on and before `end`, or `end`."""
         number = sequence >> CHUNK_SHIFT
         chunk = self.chunks.get(number)
         if chunk is not None:
-            found = chunk.live.find(1, sequence & _MASK)
+            found = chunk.live.find(1, max((sequence & _MASK) - chunk.start, 0))
             if found >= 0:
-                return min((number << CHUNK_SHIFT) + found, end)
+                return min((number << CHUNK_SHIFT) + chunk.start + found, end)
         number = self._chunk_from(number + 1)
-        if number < 0:
-            return end
-        return min((number << CHUNK_SHIFT) + self.chunks[number].live.find(1), end)
+        return min(self._first_of(number), end) if number >= 0 else end
 
     def first(self) -> int:
         """Give the lowest live sequence, 0 if nothing lives."""
         number = self._chunk_from(0)
-        if number < 0:
-            return 0
-        return (number << CHUNK_SHIFT) + self.chunks[number].live.find(1)
+        return self._first_of(number) if number >= 0 else 0
 
-    def add_chunk(self, number: int) -> Chunk:
+    def _first_of(self, number: int) -> int:
+        chunk = self.chunks[number]
+        return (number << CHUNK_SHIFT) + chunk.start + chunk.live.find(1)
+
+    def drop_through(self, sequence: int) -> int:
+        """Forget all live sequences up to this one and give their number."""
+        count = self.live_count
+        last = sequence >> CHUNK_SHIFT
+        for number in [number for number in self.chunks if number < last]:
+            chunk = self.chunks[number]
+            self.live_count -= chunk.count
+            self.live_bytes -= sum(chunk.sizes)
+            self._drop_chunk(number)
+        for each in list(self.sequences(last << CHUNK_SHIFT, sequence + 1)):
+            self.remove(each)
+        return count - self.live_count
+
+    def add_chunk(self, number: int, start: int) -> Chunk:
         """Make the chunk of this number, which is not there yet, and give it."""
-        chunk = self.chunks[number] = Chunk()
+        chunk = self.chunks[number] = Chunk(start)
+        if self.groups is not None:
+            self._add_to_group(number)
+        elif len(self.chunks) > _FEW:
+            self.groups, self.group_numbers = {}, []
+            for each in self.chunks:
+                self._add_to_group(each)
+        return chunk
+
+    def _add_to_group(self, number: int) -> None:
+        assert self.groups is not None
         group = self.groups.get(number >> CHUNK_SHIFT)
         if group is None:
             group = self.groups[number >> CHUNK_SHIFT] = bytearray(CHUNK_SIZE)
             insort(self.group_numbers, number >> CHUNK_SHIFT)
         group[number & _MASK] = 1
-        return chunk
 
     def _drop_chunk(self, number: int) -> None:
         del self.chunks[number]
+        if self.groups is None:
+            return
         group = self.groups[number >> CHUNK_SHIFT]
         group[number & _MASK] = 0
         if group.find(1) < 0:
@@ -141,6 +198,8 @@ class SequenceIndex:
 
     def _chunk_from(self, number: int) -> int:
         """Give the number of the first chunk from `number` on, -1 if there is none."""
+        if self.groups is None:
+            return min((each for each in self.chunks if each >= number), default=-1)
         group_number = number >> CHUNK_SHIFT
         group = self.groups.get(group_number)
         if group is not None:

@@ -19,6 +19,7 @@ from typing import Any
 from holdfast.broker.producers import Producers
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.snapshot import Snapshot, encode_state
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -53,6 +54,7 @@ class BrokerState:
         "producers",
         "queues",
         "settings",
+        "snapshot",
         "timestamp",
         "touched",
     )
@@ -72,6 +74,8 @@ class BrokerState:
         """The log up to this entry holds nothing that lives; each node may drop it."""
         self.timestamp = 0
         """Log time of what is being applied, in microseconds."""
+        self.snapshot: Snapshot | None = None
+        """What must be told of records before they change anything; see there."""
         self.holds: dict[str, HoldRecord] = {}
         """Named readers of the log, and from where on it is kept for each."""
         self.hold_homes: dict[str, int] = {}
@@ -101,6 +105,8 @@ class BrokerState:
         memory while there is room.
         """
         self.timestamp = timestamp
+        if self.snapshot is not None:
+            records = self.snapshot.ahead_of(records)
         number = first_record
         queues = self.queues
         memory_max = self.settings.memory_bytes
@@ -196,13 +202,11 @@ class BrokerState:
         queue = self.queues.get(record.queue_number)
         if queue is None:
             return
-        first = queue.index.first()
-        if not first:
-            return
-        for sequence in list(queue.index.sequences(first, record.through_sequence + 1)):
-            queue.index.remove(sequence)
-            self.forget_content(queue, sequence)
-            queue.acknowledged_total += 1
+        through = record.through_sequence
+        queue.acknowledged_total += queue.index.drop_through(through)
+        for known in (queue.cache, queue.redelivered, queue.withheld):
+            for sequence in [each for each in known if 0 < each <= through]:
+                self.forget_content(queue, sequence)
 
     def _apply_delete_queue(self, record: DeleteQueueRecord, _number: int) -> None:
         queue = self.queues.pop(record.queue_number, None)
@@ -241,9 +245,7 @@ class BrokerState:
 
     def digest(self) -> bytes:
         """Give 16 bytes that are equal where the lasting state is equal."""
-        from holdfast.broker.checkpoint import encode_state  # noqa: PLC0415 - needs this module
-
         whole = hashlib.blake2b(digest_size=16)
-        for part in encode_state(self, with_totals=False):
+        for part in encode_state(self, canonical=True):
             whole.update(part)
         return whole.digest()

@@ -1,9 +1,12 @@
 """
 When the broker's state is written down for a quick start: after each segment, and at a clean stop.
 
-The state is turned into bytes on the loop, which is quick, and written by a thread. A checkpoint
-covers every sealed segment soon after it is sealed, so damage that appears later in an old segment
-concerns single messages, never the state.
+The state is turned into bytes on the loop, a piece at each tick, while the broker goes on; then a
+thread writes them. A checkpoint covers every sealed segment soon after it is sealed, so damage that
+appears later in an old segment concerns single messages, never the state.
+
+Invariants:
+    What is written is the state after exactly the entry that the file is named after.
 
 Owned by the loop.
 """
@@ -12,16 +15,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.checkpoint import encode_state
+from holdfast.broker.snapshot import Snapshot
 from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
+
+WORK_PER_STEP: Final = 1_000
+"""Queues and chunks turned into bytes at one tick: some milliseconds."""
 
 
 class Checkpoints:
@@ -32,31 +39,58 @@ class Checkpoints:
         self.store = store
         self.files = files
         self.segment_base = store.last_segment_base
+        self.snapshot: Snapshot | None = None
+        """What is being turned into bytes; None outside of that."""
+        self.index = 0
+        """The entry it stands behind."""
+        self.place = (0, b"", 0)
+        """Term, chain and next record number of that entry."""
         self.task: asyncio.Task[None] | None = None
         self.saved_index = 0
 
     def step(self) -> None:
-        """Start writing one if a segment was sealed since the last."""
-        if self.is_due() and (self.task is None or self.task.done()):
-            self.task = asyncio.get_running_loop().create_task(self.save())
+        """Go on with one, or begin one if a segment was sealed since the last."""
+        if self.task is not None and not self.task.done():
+            return
+        if self.snapshot is None and not (self.is_due() and self.begin()):
+            return
+        write = self.advance(WORK_PER_STEP)
+        if write is not None:
+            self.task = asyncio.get_running_loop().create_task(asyncio.to_thread(write))
 
     def is_due(self) -> bool:
         """Whether a segment was sealed, and its end applied, since the last one."""
         base = self.store.last_segment_base
         return base != self.segment_base and self.store.applied_index >= base - 1
 
-    def prepare(self) -> Callable[[], None] | None:
-        """Turn the state into bytes and give what writes them, for any thread; None if in vain."""
+    def begin(self) -> bool:
+        """Take the state as it is now; False if that is in vain."""
         index = self.store.applied_index
         self.segment_base = self.store.last_segment_base
         if index <= self.saved_index:
-            return None
+            return False
         try:
-            place = self.store.place_of(index)
+            self.place = self.store.place_of(index)
         except StoreError as error:  # The last entry applied is damaged meanwhile.
             log.warning("checkpoint was not written", index=index, reason=str(error))
+            return False
+        self.index = index
+        state = self.broker.state
+        self.snapshot = state.snapshot = Snapshot(state)
+        return True
+
+    def advance(self, work_max: int) -> Callable[[], None] | None:
+        """Turn some more of it into bytes; after the last give what writes them, for any thread."""
+        snapshot = self.snapshot
+        assert snapshot is not None, "begun before"
+        state = self.broker.state
+        if state.snapshot is not snapshot:
+            self.snapshot = None  # The log was begun anew meanwhile, and the state with it.
             return None
-        parts = encode_state(self.broker.state)
+        if not snapshot.step(work_max):
+            return None
+        self.snapshot = state.snapshot = None
+        index, place, parts = self.index, self.place, snapshot.parts
 
         def write() -> None:
             try:
@@ -69,14 +103,15 @@ class Checkpoints:
 
         return write
 
-    async def save(self) -> None:
-        """Write one now; a failure is logged, because it costs only time at the next start."""
-        write = self.prepare()
-        if write is not None:
-            await asyncio.to_thread(write)
-
     async def finish(self) -> None:
-        """Write the last one of a clean stop."""
+        """Write the last one of a clean stop; a failure is logged: it costs time at the start."""
         if self.task is not None:
             await self.task
-        await self.save()
+        self.snapshot = self.broker.state.snapshot = None
+        if not self.begin():
+            return
+        while self.snapshot is not None:
+            write = self.advance(WORK_PER_STEP)
+            if write is not None:
+                await asyncio.to_thread(write)
+            await asyncio.sleep(0)

@@ -54,7 +54,9 @@ _STOMP = StompSettings()
 _FLOOR_IDLE_SECONDS = 0.05
 _FLOOR_BUSY_SECONDS = 0.25
 _CHECKPOINT_CHANCE = 0.4
-"""That a checkpoint that is due gets its thread in this tick."""
+"""That a checkpoint that is due is begun in this tick."""
+_CHECKPOINT_WORK = 2
+"""Queues and chunks of it that are written down in one tick: few, so that it takes many."""
 
 
 class SeededRandomness:
@@ -214,10 +216,7 @@ class SimulatedNode:
 
     def _tend_disk(self) -> None:
         """Do what other threads do with the disk now and then."""
-        if self.checkpoints.is_due() and self.chance.random() < _CHECKPOINT_CHANCE:
-            write = self.checkpoints.prepare()
-            if write is not None:
-                write()
+        self._checkpoint()
         for damage in self.scrubber.turn(self.clock.monotonic()):
             if any(known.index == damage.index for known in self.journal.damage):
                 continue
@@ -225,6 +224,18 @@ class SimulatedNode:
             self.driver.report_damage(damage.index)
         if self.journal.housekeeper.spare_count < self.journal.settings.spare_segments:
             self.journal.housekeeper.turn()
+
+    def _checkpoint(self) -> None:
+        """Take a checkpoint piece by piece, while the broker goes on."""
+        checkpoints = self.checkpoints
+        if checkpoints.snapshot is None:
+            if not checkpoints.is_due() or self.chance.random() >= _CHECKPOINT_CHANCE:
+                return
+            if not checkpoints.begin():
+                return
+        write = checkpoints.advance(_CHECKPOINT_WORK)
+        if write is not None:
+            write()
 
     # ---- the process
 

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.checkpoint import decode_state, encode_state
+from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.cleaning import homeless, live_copy, settling
 from holdfast.broker.outputs import Batch
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.snapshot import Snapshot, encode_state
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.transactions import Transaction
@@ -148,6 +149,10 @@ class BrokerMachine(RuleBasedStateMachine):
         self.log: dict[int, tuple[int, int, bytes]] = {}
         """Index to first record, timestamp, body of the entries that are kept."""
         self.records: dict[int, Record] = {}
+        self.snapshot: Snapshot | None = None
+        """A checkpoint that is being written down."""
+        self.expected = b""
+        """The digest of the state that it is of."""
         """What is kept, by record number."""
         self.next_index = 1
         self.next_record = 1
@@ -536,6 +541,26 @@ class BrokerMachine(RuleBasedStateMachine):
         self.broker.add_records([*copies, CleanedRecord(through)])
         self.cleaning_through = through
 
+    # ---- checkpoints
+
+    @precondition(lambda self: self.snapshot is None)
+    @rule()
+    def begin_checkpoint(self) -> None:
+        """Take the state of now; what comes after must not be in it."""
+        state = self.broker.state
+        self.snapshot = state.snapshot = Snapshot(state)
+        self.expected = state.digest()
+
+    @precondition(lambda self: self.snapshot is not None)
+    @rule(work=st.integers(1, 3))
+    def go_on_with_checkpoint(self, work: int) -> None:
+        """Write some of it down."""
+        assert self.snapshot is not None
+        if self.snapshot.step(work):
+            written = decode_state(b"".join(self.snapshot.parts), SETTINGS)
+            assert written.digest() == self.expected
+            self.snapshot = self.broker.state.snapshot = None
+
     # ---- failures
 
     @rule(survivors=st.integers(0, 5), way=st.sampled_from(["log", "checkpoint", "same", "same"]))
@@ -550,6 +575,7 @@ class BrokerMachine(RuleBasedStateMachine):
         broker = self.broker if way == "same" else Broker(SETTINGS, state)
         broker.follow()
         self.broker = broker
+        self.snapshot = broker.state.snapshot
         self.model.changes_leader()
         self.consumers.clear()
         self.transactions.clear()

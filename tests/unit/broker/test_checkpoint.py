@@ -9,9 +9,10 @@ import random
 
 import pytest
 
-from holdfast.broker.checkpoint import decode_queue_names, decode_state, encode_state
+from holdfast.broker.checkpoint import decode_queue_names, decode_state
 from holdfast.broker.sequence_index import CHUNK_SIZE
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.snapshot import encode_state
 from holdfast.broker.state import BrokerState
 from holdfast.errors import StoreError
 from holdfast.model.records import (
@@ -81,14 +82,59 @@ def test_damage_is_an_error_of_the_store_or_nothing() -> None:
             pass
 
 
-@pytest.mark.parametrize("head", [{"format": 2}, [], {}, {"format": 1}])
-def test_another_format_is_refused(head) -> None:
+@pytest.mark.parametrize("change", [(4, 1), (4, 3), (0, 0)])
+def test_another_format_is_refused(change) -> None:
     """
-    Also what is no checkpoint at all.
+    Older, newer, or no checkpoint at all.
     """
-    encoded = json.dumps(head).encode()
-    with pytest.raises(StoreError):
+    at, value = change
+    payload = bytearray(b"".join(encode_state(full_state())))
+    payload[at] = value
+    for decode in (lambda data: decode_state(data, BrokerSettings()), decode_queue_names):
+        with pytest.raises(StoreError, match="another format"):
+            decode(bytes(payload))
+
+
+def test_the_first_format_is_refused() -> None:
+    """
+    A checkpoint of an earlier version costs a replay, nothing else.
+    """
+    encoded = json.dumps({"format": 1, "queues": []}).encode().ljust(100)
+    with pytest.raises(StoreError, match="another format"):
         decode_state(len(encoded).to_bytes(4, "little") + encoded, BrokerSettings())
+
+
+def test_the_bytes_follow_what_lives() -> None:
+    """
+    Not how many queues there are with little in each, nor how wide it is spread.
+    """
+    state = BrokerState(BrokerSettings())
+    record = 1
+    for number in range(1, 1_001):
+        message = MessageRecord(number, 300, b"", b"x", 1)
+        state.apply(record, [QueueRecord(number, f"queue/{number}"), message], 1)
+        record += 2
+    assert len(b"".join(encode_state(state))) < 1_000 * 110
+    spread = BrokerState(BrokerSettings())
+    spread.apply(1, [QueueRecord(1, "q")], 1)
+    for sequence in range(1, 100 * CHUNK_SIZE, CHUNK_SIZE - 1):
+        spread.apply(sequence + 1, [MessageRecord(1, sequence, b"", b"x", 1)], 1)
+    assert len(b"".join(encode_state(spread))) < spread.live_count() * 60
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 200])
+def test_listed_and_whole_chunks_come_back(step) -> None:
+    """
+    Also with dead slots at both ends.
+    """
+    state = BrokerState(BrokerSettings())
+    sequences = range(5, 2 * CHUNK_SIZE, step)
+    records = [MessageRecord(1, sequence, b"", b"x" * 3, 3) for sequence in sequences]
+    state.apply(1, records, 1)
+    state.apply(5_000, [AcknowledgeRecord(1, [sequences[0], sequences[-1]])], 1)
+    back = decode_state(b"".join(encode_state(state)), BrokerSettings())
+    assert list(back.queues[1].index.sequences(1, 3 * CHUNK_SIZE)) == list(sequences)[1:-1]
+    assert back.digest() == state.digest()
 
 
 def test_bytes_too_many_are_refused() -> None:

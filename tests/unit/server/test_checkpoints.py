@@ -14,7 +14,7 @@ from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.model.records import QueueRecord
-from holdfast.server.checkpoints import Checkpoints
+from holdfast.server.checkpoints import WORK_PER_STEP, Checkpoints
 
 
 class Files:
@@ -48,6 +48,8 @@ class Scene:
 
         async def run() -> None:
             self.checkpoints.step()
+            while self.checkpoints.snapshot is not None:
+                self.checkpoints.step()
             if self.checkpoints.task is not None:
                 await self.checkpoints.task
 
@@ -138,3 +140,53 @@ def test_a_damaged_entry_costs_the_checkpoint_only(scene) -> None:
     scene.store.last_segment_base, scene.store.applied_index = 9, 9
     scene.step()
     assert [index for index, _ in scene.files.saved] == [9]
+
+
+def test_it_is_of_the_entry_it_began_behind(scene) -> None:
+    """
+    What is applied while it is turned into bytes is in the next one.
+    """
+    records = [QueueRecord(number, f"q{number}") for number in range(2, 2 * WORK_PER_STEP + 2)]
+    scene.broker.apply_entry(2, records, 1)
+    scene.store.last_segment_base = 5
+
+    async def run() -> None:
+        scene.checkpoints.step()
+        assert scene.checkpoints.snapshot is not None
+        scene.broker.apply_entry(90_000, [QueueRecord(90_000, "late")], 1)
+        scene.store.applied_index = 6
+        scene.checkpoints.step()
+        scene.checkpoints.step()
+        await scene.checkpoints.task
+
+    asyncio.run(run())
+    ((index, body),) = scene.files.saved
+    assert index == 5
+    assert len(decode_state(body, scene.settings).by_name) == 2 * WORK_PER_STEP + 1
+    assert scene.broker.state.snapshot is None
+
+
+def test_a_log_begun_anew_ends_it(scene) -> None:
+    """
+    It would be of a state that nobody has any more.
+    """
+    scene.store.last_segment_base = 5
+    assert scene.checkpoints.begin()
+    scene.broker.begin_anew()
+    assert scene.checkpoints.advance(1) is None
+    assert scene.checkpoints.snapshot is None
+    assert scene.files.saved == []
+
+
+def test_a_clean_stop_begins_it_anew(scene) -> None:
+    """
+    One that is under way is of an older state than the last.
+    """
+    scene.store.last_segment_base = 5
+    assert scene.checkpoints.begin()
+    scene.broker.apply_entry(9, [QueueRecord(2, "b")], 1)
+    scene.store.applied_index = 6
+    asyncio.run(scene.checkpoints.finish())
+    ((index, body),) = scene.files.saved
+    assert index == 6
+    assert sorted(decode_state(body, scene.settings).by_name) == ["a", "b"]

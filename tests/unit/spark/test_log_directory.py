@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.broker.checkpoint import encode_state
 from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.snapshot import encode_state
 from holdfast.broker.state import BrokerState
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import RecordNotFoundError, StoreError
