@@ -17,6 +17,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
     │   └── DestinationError         a destination that cannot be used in this way
     ├── StoreError
+    │   ├── SegmentsMissingError     files at the beginning of the log are gone
     │   ├── CorruptEntryError        .segment .byte .index: where the damage is
     │   ├── TruncatedEntryError      the bytes end before the entry does
     │   ├── CorruptRecordError       a record inside a good entry makes no sense
