@@ -36,6 +36,7 @@ LogFormat = Literal["human", "json"]
 
 MEMBERS_MAX = 15
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 SECRET_BYTES_MIN = 16
 ENVIRONMENT_PREFIX = "HOLDFAST_"
 
@@ -167,6 +168,17 @@ def _read_address(value: object) -> object:
     return Address.parse(value) if isinstance(value, str) else value
 
 
+def _read_names(value: object) -> object:
+    """Host names from a flag or the environment (one text), or from TOML (a list)."""
+    names = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"{value!r} is not a list of host names")
+    for name in names:
+        if not isinstance(name, str) or not HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a host, without a port")
+    return tuple(name.lower().removesuffix(".") for name in names)
+
+
 def _read_size(value: object) -> object:
     return parse_size(value) if isinstance(value, str) else value
 
@@ -196,6 +208,7 @@ def _read_member(item: object) -> object:
 
 _AddressField = Annotated[Address, BeforeValidator(_read_address)]
 _MemberFields = Annotated[tuple[MemberConfig, ...], BeforeValidator(_read_members)]
+_NamesField = Annotated[tuple[str, ...], BeforeValidator(_read_names)]
 _NameField = Annotated[str, BeforeValidator(lambda value: check_name(str(value)))]
 _SecondsField = Annotated[float, Field(ge=0.005, le=600)]
 
@@ -209,6 +222,7 @@ class _Fields(BaseModel):
     name: _NameField = "holdfast"
     stomp: _AddressField = Address("127.0.0.1", 61613)
     admin: _AddressField = Address("127.0.0.1", 8161)
+    admin_names: _NamesField = ()
     connections: Annotated[int, Field(ge=16, le=1_000_000)] = 10_000
     admin_connections: Annotated[int, Field(ge=8, le=10_000)] = 64
     peers: _AddressField | None = None
@@ -237,6 +251,9 @@ class NodeConfig:
     name: str
     stomp: Address
     admin: Address
+    admin_names: tuple[str, ...]
+    """Names under which the admin port may be asked, beside those it knows by itself."""
+
     connections: int
     """Client connections at one time; beyond it silent ones go, then new ones are closed."""
 

@@ -316,3 +316,19 @@ def test_more_members_than_supported_are_refused(tmp_path: Path) -> None:
     assert problems_of(tmp_path, name="m0", members=members) == [
         "members: 16 members; allowed: at most 15"
     ]
+
+
+def test_names_of_the_admin_port_are_hosts_without_ports(tmp_path: Path) -> None:
+    """
+    From a flag or the environment as one text, from TOML as a list; a port would never match.
+    """
+    flags = {"data": str(tmp_path)}
+    read = NodeConfig.load(flags=flags | {"admin_names": "Proxy.Example., b"}, environment={})
+    assert read.admin_names == ("proxy.example", "b")
+    file = tmp_path / "node.toml"
+    file.write_text('admin_names = ["a"]\nconnections = 20\n')
+    read = NodeConfig.load(flags=flags, environment={}, file=file)
+    assert (read.admin_names, read.connections, read.admin_connections) == (("a",), 20, 64)
+    for wrong in ("a:8161", "http://a", 7, ["a b"]):
+        with pytest.raises(ConfigError, match=r"admin_names: .*host"):
+            NodeConfig.load(flags=flags | {"admin_names": wrong}, environment={})

@@ -9,20 +9,15 @@ The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
 Any node answers. A change that only the leader can make is passed on to it, once: a request that
 was passed on already is never passed on again. Errors are `{"error": {"code", "message"}}`.
 
-Who may change something: programs on this machine; from another one only with the token made from
-the cluster's secret (`remote.admin_token`). A request with an `Origin` comes from a web page, and
-none of ours makes changes, so it is refused: a page cannot use the operator's browser to reach a
-loopback port. Questions are answered to whoever can reach the port.
+Who may ask for what is decided before anything here is called: see `access`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -32,6 +27,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from holdfast.admin.access import Access, Gate
 from holdfast.admin.log_api import LogInterface
 from holdfast.admin.metrics import CONTENT_TYPE, Metrics
 from holdfast.admin.operations import Operations
@@ -42,11 +38,9 @@ from holdfast.admin.remote import (
     QUESTION_SECONDS_MAX,
     Answer,
     RemoteNode,
-    admin_token,
 )
 from holdfast.admin.status import MemberKind, as_json
 from holdfast.errors import (
-    AuthenticationError,
     HoldfastError,
     LinkLostError,
     NotLeaderError,
@@ -93,17 +87,20 @@ class _Promote(_Request):
     peers_are_dead: bool = False
 
 
-def build_application(operations: Operations, *, ask: Ask | None = None) -> Starlette:
+def build_application(
+    operations: Operations, *, access: Access | None = None, ask: Ask | None = None
+) -> Gate:
     """
     The admin port of one node.
 
     Args:
+        access: What proves that somebody may ask; by default the cluster's secret alone.
         ask: How to reach another node; by default over HTTP in a thread.
     """
     name = operations.status().name
     api = _Interface(operations, ask or _ask_over_http(name, operations.secret))
     log = LogInterface(operations)
-    return Starlette(
+    application = Starlette(
         routes=[
             Route("/health", api.health),
             Route("/ready", api.ready),
@@ -113,7 +110,7 @@ def build_application(operations: Operations, *, ask: Ask | None = None) -> Star
             Route("/segments", api.segments),
             Route("/metrics", api.metrics),
             Route("/log/position", log.position),
-            Route("/log", api.secret(log.entries)),
+            Route("/log", log.entries),
             Route("/holds", log.holds),
             Route("/holds/{name}", api.guarded(log.keep), methods=["POST"]),
             Route("/holds/{name}", api.guarded(log.release), methods=["DELETE"]),
@@ -131,6 +128,7 @@ def build_application(operations: Operations, *, ask: Ask | None = None) -> Star
             ClientDisconnect: _forget,
         },
     )
+    return Gate(application, access or Access(secret=operations.secret))
 
 
 def _ask_over_http(own_name: str, secret: bytes) -> Ask:
@@ -221,20 +219,10 @@ class _Interface:
         count = await self._operations.delete(request.path_params["queue"])
         return JSONResponse({"deleted": request.path_params["queue"], "messages": count})
 
-    def secret(self, question: _Endpoint) -> _Endpoint:
-        """The question, answered only to those who may see what messages say."""
-
-        async def endpoint(request: Request) -> Response:
-            _require_allowed(request, self._operations.secret)
-            return await question(request)
-
-        return endpoint
-
     def guarded(self, change: _Change) -> _Endpoint:
-        """The change, made only for those who may, and passed on if this node does not lead."""
+        """The change, passed on if this node does not lead."""
 
         async def endpoint(request: Request) -> Response:
-            _require_allowed(request, self._operations.secret)
             body = await _receive(request)
             try:
                 return await change(request, body)
@@ -290,30 +278,6 @@ def _read(body: bytes, kind: type[_Body]) -> _Body:
             for fault in error.errors(include_url=False, include_input=False)
         ]
         raise HTTPException(HTTPStatus.BAD_REQUEST, "; ".join(faults)) from error
-
-
-def _require_allowed(request: Request, secret: bytes) -> None:
-    if "origin" in request.headers:
-        raise AuthenticationError("changes are not made for web pages")
-    if _is_local(request):
-        return
-    if not secret:
-        raise AuthenticationError(
-            "changes and the log are for this machine only, as this node has no cluster secret"
-        )
-    expected = f"Bearer {admin_token(secret)}".encode()
-    given = request.headers.get("authorization", "").encode()
-    if not hmac.compare_digest(expected, given):
-        raise AuthenticationError(
-            "the token is missing or wrong; give the file with the cluster's secret"
-        )
-
-
-def _is_local(request: Request) -> bool:
-    try:
-        return request.client is not None and ip_address(request.client.host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -22,17 +23,18 @@ from typing import Any
 
 import h11
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from holdfast.admin.access import CONNECTION_STATE
 from holdfast.transport.admission import Admission
+
+_logger = logging.getLogger("holdfast.admin.http")
+_logger.setLevel(logging.ERROR)  # a warning for each thing that strangers send would fill the log
 
 STOP_SECONDS_MAX = 2
 BACKLOG = 32
 """Short: all that wait are accepted at once, before any of them can be turned away."""
-
-CONNECTION_STATE = "connection"
-"""Where a request's scope has its connection, in `state`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class AdminServer:
 
     def __init__(
         self,
-        application: Starlette,
+        application: ASGIApp,
         *,
         host: str,
         port: int,
@@ -69,7 +71,7 @@ class AdminServer:
                 application,
                 settings or AdminPortSettings(),
                 log_config=None,
-                log_level="error",  # a warning each for what strangers send would fill the log
+                log_level="warning",
                 access_log=False,
                 lifespan="off",
                 ws="none",
@@ -86,6 +88,13 @@ class AdminServer:
         """Where it listens, `host:port`; the real port where 0 was asked for."""
         port = self._socket.getsockname()[1] if self._socket is not None else self._port
         return f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
+
+    @property
+    def bound(self) -> tuple[str, int]:
+        """The address and the port that the open socket is bound to."""
+        assert self._socket is not None, "start it first"
+        host, port = self._socket.getsockname()[:2]
+        return host, port
 
     async def start(self) -> None:
         """
@@ -116,7 +125,7 @@ class AdminServer:
 class _Config(uvicorn.Config):
     """What uvicorn is to do, and who may come in."""
 
-    def __init__(self, application: Starlette, settings: AdminPortSettings, **options: Any) -> None:
+    def __init__(self, application: ASGIApp, settings: AdminPortSettings, **options: Any) -> None:
         super().__init__(application, timeout_keep_alive=settings.idle_seconds_max, **options)
         self.port_settings = settings
         self.admission = Admission[AdminConnection](
@@ -131,6 +140,7 @@ class AdminConnection(H11Protocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.logger = _logger
         self.app_state = self.app_state | {CONNECTION_STATE: self}
         self.is_proven = False
         """Whether a request came with a proof; set by the application."""

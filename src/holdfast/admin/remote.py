@@ -5,8 +5,9 @@ Used by the command line, and by a node (in a thread) to pass a change on to the
 that is an error becomes the same error here as there, so that a caller need not know where it was
 raised.
 
-A change may come from another machine only with a token made from the cluster's secret; the secret
-itself is never sent.
+What needs a proof gets a token made from the cluster's secret; the secret itself is never sent. On
+the node's own machine the token in the node's file does as well (see `token_file`): it is read when
+the node asks for it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from holdfast.admin.token_file import read_token
 from holdfast.errors import (
     AuthenticationError,
     DestinationError,
@@ -60,6 +64,33 @@ def admin_token(secret: bytes) -> str:
     return hmac.new(secret, _TOKEN_CONTEXT, hashlib.sha256).hexdigest()
 
 
+def same_machine(connection: HTTPConnection) -> tuple[str, int] | None:
+    """The address at the other end of an open connection, if that is this machine."""
+    try:
+        there, here = connection.sock.getpeername(), connection.sock.getsockname()
+        is_here = there[0] == here[0] or ip_address(there[0]).is_loopback
+    except (OSError, AttributeError, ValueError):
+        return None
+    return (there[0], there[1]) if is_here else None
+
+
+def local_token(answer: dict[str, Any], place: tuple[str, int] | None) -> str:
+    """
+    The token that a refusal asks for, from the file it names; empty if it cannot be had.
+
+    Args:
+        place: Who refused, see `same_machine`.
+    """
+    fault = answer.get("error")
+    path = fault.get("token_file") if isinstance(fault, dict) else None
+    if place is None or not isinstance(path, str):
+        return ""
+    try:
+        return read_token(Path(path), *place)
+    except (OSError, ValueError):
+        return ""
+
+
 def _object(data: bytes) -> dict[str, Any]:
     value = json.loads(data)
     if not isinstance(value, dict):
@@ -92,10 +123,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RemoteNode:
-    """One node's admin port, `host:port`; `secret` is needed for changes from another machine."""
+    """One node's admin port, `host:port`; from another machine most needs the `secret`."""
 
     address: str
-    secret: bytes = b""
+    secret: bytes = field(default=b"", repr=False)
     timeout_seconds: float = QUESTION_SECONDS_MAX
     forwarded_by: str = ""
 
@@ -126,12 +157,22 @@ class RemoteNode:
         Raises:
             LinkLostError: There was no answer, or none that is JSON.
         """
+        data = None if body is None else json.dumps(body).encode()
+        answer, place = self._exchange(method, path, data, "")
+        if answer.status == HTTPStatus.FORBIDDEN and (token := local_token(answer.body, place)):
+            answer, _ = self._exchange(method, path, data, token)
+        return answer
+
+    def _exchange(
+        self, method: str, path: str, data: bytes | None, token: str
+    ) -> tuple[Answer, tuple[str, int] | None]:
         connection = HTTPConnection(self.address, timeout=self.timeout_seconds)
         try:
-            data = None if body is None else json.dumps(body).encode()
-            connection.request(method, path, data, self._headers(has_body=body is not None))
+            headers = self._headers(has_body=data is not None, token=token)
+            connection.request(method, path, data, headers)
+            place = same_machine(connection)
             response = connection.getresponse()
-            return Answer(response.status, _object(response.read(ANSWER_BYTES_MAX)))
+            return Answer(response.status, _object(response.read(ANSWER_BYTES_MAX))), place
         except (OSError, HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise LinkLostError(
@@ -142,12 +183,12 @@ class RemoteNode:
         finally:
             connection.close()
 
-    def _headers(self, *, has_body: bool) -> dict[str, str]:
+    def _headers(self, *, has_body: bool, token: str) -> dict[str, str]:
         headers = {"Accept": "application/json"}
         if has_body:
             headers["Content-Type"] = "application/json"
-        if self.secret:
-            headers["Authorization"] = f"Bearer {admin_token(self.secret)}"
+        if token or self.secret:
+            headers["Authorization"] = f"Bearer {token or admin_token(self.secret)}"
         if self.forwarded_by:
             headers[FORWARDED_HEADER] = self.forwarded_by
         return headers

@@ -1,9 +1,9 @@
 """
 The options of every command that asks a running node, and the way to ask it.
 
-All of them take `--admin HOST:PORT` (any node of the cluster) and, for changes from another
-machine, `--secret-file`. Both may stand in the environment, under the names that `holdfast serve`
-reads.
+All of them take `--admin HOST:PORT` (any node of the cluster) and, for changes by anybody but the
+node's own user on its own machine, `--secret-file`. Both may stand in the environment, under the
+names that `holdfast serve` reads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SecretOption = Annotated[
         "--secret-file",
         envvar="HOLDFAST_SECRET_FILE",
         metavar="FILE",
-        help="The cluster's secret; needed for changes from another machine.",
+        help="The cluster's secret; not needed by the node's user on its machine.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]

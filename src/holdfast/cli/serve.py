@@ -44,6 +44,9 @@ def serve(
     name: Annotated[_Text, _flag("--name", "NAME", "This node's name among the members.")] = None,
     stomp: Annotated[_Text, _flag("--stomp", "HOST:PORT", "Where clients connect.")] = None,
     admin: Annotated[_Text, _flag("--admin", "HOST:PORT", "Where operators connect.")] = None,
+    admin_names: Annotated[
+        _Text, _flag("--admin-names", "NAME,…", "More host names of the admin port.")
+    ] = None,
     connections: Annotated[
         _Text, _flag("--connections", "N", "Client connections at one time.")
     ] = None,

@@ -34,7 +34,7 @@ SecretFileOption = Annotated[
         "--secret-file",
         envvar="HOLDFAST_SECRET_FILE",
         metavar="FILE",
-        help="The cluster's secret; needed from another machine.",
+        help="The cluster's secret; not needed by the node's user on its machine.",
     ),
 ]
 

@@ -17,12 +17,14 @@ import gc
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable
 
 import structlog
 import uvloop
 
 from holdfast import __version__
+from holdfast.admin.access import Access, own_names
 from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminPortSettings, AdminServer
 from holdfast.admin.operations import Operations
@@ -36,6 +38,7 @@ from holdfast.admin.status import (
     QueueStatus,
     SegmentStatus,
 )
+from holdfast.admin.token_file import FILE_NAME, new_token, write_token
 from holdfast.broker.broker import Broker
 from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.settings import BrokerSettings
@@ -63,7 +66,7 @@ from holdfast.model.records import HoldRecord
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Member, Membership
-from holdfast.replication.peer_link import PeerLinks
+from holdfast.replication.peer_link import PeerLinks, split_address
 from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
@@ -115,6 +118,7 @@ class Node:
         self.listening: asyncio.Task[None] | None = None
         self.fenced: FencedError | None = None
         self.shares = _share_descriptors(config)
+        self.access = _access(config)
         disk = RealDisk()
         self.journal = self._open_journal(disk)
         self.checkpoint_files = CheckpointStore(config.data, disk)
@@ -221,13 +225,14 @@ class Node:
         self._take_signals()
         operations = Operations(self, secret=self.config.secret)
         admin = AdminServer(
-            build_application(operations),
+            build_application(operations, access=self.access),
             host=self.config.admin.host,
             port=self.config.admin.port,
             settings=AdminPortSettings(connection_count_max=self.shares.admin),
         )
         self.writer.start()
         await admin.start()
+        self._leave_token(admin)
         self.links.attach(self.driver, self.conductor.schedule)
         await self.links.start()
         self._tell_places(admin.address)
@@ -272,6 +277,12 @@ class Node:
         assert self.loop is not None, "signals are taken inside the loop"
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self._stop)
+
+    def _leave_token(self, admin: AdminServer) -> None:
+        try:
+            write_token(self.config.data, *admin.bound, self.access.local_token)
+        except OSError as error:
+            log.warning("commands on this machine need --secret-file", reason=str(error))
 
     def _tell_places(self, admin: str) -> None:
         journal = self.journal
@@ -521,6 +532,17 @@ class Node:
         deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
         if not await self._wait_for(lambda: self.driver.commit_index >= index, deadline):
             raise QuorumLostError(f"entry {index:,} was not committed in time; see cluster status")
+
+
+def _access(config: NodeConfig) -> Access:
+    hosts = [split_address(it)[0] for it in (str(config.admin), config.advertised_admin)]
+    hosts += [it.address.host for it in config.members if it.name == config.name]
+    return Access(
+        secret=config.secret,
+        local_token=new_token(),
+        token_path=str((config.data / FILE_NAME).absolute()),
+        names=own_names(socket.gethostname(), *hosts, more=config.admin_names),
+    )
 
 
 def _share_descriptors(config: NodeConfig) -> Shares:

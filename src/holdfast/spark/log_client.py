@@ -20,10 +20,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, Self
 
-from holdfast.admin.remote import Answer
+from holdfast.admin.remote import Answer, local_token, same_machine
 from holdfast.errors import (
     AuthenticationError,
     CorruptEntryError,
@@ -245,8 +245,8 @@ class _Link:
     def ask(self, method: str, path: str, data: bytes | None) -> dict[str, Any]:
         """Send one request and return the answer's JSON."""
         try:
-            response = self._send(method, path, data)
-            answer = Answer(response.status, _object(response.read(ANSWER_BYTES_MAX)))
+            status, content = self._exchange(method, path, data, ANSWER_BYTES_MAX)
+            answer = Answer(status, _object(content))
         except (OSError, HTTPException, ValueError) as error:
             raise self._lost(error) from error
         if answer.status >= HTTPStatus.BAD_REQUEST:
@@ -257,21 +257,34 @@ class _Link:
         """Fetch entries from `index` on, as they are on disk."""
         path = f"/log?from={index}&bytes={bytes_max}&through={through}"
         try:
-            response = self._send("GET", path, None)
-            data = response.read()
-            if response.status < HTTPStatus.BAD_REQUEST:
+            status, data = self._exchange("GET", path, None, None)
+            if status < HTTPStatus.BAD_REQUEST:
                 return data
-            answer = Answer(response.status, _object(data))
+            answer = Answer(status, _object(data))
         except (OSError, HTTPException, ValueError) as error:
             raise self._lost(error) from error
         raise answer.error()
 
-    def _send(self, method: str, path: str, data: bytes | None) -> HTTPResponse:
+    def _exchange(
+        self, method: str, path: str, data: bytes | None, bytes_max: int | None
+    ) -> tuple[int, bytes]:
+        """Send one request; with the token of a node on this machine if it asks for that."""
+        status, content, place = self._send(method, path, data, bytes_max)
+        if status == HTTPStatus.FORBIDDEN and (token := local_token(_object(content), place)):
+            self._token = token
+            status, content, _ = self._send(method, path, data, bytes_max)
+        return status, content
+
+    def _send(
+        self, method: str, path: str, data: bytes | None, bytes_max: int | None
+    ) -> tuple[int, bytes, tuple[str, int] | None]:
         headers = {"Content-Type": "application/json"} if data is not None else {}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         self._connection.request(method, path, data, headers)
-        return self._connection.getresponse()
+        place = same_machine(self._connection)
+        response = self._connection.getresponse()
+        return response.status, response.read(bytes_max), place
 
     def _lost(self, error: Exception) -> LinkLostError:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__

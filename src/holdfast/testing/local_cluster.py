@@ -23,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
+from holdfast.admin.token_file import FILE_NAME, read_token
+
 _POLL_SECONDS = 0.01
 _STOP_SECONDS = 15.0
 LOOPBACK = "127.0.0.1"
@@ -146,9 +148,16 @@ class LocalNode:
 
     def get(self, path: str) -> Any:
         """Ask the admin port; raises OSError while it is closed."""
-        url = f"http://{self.admin}{path}"
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        request = urllib.request.Request(f"http://{self.admin}{path}", headers=self.proof())
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - http
             return json.loads(answer.read())
+
+    def proof(self) -> dict[str, str]:
+        """Give the header by which the node knows its own user; none before it has started."""
+        with suppress(OSError):
+            token = read_token(self.data.absolute() / FILE_NAME, self.host, self.admin_port)
+            return {"Authorization": f"Bearer {token}"}
+        return {}
 
     def status(self) -> dict[str, Any] | None:
         """Give the node's status, None while it does not answer."""

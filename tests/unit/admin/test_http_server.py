@@ -10,16 +10,19 @@ from typing import Any
 
 import pytest
 
+from holdfast.admin.access import Access
 from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminPortSettings, AdminServer
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import RemoteNode
 from holdfast.errors import LinkLostError
 
+TOKEN = "33" * 32
+
 
 def server_of(node, host: str = "127.0.0.1", port: int = 0, **limits: Any) -> AdminServer:
     settings = AdminPortSettings(**limits)
-    application = build_application(Operations(node))
+    application = build_application(Operations(node), access=Access(local_token=TOKEN))
     return AdminServer(application, host=host, port=port, settings=settings)
 
 
@@ -88,7 +91,8 @@ def test_an_ipv6_address_keeps_its_brackets(node) -> None:
     [
         b"",
         b"GET /health HTTP/1.1\r\nHost: a\r\nX-Slow: ",
-        b"POST /cluster/transfer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{",
+        b"POST /cluster/transfer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
+        b"Authorization: Bearer " + TOKEN.encode() + b"\r\n\r\n{",
     ],
 )
 def test_a_request_that_does_not_come_to_its_end_is_cut_off(node, begun: bytes) -> None:
@@ -122,6 +126,31 @@ def test_an_idle_connection_is_closed_and_a_request_in_time_is_answered(node) ->
         writer.write(question + question)
         answers = await reader.read()
         assert answers.count(b"HTTP/1.1 200") == 2
+        writer.close()
+        await server.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_who_has_proven_itself_keeps_its_place(node) -> None:
+    """
+    A reader of the log is not cut off by whoever asks without a proof, or asks nothing.
+    """
+
+    async def scenario() -> None:
+        server = server_of(node, connection_count_max=2)
+        await server.start()
+        reader, writer = await dial(server)
+        question = b"GET /log?from=102 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+        question += TOKEN.encode() + b"\r\n\r\n"
+        for _ in range(2):
+            writer.write(question)
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            silent = [await dial(server) for _ in range(6)]
+            assert await is_closed(silent[0][0])
+            for _, each in silent:
+                each.close()
         writer.close()
         await server.stop()
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 import io
 import json
 from http.client import HTTPException
+from pathlib import Path
 
 import pytest
 
 from holdfast.admin import remote
 from holdfast.admin.remote import Answer, RemoteNode, admin_token, queue_path
+from holdfast.admin.token_file import FILE_NAME, write_token
 from holdfast.errors import (
+    AuthenticationError,
     DestinationError,
     HoldfastError,
     LinkLostError,
@@ -21,6 +24,7 @@ from holdfast.errors import (
 )
 
 SECRET = b"0123456789abcdef"
+TOKEN = "22" * 32
 
 
 class PaperResponse(io.BytesIO):
@@ -136,3 +140,78 @@ def test_an_answer_keeps_its_status() -> None:
     `send` judges nothing; it is for passing answers on.
     """
     assert Answer(503, {}).status == 503
+
+
+class PaperSocket:
+    """Both ends of a connection."""
+
+    def __init__(self, there: tuple[str, int], here: tuple[str, int]) -> None:
+        self.there, self.here = there, here
+
+    def getpeername(self) -> tuple[str, int]:
+        return self.there
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.here
+
+
+@pytest.fixture
+def guarded(connection, tmp_path: Path) -> type[PaperConnection]:
+    """A node that wants the token in its file."""
+    path = write_token(tmp_path, "127.0.0.1", 8161, TOKEN)
+    fault = {"code": "authentication", "message": "a proof is needed", "token_file": str(path)}
+    refusal = json.dumps({"error": fault}).encode()
+
+    class Guarded(connection):
+        sock = PaperSocket(("127.0.0.1", 8161), ("127.0.0.1", 50_000))
+
+        def getresponse(self) -> PaperResponse:
+            allowed = self.asked[-1][4].get("Authorization") == f"Bearer {TOKEN}"
+            response = PaperResponse(b"{}" if allowed else refusal)
+            response.status = 200 if allowed else 403
+            return response
+
+    return Guarded
+
+
+@pytest.mark.parametrize("secret", [b"", SECRET])
+def test_on_the_nodes_machine_its_own_file_is_the_proof(
+    guarded, monkeypatch: pytest.MonkeyPatch, secret: bytes
+) -> None:
+    """
+    The refusal names the file; who may read it asks again, and nobody typed anything.
+    """
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    assert RemoteNode("h:1", secret=secret).change("POST", "/cluster/transfer") == {}
+    assert [asked[1:3] for asked in guarded.asked] == [("POST", "/cluster/transfer")] * 2
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (("10.0.0.1", 8161), ("10.0.0.2", 50_000)),
+        (("127.0.0.1", 9000), ("127.0.0.1", 50_000)),
+        (("127.0.0.2", 8161), ("127.0.0.1", 50_000)),
+    ],
+)
+def test_the_token_goes_nowhere_else(guarded, monkeypatch: pytest.MonkeyPatch, ends) -> None:
+    """
+    Not to another machine, and not to a program that listens elsewhere on this one.
+    """
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    guarded.sock = PaperSocket(*ends)
+    with pytest.raises(AuthenticationError, match="a proof is needed"):
+        RemoteNode("h:1").change("POST", "/cluster/transfer")
+    assert TOKEN not in str(guarded.asked)
+
+
+def test_a_file_that_cannot_be_read_leaves_the_refusal(
+    guarded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """
+    Another user hears what to do.
+    """
+    monkeypatch.setattr(remote, "HTTPConnection", guarded)
+    (tmp_path / FILE_NAME).unlink()
+    with pytest.raises(AuthenticationError, match="a proof is needed"):
+        RemoteNode("h:1").get("/segments")

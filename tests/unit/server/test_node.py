@@ -14,8 +14,16 @@ from typing import Any, TypeVar
 import pytest
 import structlog.testing
 
+from holdfast.admin.remote import RemoteNode
+from holdfast.admin.token_file import FILE_NAME
 from holdfast.config import NodeConfig
-from holdfast.errors import DestinationError, HoldfastError, MembershipError, StoreLockedError
+from holdfast.errors import (
+    AuthenticationError,
+    DestinationError,
+    HoldfastError,
+    MembershipError,
+    StoreLockedError,
+)
 from holdfast.model.limits import KiB
 from holdfast.server.node import Node
 from holdfast.testing.local_cluster import free_ports
@@ -253,3 +261,52 @@ def test_a_peer_port_that_others_reach_is_warned_of(
     node.journal.close()
 
     assert warnings == sum(line["log_level"] == "warning" for line in told)
+
+
+def test_a_node_leaves_a_new_proof_for_its_own_user_at_each_start(tmp_path) -> None:
+    """
+    Readable by nobody else; the command line finds it, without a word from the operator.
+    """
+
+    async def ask(node: Node) -> tuple[str, dict[str, object]]:
+        path = tmp_path / "data" / FILE_NAME
+        assert path.stat().st_mode & 0o777 == 0o600
+        remote = RemoteNode(str(node.config.admin))
+        return path.read_text(), await asyncio.to_thread(remote.get, "/segments")
+
+    (first, segments), _ = run(tmp_path, ask)
+    (second, _), _ = run(tmp_path, ask)
+    assert segments["segments"]
+    assert first != second
+
+
+def test_a_node_without_room_for_its_proof_serves_all_the_same(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A full disk stops producers, not the node; the operator needs the cluster's secret meanwhile.
+    """
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "no space left")
+
+    async def ask(node: Node) -> None:
+        with pytest.raises(AuthenticationError, match="a proof is needed"):
+            await asyncio.to_thread(RemoteNode(str(node.config.admin)).get, "/segments")
+
+    monkeypatch.setattr("holdfast.server.node.write_token", refuse)
+    assert run(tmp_path, ask) == (None, 0)
+
+
+def test_few_open_files_are_told_with_what_to_do(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    One line: how many clients fit, and which limit is too low.
+    """
+    monkeypatch.setattr("holdfast.server.node.raise_limit", lambda: 256)
+    with structlog.testing.capture_logs() as lines:
+        node = Node(config(tmp_path))
+    node.journal.close()
+    assert node.conductor.settings.connection_count_max == node.shares.clients < 100
+    told = [line for line in lines if "too few files may be open" in line["event"]]
+    assert [line["clients"] for line in told] == [node.shares.clients]
+    assert "LimitNOFILE" in told[0]["remedy"]

@@ -5,10 +5,15 @@ fails.
 
 from __future__ import annotations
 
-from typing import Any
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
+from holdfast.admin.token_file import write_token
 from holdfast.errors import (
     AuthenticationError,
     CorruptEntryError,
@@ -24,6 +29,7 @@ from holdfast.testing.written_log import message, sealed
 
 ENTRIES = sealed(*([message(1, n, bytes(100))] for n in range(1, 11)))
 NODES = ("a", "b", "c")
+TOKEN = "44" * 32
 
 
 class PaperCluster:
@@ -228,3 +234,45 @@ def test_a_question_goes_to_the_next_node(cluster: PaperCluster) -> None:
     cluster.faults["a"] = LinkLostError("refused")
     assert "b" == LOG.ask("POST", "/holds/x", {"index": 1})["by"]
     assert "token" not in repr(RemoteLog(NODES, token="word"))
+
+
+class GuardedConnection:
+    """A connection to a node that wants the token in its file."""
+
+    asked: ClassVar[list[str]] = []
+    refusal: ClassVar[bytes] = b""
+
+    class sock:  # noqa: N801 - as http.client calls it
+        getpeername = staticmethod(lambda: ("127.0.0.1", 8161))
+        getsockname = staticmethod(lambda: ("127.0.0.1", 50_000))
+
+    def __init__(self, address: str, *, timeout: float) -> None:
+        pass
+
+    def request(self, _method: str, _path: str, _data: object, headers: dict[str, str]) -> None:
+        self.asked.append(headers.get("Authorization", ""))
+
+    def getresponse(self) -> Any:
+        allowed = self.asked[-1] == f"Bearer {TOKEN}"
+        content = io.BytesIO(b"{}" if allowed else self.refusal)
+        return SimpleNamespace(status=200 if allowed else 403, read=content.read)
+
+    def close(self) -> None:
+        pass
+
+
+def test_on_the_nodes_machine_its_own_file_is_the_proof(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Read once for each link; without the file the refusal stays, which says what to do."""
+    path = write_token(tmp_path, "127.0.0.1", 8161, TOKEN)
+    fault = {"code": "authentication", "message": "a proof is needed", "token_file": str(path)}
+    monkeypatch.setattr(GuardedConnection, "refusal", json.dumps({"error": fault}).encode())
+    monkeypatch.setattr(log_client, "HTTPConnection", GuardedConnection)
+    link = log_client._Link("a", "")
+    assert link.ask("GET", "/holds", None) == {}
+    assert link.read_log(1, 2, 3) == b"{}"
+    assert GuardedConnection.asked == ["", f"Bearer {TOKEN}", f"Bearer {TOKEN}"]
+    path.unlink()
+    with pytest.raises(AuthenticationError, match="a proof is needed"):
+        log_client._Link("a", "").read_log(1, 2, 3)

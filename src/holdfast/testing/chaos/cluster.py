@@ -110,10 +110,10 @@ class ChaosNode(LocalNode):
 
     def get(self, path: str, seconds: float = _ANSWER_SECONDS) -> Any:
         """Ask the admin port as the operator; raises OSError while it does not answer in time."""
-        url = f"http://{self.admin}{path}"
+        request = urllib.request.Request(f"http://{self.admin}{path}", headers=self.proof())
         with (
             self._network.inside(OPERATOR),
-            urllib.request.urlopen(url, timeout=seconds) as answer,
+            urllib.request.urlopen(request, timeout=seconds) as answer,  # noqa: S310 - http
         ):
             return json.loads(answer.read())
 

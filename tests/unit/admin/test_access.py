@@ -1,0 +1,184 @@
+"""
+The gate of the admin port: whose requests come through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.responses import PlainTextResponse
+
+from holdfast.admin.access import CONNECTION_STATE, Access, Gate, own_names
+from holdfast.admin.remote import admin_token
+
+SECRET = b"0123456789abcdef"
+LOCAL = "11" * 32
+ACCESS = Access(
+    secret=SECRET,
+    local_token=LOCAL,
+    token_path="/data/admin-token",
+    names=own_names("Broker-1.Example.org.", "10.0.0.1", more=["proxy"]),
+)
+
+
+class Caller:
+    """Sends requests through a gate, and keeps the connection they come on."""
+
+    def __init__(self, access: Access = ACCESS) -> None:
+        self.gate = Gate(PlainTextResponse("inside"), access)
+        self.connection = SimpleNamespace(is_proven=False)
+        self.body = b""
+
+    def ask(
+        self,
+        path: str,
+        *headers: tuple[bytes, bytes],
+        client: tuple[str, int] | None = ("127.0.0.1", 5000),
+        method: str = "GET",
+    ) -> int:
+        """Give the status of the answer."""
+        sent: list[dict[str, Any]] = []
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "headers": list(headers),
+            "client": client,
+            "server": ("10.0.0.1", 8161),
+            "state": {CONNECTION_STATE: self.connection},
+        }
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def receive() -> Any:
+            raise AssertionError("nothing is read at the gate")
+
+        asyncio.run(self.gate(scope, receive, send))
+        self.body = b"".join(message.get("body", b"") for message in sent)
+        return int(sent[0]["status"])
+
+
+def proof(token: str) -> tuple[bytes, bytes]:
+    return b"authorization", f"Bearer {token}".encode()
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:8161", True),
+        ("127.0.0.1:8161", True),
+        ("192.168.7.7", True),
+        ("[::1]:8161", True),
+        ("[::1]", True),
+        ("broker-1", True),
+        ("broker-1.example.org.:8161", True),
+        ("proxy:80", True),
+        ("evil.example", False),
+        ("evil.example:8161", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example", False),
+        ("[evil]", False),
+        ("127.0.0.1@evil.example", False),
+    ],
+)
+def test_a_request_must_name_this_node(host: str, is_known: bool) -> None:
+    """
+    A page whose name was made to mean 127.0.0.1 names itself and gets nothing, nowhere.
+    """
+    caller = Caller()
+    named = (b"host", host.encode())
+    for path in ("/status", "/log"):
+        status = caller.ask(path, named, proof(LOCAL))
+        assert status == (200 if is_known else 421)
+    assert is_known or b"is not known as" in caller.body
+
+
+@pytest.mark.parametrize(
+    ("header", "allowed"),
+    [
+        ((b"origin", b"http://localhost:8161"), False),
+        ((b"origin", b"null"), False),
+        ((b"sec-fetch-site", b"cross-site"), False),
+        ((b"sec-fetch-site", b"same-origin"), False),
+        ((b"sec-fetch-site", b"none"), True),
+    ],
+)
+def test_nothing_is_done_or_revealed_for_a_page(header: tuple[bytes, bytes], allowed: bool) -> None:
+    """
+    Not even with a proof: no page of ours asks.
+    """
+    caller = Caller()
+    assert caller.ask("/log", header, proof(LOCAL)) == (200 if allowed else 403)
+    assert caller.ask("/metrics", header) == 200
+
+
+@pytest.mark.parametrize("token", ["", "x", LOCAL[:-1], LOCAL + "1", SECRET.decode(), "\xff"])
+def test_a_wrong_proof_is_none(token: str) -> None:
+    """
+    A connection that brought none may be closed for another.
+    """
+    caller = Caller()
+    assert caller.ask("/log", proof(token)) == 403
+    assert caller.ask("/status", method="POST") == 403
+    assert not caller.connection.is_proven
+    for good in (LOCAL, admin_token(SECRET)):
+        assert caller.ask("/log", proof(good)) == 200
+    assert caller.connection.is_proven
+
+
+def test_without_secret_and_file_nobody_has_a_proof() -> None:
+    """
+    An empty secret makes no token.
+    """
+    caller = Caller(Access())
+    assert caller.ask("/log", proof(admin_token(b""))) == 403
+    assert caller.ask("/log", proof("")) == 403
+    assert b"has no cluster secret" in caller.body
+
+
+@pytest.mark.parametrize(
+    ("client", "is_told"),
+    [
+        (("127.0.0.1", 1), True),
+        (("::1", 1), True),
+        (("10.0.0.1", 1), True),
+        (("10.0.0.2", 1), False),
+        (None, False),
+    ],
+)
+def test_the_place_of_the_file_is_told_on_this_machine_only(
+    client: tuple[str, int] | None, is_told: bool
+) -> None:
+    """
+    The refusal says what to do, to each what he can do.
+    """
+    caller = Caller()
+    assert caller.ask("/log", client=client) == 403
+    assert (b'"token_file":"/data/admin-token"' in caller.body) is is_told
+    assert b"--secret-file" in caller.body
+
+
+def test_what_is_no_request_passes() -> None:
+    """
+    The server's own messages are not for the gate.
+    """
+    seen: list[str] = []
+
+    async def application(scope: Any, _receive: Any, _send: Any) -> None:
+        seen.append(scope["type"])
+
+    asyncio.run(Gate(application, ACCESS)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    assert seen == ["lifespan"]
+
+
+def test_secrets_do_not_show() -> None:
+    """
+    Not in a log line that prints the object.
+    """
+    assert LOCAL not in repr(ACCESS)
+    assert SECRET.decode() not in repr(ACCESS)

@@ -1,0 +1,78 @@
+"""
+The file that proves that the node's own user asks.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.admin.token_file import FILE_NAME, new_token, read_token, write_token
+
+
+def test_only_the_nodes_user_may_read_it(tmp_path: Path) -> None:
+    """
+    Whatever the umask, and also where an older one stands; each start has another.
+    """
+    before = os.umask(0)
+    try:
+        write_token(tmp_path, "127.0.0.1", 8161, "a" * 64)
+        path = write_token(tmp_path, "127.0.0.1", 8161, "b" * 64)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert read_token(path, "127.0.0.1", 8161) == "b" * 64
+    assert new_token() != new_token()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("bound", "host", "port", "is_given"),
+    [
+        ("0.0.0.0", "127.0.0.1", 8161, True),
+        ("::", "::1", 8161, True),
+        ("::1", "0:0:0:0:0:0:0:1", 8161, True),
+        ("127.0.0.1", "127.0.0.1", 8162, False),
+        ("127.0.0.1", "127.0.0.2", 8161, False),
+        ("127.0.0.1", "node", 8161, False),
+    ],
+)
+def test_it_is_for_one_port_only(
+    tmp_path: Path, bound: str, host: str, port: int, is_given: bool
+) -> None:
+    """
+    A program that pretends to be a node does not get another's token.
+    """
+    path = write_token(tmp_path, bound, 8161, "c" * 64)
+    assert bool(read_token(path, host, port)) is is_given
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"a secret\n", b"\xff" * 5000, b"holdfast admin token, version 2\nx 1\ny\n"]
+)
+def test_nothing_is_given_away_that_is_no_token(tmp_path: Path, content: bytes) -> None:
+    """
+    The path comes from whoever answers at the port.
+    """
+    path = tmp_path / FILE_NAME
+    path.write_bytes(content)
+    assert read_token(path, "127.0.0.1", 8161) == ""
+
+
+def test_no_other_kind_of_file_is_read(tmp_path: Path) -> None:
+    """
+    A pipe would keep its reader waiting, a link lead anywhere, another name hold anything.
+    """
+    pipe = tmp_path / "a"
+    pipe.mkdir()
+    os.mkfifo(pipe / FILE_NAME)
+    assert read_token(pipe / FILE_NAME, "127.0.0.1", 8161) == ""
+    good = write_token(tmp_path, "127.0.0.1", 8161, "d" * 64)
+    other = good.rename(tmp_path / "secret")
+    assert read_token(other, "127.0.0.1", 8161) == ""
+    good.symlink_to(other)
+    with pytest.raises(OSError):
+        read_token(good, "127.0.0.1", 8161)
+    assert read_token(Path(FILE_NAME), "127.0.0.1", 8161) == ""
