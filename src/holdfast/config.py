@@ -93,7 +93,7 @@ class MemberConfig:
 
     @property
     def keeps_log(self) -> bool:
-        """It counts towards `copies` and `sites`: a witness keeps the log while a voter is away."""
+        """It counts towards `sites`: a witness keeps the log while a voter is away."""
         return self.kind != "learner"
 
 
@@ -272,10 +272,10 @@ class NodeConfig:
 
     site: str
     copies: int
-    """Nodes that must hold a message before its producer is told so."""
+    """Nodes with data that must hold a message before its producer is told so; 0: the default."""
 
     sites: int
-    """Distinct sites among those copies."""
+    """Distinct sites, a witness's among them, that must hold it."""
 
     memory_bytes: int
     """Message bodies kept in memory; beyond it they are read back from the log."""
@@ -332,7 +332,7 @@ class NodeConfig:
             | {"members": _place_own(fields, own), "stomp": fields.stomp, "admin": fields.admin},
             peers=fields.peers or (own.address if own else None),
             site=fields.site or (own.site if own else ""),
-            copies=fields.copies or _copies_default(fields.members),
+            copies=fields.copies or 0,
             memory_bytes=fields.memory,
             segment_bytes=fields.segment,
             secret=secret,
@@ -491,12 +491,11 @@ def _check_members(fields: _Fields, check: _Trusted) -> None:
 
 def _check_placement(fields: _Fields, check: _Trusted) -> None:
     keeping = [member for member in _place_own(fields, _own_member(fields)) if member.keeps_log]
-    count = len(keeping) if fields.members else 1
+    count = sum(it.kind == "voter" for it in keeping) if fields.members else 1
     check.require(
         fields.copies is None or fields.copies <= count,
         "copies members",
-        f"copies: {fields.copies} is more than the members that keep the log;"
-        f" allowed: 1 to {count}",
+        f"copies: {fields.copies} is more than the voters with data; allowed: 1 to {count}",
     )
     places = max(1, len({member.site for member in keeping}))
     check.require(
@@ -511,11 +510,10 @@ def _check_placement(fields: _Fields, check: _Trusted) -> None:
         "sites site members",
         f"sites: {fields.sites} asked for, but no site is given for: {', '.join(unplaced)}",
     )
-    copies = fields.copies or _copies_default(fields.members)
     check.require(
-        fields.copies is None or fields.sites <= copies,
+        fields.copies is None or fields.sites <= fields.copies,
         "copies sites",
-        f"copies: {copies} copies cannot stand on {fields.sites} sites;"
+        f"copies: {fields.copies} copies cannot stand on {fields.sites} sites;"
         f" allowed: {fields.sites} or more",
     )
 
@@ -562,7 +560,3 @@ def _place_own(fields: _Fields, own: MemberConfig | None) -> tuple[MemberConfig,
         return fields.members
     placed = MemberConfig(own.name, own.address, own.kind, fields.site)
     return tuple(placed if member is own else member for member in fields.members)
-
-
-def _copies_default(members: tuple[MemberConfig, ...]) -> int:
-    return max(1, min(2, sum(member.kind == "voter" for member in members)))

@@ -66,7 +66,9 @@ def serve(
         _Text, _flag("--secret-file", "FILE", "What the members know of each other.")
     ] = None,
     site: Annotated[_Text, _flag("--site", "NAME", "Where this node stands.")] = None,
-    copies: Annotated[_Text, _flag("--copies", "N", "Nodes that must hold a message.")] = None,
+    copies: Annotated[
+        _Text, _flag("--copies", "N", "Nodes with data that must hold a message.")
+    ] = None,
     sites: Annotated[_Text, _flag("--sites", "N", "Distinct sites among them.")] = None,
     memory: Annotated[_Text, _flag("--memory", "BYTES", "For message bodies: 256MiB.")] = None,
     default_persistent: Annotated[
@@ -124,7 +126,7 @@ def _introduce(settings: NodeConfig) -> None:
         log.info(
             "member of a cluster",
             members=", ".join(_describe(settings)),
-            copies=settings.copies,
+            copies=settings.copies or "as the members allow",
             sites=settings.sites,
         )
     if settings.secret_file is not None:

@@ -63,6 +63,7 @@ from holdfast.replication.messages import (
     RepairResponse,
 )
 from holdfast.replication.settings import ReplicationSettings
+from holdfast.replication.shared_settings import warned_differences
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
     LEDGER_ENTRIES_MAX,
@@ -179,6 +180,7 @@ class Driver:
             metadata or {},
             ballot.edition,
             self._state.editions.known,
+            self._state.shared,
         )
         """What this node says of itself when a link is made; kept up to date."""
 
@@ -196,6 +198,7 @@ class Driver:
         self._tell_again_at = NEVER
         self._linked_membership: Membership | None = None
         self._is_linked_settled = False
+        self._warned: dict[str, list[str]] = {}
         self._failure: JournalFailedError | None = None
         self._is_started = False
 
@@ -268,6 +271,11 @@ class Driver:
     def config_index(self) -> int:
         """Where the present members are written; this entry must not be reclaimed."""
         return self._state.config_index
+
+    @property
+    def copies(self) -> int:
+        """Nodes with data that must hold what is committed; by the present members."""
+        return self._state.copies
 
     @property
     def reclaim_limit(self) -> int:
@@ -540,12 +548,21 @@ class Driver:
             if state.is_retired(message.hello):
                 self._links.drop(peer)  # What shut it out was committed since it was let in.
                 return
+            self._warn_of_differences(message.hello)
             self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
         elif isinstance(message, _LinkDown):
             consensus.link_down(state, peer, closed=message.closed)
         elif not self._is_stale(peer):
             consensus.receive(state, peer, message)
+
+    def _warn_of_differences(self, hello: Hello) -> None:
+        """Say once of each peer what it was told otherwise and need not be refused for."""
+        found = warned_differences(self._state.name, self._state.shared, hello.name, hello.shared)
+        if found != self._warned.get(hello.name, []):
+            self._warned[hello.name] = found
+            for sentence in found:
+                logger.warning("%s", sentence)
 
     def _is_stale(self, peer: str) -> bool:
         """Whether the peer is of another cluster or generation, so that nothing it says counts."""

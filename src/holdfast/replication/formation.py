@@ -8,6 +8,7 @@ taken in by its leader.
 
 Invariants:
     The same members give the same first entry and the same cluster identity on every node.
+    Nodes whose settings must be alike and are not make no link, and so no cluster.
     A node identity that was a member once and is not any more is shut out for good, once the change
     that took it out is committed: until then it counts, and may be needed to undo the change.
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
+from holdfast.replication.shared_settings import refused_difference
 from holdfast.replication.state import State
 
 FOUNDING_TERM = 1
@@ -68,6 +70,14 @@ def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
     """Say why the node of this hello may not have a link; None if it may."""
     if hello.name == state.name:
         return Refusal(f"{hello.name} is this node's own name: two nodes are called alike")
+    refusal = _judge_membership(state, bootstrap, hello)
+    if refusal is None:
+        reason = refused_difference(state.name, state.shared, hello.name, hello.shared)
+        refusal = Refusal(reason) if reason else None
+    return refusal
+
+
+def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
     membership = state.membership
     known = membership or bootstrap
     # What this node knows of the members may be old, by its log or by its command line: whoever

@@ -155,7 +155,6 @@ def advance_commit(state: State) -> None:
 
 def committable(state: State) -> int:
     """The index that the commit rule allows, whatever its term."""
-    settings = state.settings
     members = state.members
     progress = state.progress
     own = state.name
@@ -163,10 +162,11 @@ def committable(state: State) -> int:
         (
             members[name].site,
             state.log.journal.stored_index if name == own else progress[name].match_index,
+            members[name].kind == "voter",
         )
         for name in state.voter_names
     ]
-    return committable_index(matches, settings.copies, settings.sites)
+    return committable_index(matches, state.copies, state.settings.sites)
 
 
 def data_match(state: State) -> int:

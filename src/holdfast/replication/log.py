@@ -17,11 +17,14 @@ from typing import Any, Protocol
 
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import Entry
+from holdfast.journal.settings import JournalSettings
 from holdfast.replication.messages import NO_CHAIN
 
 
 class EntryLog(Protocol):
     """What this package needs of the journal; see journal/journal.py for the promises."""
+
+    settings: JournalSettings
 
     @property
     def first_index(self) -> int: ...

@@ -233,11 +233,20 @@ def decode_hello(payload: bytes) -> Hello:
                 bytes.fromhex(node_id).hex(): int(edition)
                 for node_id, edition in dict(fields.get("seen", {})).items()
             },
+            shared={
+                str(name): _number(value) for name, value in dict(fields.get("shared", {})).items()
+            },
             disk_hangs=bool(fields.get("disk_hangs", False)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RemoteProtocolError(f"a hello that makes no sense: {error}") from error
     return hello
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return value
 
 
 _DECODERS: dict[int, Decoder] = {

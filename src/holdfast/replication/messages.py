@@ -149,6 +149,9 @@ class Hello:
     seen: dict[str, int] = field(default_factory=dict)
     """The newest editions of other identities that it knows of, see editions.py."""
 
+    shared: dict[str, float] = field(default_factory=dict)
+    """What must be alike on all members, see shared_settings.py; empty from an older version."""
+
     disk_hangs: bool = False
     """Its disk does not answer: it cannot take over, and lags until the disk does."""
 

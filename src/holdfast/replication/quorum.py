@@ -42,23 +42,37 @@ def site_index(matches: Iterable[tuple[str, int]], sites: int) -> int:
     return sorted(best.values(), reverse=True)[min(sites, len(best)) - 1]
 
 
-def committable_index(matches: Sequence[tuple[str, int]], copies: int, sites: int) -> int:
+def default_copies(data_count: int, voter_count: int) -> int:
+    """
+    How many nodes with data must hold an entry where nobody says: two, if one may then be lost.
+
+    Of two with a witness one must do: the witness is there so that the loss of the other stops
+    nothing, and its log is the second one until both have the entry.
+    """
+    if data_count == 2 and voter_count > 2:
+        return 1
+    return max(1, min(2, data_count))
+
+
+def committable_index(matches: Sequence[tuple[str, int, bool]], copies: int, sites: int) -> int:
     """
     The highest index that may be committed: a majority, enough copies and enough sites hold it.
 
     Args:
-        matches: (site, last durable index) of every voter, witnesses included.
-        copies: Voters that must hold it; all of them if there are fewer.
+        matches: (site, last durable index, is no witness) of every voter.
+        copies: Voters with data that must hold it; all of them if there are fewer.
         sites: Distinct sites that must hold it; all of them if there are fewer.
     """
     count = len(matches)
     if not count:
         return 0
-    descending = sorted([match for _, match in matches], reverse=True)
-    needed = max(majority(count), min(copies, count))
-    index = descending[needed - 1]
+    descending = sorted([match for _, match, _ in matches], reverse=True)
+    index = descending[majority(count) - 1]
+    data = sorted([match for _, match, has_data in matches if has_data], reverse=True)
+    if data:
+        index = min(index, data[min(copies, len(data)) - 1])
     if sites > 1:
-        index = min(index, site_index(matches, sites))
+        index = min(index, site_index([(site, match) for site, match, _ in matches], sites))
     return index
 
 

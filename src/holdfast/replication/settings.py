@@ -91,11 +91,15 @@ class ReplicationSettings:
     edition_repeat_seconds: float = 1.0
     """How often members tell each other all ballot editions again, should a message be lost."""
 
-    copies: int = 2
-    """Voters that must hold an entry before it is confirmed; never more than there are voters."""
+    copies: int = 0
+    """
+    Nodes with data that must hold an entry before it is confirmed; never more than there are.
+
+    A witness is none. 0: as many as the members allow, see `quorum.default_copies`.
+    """
 
     sites: int = 1
-    """Distinct sites that must hold an entry before it is confirmed."""
+    """Distinct sites, a witness's among them, that must hold an entry before it is confirmed."""
 
     def __post_init__(self) -> None:
         problems = [
@@ -115,7 +119,7 @@ class ReplicationSettings:
                 ),
                 (self.disk_hang_elections < 1, "disk_hang_elections must be 1 or more"),
                 (self.backlog_bytes_max < 1, "backlog_bytes_max must be 1 or more"),
-                (self.copies < 1, "copies must be 1 or more"),
+                (self.copies < 0, "copies must be 0 or more"),
                 (self.sites < 1, "sites must be 1 or more"),
                 (self.append_bytes_max < 1, "append_bytes_max must be 1 or more"),
                 (

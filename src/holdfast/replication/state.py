@@ -25,7 +25,9 @@ from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import AppendRequest, Hello, Message
 from holdfast.replication.progress import Progress
+from holdfast.replication.quorum import default_copies
 from holdfast.replication.settings import ReplicationSettings
+from holdfast.replication.shared_settings import shared_settings
 
 NEVER = float("-inf")
 ALWAYS = float("inf")
@@ -65,6 +67,8 @@ class State:
         self.name = name
         self.node_id = node_id
         self.settings = settings
+        self.shared = shared_settings(settings, log.journal.settings.segment_bytes)
+        """What must be alike on all members."""
         self.log = log
         self.randomness = randomness
         self.now = 0.0
@@ -84,6 +88,8 @@ class State:
         self.members: dict[str, Member] = {}
         self.peers: list[str] = []
         self.voter_names: list[str] = []
+        self.copies = settings.copies or 1
+        """Nodes with data that must hold an entry before it is committed."""
         self.connected: dict[str, Hello] = {}
         self.own: Member | None = None
         """This node among the members, if its present identity is one."""
@@ -167,6 +173,8 @@ class State:
             if member.name != self.name and member.kind != "fenced"
         ]
         self.voter_names = [member.name for member in membership.voters]
+        data_count = len(membership.data_members)
+        self.copies = self.settings.copies or default_copies(data_count, len(self.voter_names))
         self.bytes_since_config = 0
 
     @property

@@ -45,7 +45,7 @@ def node_status(node: Node) -> NodeStatus:
         commit_index=replication.commit_index,
         applied_index=node.store.applied_index,
         members=tuple(_member(node, view) for view in replication.members),
-        copies=node.config.copies,
+        copies=node.driver.copies,
         sites=node.config.sites,
         site=node.config.site,
         store=_store(node, replication),

@@ -39,7 +39,7 @@ from holdfast.replication.messages import (
     VoteRequest,
     VoteResponse,
 )
-from holdfast.replication.quorum import majority
+from holdfast.replication.quorum import default_copies, majority
 from holdfast.testing.committed_log import CommittedLog
 from holdfast.testing.history import History, ViolationError
 
@@ -237,7 +237,10 @@ class Checkers:
         settings = self.world.replication_settings
         nodes = self.world.network.nodes
         voters = [member for member in members if member.is_voter]
-        needed = max(majority(len(voters)), min(settings.copies, len(voters)))
+        needed = majority(len(voters))
+        data = {member.name for member in voters if member.kind == "voter"}
+        copies = settings.copies or default_copies(len(data), len(voters))
+        copies_needed = min(copies, len(data))
         sites_needed = min(settings.sites, len({member.site for member in voters}))
         holders, unsure = [], []
         for member in voters:
@@ -252,15 +255,16 @@ class Checkers:
                 holders.append(member)
             else:
                 unsure.append((member, node))
-        if len(holders) < needed or sites_needed > 1:
+        if len(holders) < max(needed, copies_needed) or sites_needed > 1 or len(data) < len(voters):
             # It may stand elsewhere: looked for only where it matters, for that is slow.
             holders += [member for member, node in unsure if holds(node, entry, path, byte)]
         sites = len({member.site for member in holders})
-        if len(holders) >= needed and sites >= sites_needed:
+        held = sum(member.name in data for member in holders)
+        if len(holders) >= needed and sites >= sites_needed and held >= copies_needed:
             return ""
         return (
-            f"{len(holders)} of {len(voters)} voters at {sites} sites have on their platters;"
-            f" {needed} at {sites_needed} are needed"
+            f"{len(holders)} of {len(voters)} voters, {held} with data, at {sites} sites have on"
+            f" their platters; {needed}, {copies_needed}, {sites_needed} are needed"
         )
 
     def _check_electable(self, leader: SimulatedNode, index: int) -> None:

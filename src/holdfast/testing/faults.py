@@ -123,7 +123,8 @@ class Plan:
     apply_bytes_max: int = 1 << 20
     window_bytes: int = 1 << 20
     append_bytes_max: int = 1 << 18
-    copies: int = 2
+    copies: int = 0
+    """0: as many as the members allow."""
     sites: int = 1
     late_seconds: float = 1.5
     scrub_bytes_per_second: int = 1

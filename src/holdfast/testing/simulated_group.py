@@ -33,7 +33,7 @@ from holdfast.replication.formation import Refusal
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.message_codec import FRAME_HEADER, decode_message, encode_message
 from holdfast.replication.messages import Hello, Message
-from holdfast.replication.quorum import majority
+from holdfast.replication.quorum import default_copies, majority
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
 
@@ -274,11 +274,13 @@ class Checker:
         members = group.membership_of(leader)
         voters = [member.name for member in members if member.is_voter]
         holders = [name for name in voters if group.nodes[name].holds(index, chain)]
-        needed = max(majority(len(voters)), min(group.settings.copies, len(voters)))
-        if len(holders) < needed:
+        data = [member.name for member in members if member.kind == "voter"]
+        copies = group.settings.copies or default_copies(len(data), len(voters))
+        held = len(set(holders) & set(data))
+        if len(holders) < majority(len(voters)) or held < min(copies, len(data)):
             raise ViolationError(
                 f"{leader.name} committed entry {index}, which is durable on {holders} only;"
-                f" {needed} of {voters} are needed"
+                f" {majority(len(voters))} of {voters} and {copies} of {data} are needed"
             )
 
     def check_end(self) -> None:

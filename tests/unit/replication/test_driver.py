@@ -569,3 +569,19 @@ def test_what_waits_for_a_ballot_is_bounded() -> None:
     desk.turn()
 
     assert 1000 == len(desk.driver._held)
+
+
+def test_a_peer_that_was_told_otherwise_is_warned_of_once(caplog) -> None:
+    """Of what costs time only; every link that is made again says the same."""
+    desk = Desk()
+    shared = {**desk.driver.hello.shared, "heartbeat_seconds": 0.2}
+    hello = Hello("b", "bb" * 16, shared=shared)
+    for _ in range(3):
+        desk.driver.link_up("b", hello)
+        desk.turn()
+        desk.driver.link_down("b", closed=True)
+        desk.turn()
+
+    told = [record.message for record in caplog.records if "heartbeat_seconds" in record.message]
+    assert 1 == len(told)
+    assert "heartbeat_seconds is 0.1 on a and 0.2 on b" in told[0]

@@ -79,6 +79,19 @@ def test_a_removed_identity_is_shut_out_for_good(member) -> None:
     assert stranger is not None and not stranger.is_fenced
 
 
+def test_settings_that_must_be_alike_and_are_not_make_no_link(member) -> None:
+    """Nor a cluster, which needs links; for a while only, until one of them is started again."""
+    bench = member()
+    hello = bench.state.connected["b"]
+    same = replace(hello, shared=dict(bench.state.shared))
+    other = replace(hello, shared={**bench.state.shared, "sites": 2})
+
+    assert judge(bench.state, NAMED, same) is None
+    refusal = judge(bench.state, NAMED, other)
+    assert refusal is not None and not refusal.is_fenced
+    assert "sites is 1 on a and 2 on b" in refusal.reason
+
+
 def test_an_older_generation_is_shut_out(member) -> None:
     """After a forced promotion the other side is refused, and knows it by our hello as well."""
     bench = member()

@@ -107,6 +107,27 @@ def test_more_copies_than_a_majority_can_be_asked_for(leading, answered) -> None
     assert 3 == bench.state.commit_index
 
 
+def test_copies_are_of_nodes_with_data(leading, answered) -> None:
+    """Two asked for, of a pair with a witness: the witness's log is none of them."""
+    bench = leading("a", "b", "w:witness", copies=2)
+    leader.propose(bench.state, [b"x"], 1, 0)
+    bench.store()
+
+    answered(bench, "w", 3)
+    assert 2 == bench.state.commit_index
+    answered(bench, "b", 3)
+    assert 3 == bench.state.commit_index
+
+
+def test_the_default_of_copies_follows_the_members(leading) -> None:
+    """Whatever was named on the command lines when they were started."""
+    counts = [
+        leading(*words.split()).state.copies for words in ("a", "a b", "a b w:witness", "a b c")
+    ]
+
+    assert [1, 2, 1, 2] == counts
+
+
 def test_a_learner_does_not_count(leading, answered) -> None:
     """An asynchronous copy confirms nothing."""
     bench = leading("a", "b", "d:learner")

@@ -65,6 +65,7 @@ MESSAGES: list[Message] = [
     RepairResponse(1, entries(1)[0]),
     RepairResponse(17, None),
     Hello("a", "0f" * 16, "aa" * 16, 2, "h:1", "i", {"stomp": "h:2"}),
+    Hello("a", "0f" * 16, shared={"copies": 2, "election_seconds_min": 1.5}),
     Hello("a", "0f" * 16, edition=5, seen={"aa" * 16: 1 << 40}),
     Editions({}),
     Editions({"0f" * 16: 7, "aa" * 16: 1 << 40}),

@@ -7,23 +7,26 @@ from hypothesis import strategies as st
 
 from holdfast.replication import quorum
 
-matches = st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 20)), min_size=1, max_size=7)
+matches = st.lists(
+    st.tuples(st.sampled_from("xyz"), st.integers(0, 20), st.booleans()), min_size=1, max_size=7
+)
 
 
-def is_committable(held: list[tuple[str, int]], index: int, copies: int, sites: int) -> bool:
-    """The commit rule in words: how many hold it, and on how many sites."""
-    holders = [site for site, match in held if match >= index]
-    wanted_sites = min(sites, len({site for site, _ in held}))
+def is_committable(held: list[tuple[str, int, bool]], index: int, copies: int, sites: int) -> bool:
+    """The commit rule in words: how many hold it, how many with data, and on how many sites."""
+    holders = [site for site, match, _ in held if match >= index]
+    with_data = [match for _, match, has_data in held if has_data]
+    wanted_sites = min(sites, len({site for site, _, _ in held}))
     return (
         2 * len(holders) > len(held)
-        and len(holders) >= min(copies, len(held))
+        and sum(match >= index for match in with_data) >= min(copies, len(with_data))
         and (len(set(holders)) >= wanted_sites)
     )
 
 
 @given(matches, st.integers(1, 8), st.integers(1, 4))
 def test_the_commit_rule_is_the_obvious_one(
-    held: list[tuple[str, int]], copies: int, sites: int
+    held: list[tuple[str, int, bool]], copies: int, sites: int
 ) -> None:
     """The sorted shortcut gives the highest index that the rule in words allows."""
     slow = max(index for index in range(21) if is_committable(held, index, copies, sites))
@@ -47,9 +50,22 @@ def test_without_voters_nothing_is_committed() -> None:
     assert 0 == quorum.site_index([], 1)
 
 
-def test_two_copies_do_not_stop_a_pair_with_witness_after_one_loss() -> None:
-    """Two of three hold it: a majority and two copies, as the operator asked."""
-    assert 5 == quorum.committable_index([("", 5), ("", 0), ("", 5)], 2, 1)
+def test_a_witness_is_no_copy() -> None:
+    """Two copies asked for are two nodes with data; a majority with the witness is not enough."""
+    held = [("", 5, True), ("", 3, True), ("", 5, False)]
+
+    assert 3 == quorum.committable_index(held, 2, 1)
+    assert 5 == quorum.committable_index(held, 1, 1)
+
+
+def test_the_default_is_two_copies_where_one_may_be_lost() -> None:
+    """A pair with a witness goes on with one of the two; without one it needs both anyway."""
+    found = {
+        (data, voters): quorum.default_copies(data, voters)
+        for data, voters in ((1, 1), (2, 2), (2, 3), (3, 3), (4, 5), (1, 3))
+    }
+
+    assert {(1, 1): 1, (2, 2): 2, (2, 3): 1, (3, 3): 2, (4, 5): 2, (1, 3): 1} == found
 
 
 def test_votes_decide_as_soon_as_they_can() -> None:

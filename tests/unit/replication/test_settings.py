@@ -19,7 +19,7 @@ def test_the_defaults_keep_their_own_rules() -> None:
 def test_all_mistakes_are_told_together() -> None:
     """Three wrong values give three sentences in one error."""
     with pytest.raises(ConfigError) as caught:
-        ReplicationSettings(copies=0, sites=0, lease_fraction=1.5)
+        ReplicationSettings(copies=-1, sites=0, lease_fraction=1.5)
 
     assert 3 == len(caught.value.problems)
 

@@ -7,8 +7,10 @@ helps nobody to depose it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from holdfast.replication import leader, quorum
 from holdfast.replication.membership import Membership
 from holdfast.replication.state import State
 from holdfast.testing.ablation import Ablation, Patch
@@ -40,6 +42,19 @@ def _help_anybody() -> list[Patch]:
     return [(State, "has_live_leader", lambda _self: False)]
 
 
+def _count_the_witness_as_a_copy() -> list[Patch]:
+    committable_index = quorum.committable_index
+
+    def of_any(matches: Sequence[tuple[str, int, bool]], copies: int, sites: int) -> int:
+        return committable_index([(site, match, True) for site, match, _ in matches], copies, sites)
+
+    return [(leader, "committable_index", of_any)]
+
+
+def _two_of_a_pair_with_witness(made: Plan) -> None:
+    made.topology, made.copies = "witness", 2
+
+
 def _long(made: Plan) -> None:
     made.chaos_seconds = 10.0
 
@@ -62,5 +77,11 @@ ABLATIONS = [
         _help_anybody,
         (HARMLESS_CUT,),
         _long,
+    ),
+    Ablation(
+        "a witness counts as a copy",
+        _count_the_witness_as_a_copy,
+        ("crash",),
+        _two_of_a_pair_with_witness,
     ),
 ]
