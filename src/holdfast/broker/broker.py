@@ -29,6 +29,7 @@ from holdfast.broker.temporaries import Temporaries, require_room
 from holdfast.broker.topic import Delivery, Topic
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
+from holdfast.model.numbering import sequence_floor
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
@@ -67,6 +68,8 @@ class Broker:
         self.broken: list[tuple[Queue | Topic, Exception]] = []
         """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
         self.next_queue_number = 0
+        self.floor = 0
+        """No queue gives numbers up to here in this generation of the cluster."""
         self.serial = 0
         self.now_microseconds = 0
         """Wall-clock time; set once per turn by whoever conducts."""
@@ -74,8 +77,13 @@ class Broker:
 
     # ---- the two roles
 
-    def lead(self) -> None:
-        """Begin to serve: forget what a former leadership left, start from the lasting state."""
+    def lead(self, generation: int = 0) -> None:
+        """
+        Begin to serve: forget what a former leadership left, start from the lasting state.
+
+        In each generation of the cluster every queue gives numbers of its own.
+        """
+        self.floor = sequence_floor(generation)
         self.follow()
         self.is_leading = True
         self.next_queue_number = self.state.next_queue_number
@@ -99,7 +107,7 @@ class Broker:
         state.producers.forget_leadership()
         state.by_name = {queue.name: queue for queue in state.queues.values() if queue.is_declared}
         for queue in state.queues.values():
-            queue.forget_leadership(self.settings.dispatch_mark_step_min)
+            queue.forget_leadership(self.settings.dispatch_mark_step_min, self.floor)
 
     def begin_anew(self) -> None:
         """Drop all state: the log it came from was replaced by a leader's."""
@@ -120,11 +128,11 @@ class Broker:
             return found
         require_room(len(self.state.by_name), self.settings.queue_count_max, "queues")
         queue = Queue(self.next_queue_number, name)
-        queue.mark_step = self.settings.dispatch_mark_step_min
+        queue.forget_leadership(self.settings.dispatch_mark_step_min, self.floor)
         self.next_queue_number += 1
-        queue.asked_mark = queue.mark_step
+        queue.asked_mark = self.floor + queue.mark_step
         # First: a queue that is known and not declared would lose its messages at a restart.
-        self._record(QueueRecord(queue.number, name, 1, queue.asked_mark))
+        self._record(QueueRecord(queue.number, name, queue.assigned_sequence, queue.asked_mark))
         self.state.by_name[name] = self.state.plans[queue.number] = queue
         return queue
 
@@ -211,7 +219,7 @@ class Broker:
         """Put a non-persistent message on a queue: kept in memory only."""
         self.serial += 1
         message = TransientMessage(
-            -self.serial, headers, body, queue.assigned_sequence - 1, self.now_microseconds
+            -self.serial, headers, body, queue.newest_under_way, self.now_microseconds
         )
         queue.transients[message.key] = message
         queue.waiting.append(message.key)

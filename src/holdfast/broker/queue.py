@@ -59,6 +59,7 @@ class Queue:
         "dispatch_mark",
         "enqueued_total",
         "flag_through",
+        "floor",
         "home",
         "index",
         "is_declared",
@@ -107,14 +108,20 @@ class Queue:
         self.transients: dict[int, TransientMessage] = {}
         self.forget_leadership(0)
 
-    def forget_leadership(self, step: int) -> None:
-        """Start the volatile half anew from lasting state; nobody is connected."""
+    def forget_leadership(self, step: int, floor: int = 0) -> None:
+        """
+        Start the volatile half anew from lasting state; nobody is connected.
+
+        Numbers up to `floor` belong to former generations of the cluster: none of them is given
+        any more, and where such a message still lives, it may have been seen.
+        """
+        self.floor = floor
         self.is_deleted = False  # A deletion that was applied has taken the queue out of the state.
-        self.assigned_sequence = self.next_sequence
+        self.assigned_sequence = max(self.next_sequence, floor + 1)
         self.asked_mark = self.dispatch_mark
         self.mark_step = step
-        self.cursor = self.index.first() or self.next_sequence
-        self.flag_through = min(self.dispatch_mark, self.next_sequence - 1)
+        self.cursor = self.index.first() or self.assigned_sequence
+        self.flag_through = min(max(self.dispatch_mark, floor), self.next_sequence - 1)
         self.purging_through = 0
         self.acknowledged: list[int] = []
         self.returned: list[tuple[int, int, int]] = []
@@ -224,13 +231,20 @@ class Queue:
             subscription.is_ready = False
             subscription.unacknowledged = {}
         is_deleted = self.is_deleted
-        self.forget_leadership(self.mark_step)
+        self.forget_leadership(self.mark_step, self.floor)
         self.is_deleted = is_deleted
         self.assigned_sequence, self.asked_mark, self.acknowledged, self.purging_through = kept
         self.cursor = max(self.cursor, self.purging_through + 1)
         self.flag_through = self.next_sequence - 1
         self.reserved = {key for key in reserved if key > 0}
         self.withheld = self.reserved | leaving
+
+    @property
+    def newest_under_way(self) -> int:
+        """The last sequence given; what is sent now stands behind it."""
+        newest = self.assigned_sequence - 1
+        # Nothing was given since the numbers jumped to a new generation's.
+        return newest if newest > self.floor else self.next_sequence - 1
 
     @property
     def transient_count(self) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from holdfast.errors import MembershipError
 from holdfast.replication import candidate, follower, leader, reconfiguration, transfer, voting
@@ -43,6 +44,9 @@ _STEPS: dict[type, Callable[..., None]] = {
     VoteResponse: candidate.on_vote_response,
     TransferRequest: candidate.on_transfer_request,
 }
+
+TERMS_SKIPPED: Final = 1000
+"""Elections that may have been held behind the end of a copy that goes on alone."""
 
 
 def start(state: State) -> None:
@@ -164,6 +168,9 @@ def promote_force(state: State) -> None:
     state.forced = replace(forced, generation=generation, previous_generation=before)
     # It rules before it is written: the node needs only its own vote to write it.
     state.adopt(state.forced, state.config_index)
+    # Elections were held that this copy knows nothing of: clients take a lower term than one they
+    # have seen for a deposed leader's, and ids of non-persistent messages name the term.
+    state.enter_term(state.term + TERMS_SKIPPED)
     candidate.start_election(state, is_transfer=False)
 
 

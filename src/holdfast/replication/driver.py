@@ -248,6 +248,11 @@ class Driver:
         return self._state.role is Role.LEADER
 
     @property
+    def generation(self) -> int:
+        """The generation of the cluster that rules: each forced promotion begins one."""
+        return self._state.generation
+
+    @property
     def term(self) -> int:
         """The number of the newest election this node knows of."""
         return self._state.term

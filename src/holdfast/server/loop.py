@@ -441,7 +441,7 @@ class Conductor:
             return
         if should_serve:
             self.context.term = self.store.term
-            self.broker.lead()
+            self.broker.lead(self.store.generation)
             self.is_serving = True
         elif self.store.is_handing_over:
             return  # Given up, it goes on as if nothing had been; done, somebody else leads.

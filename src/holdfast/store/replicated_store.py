@@ -175,6 +175,11 @@ class ReplicatedStore:
         """The current term."""
         return self.driver.term
 
+    @property
+    def generation(self) -> int:
+        """How often the cluster was begun anew by a forced promotion or a restore."""
+        return self.driver.generation
+
     def may_dispatch(self, now: float) -> bool:
         """Whether this node is certain to be the only leader now."""
         return self.driver.may_dispatch(now)

@@ -194,3 +194,35 @@ def test_a_renewed_queue_knows_what_is_under_way() -> None:
     assert not queue.is_flagged(5)
     queue.release([2])
     assert drained(queue) == [2]
+
+
+def test_a_generation_begins_above_its_floor() -> None:
+    """
+    No number below is given; what lives there may have been seen; nothing waits for the gap.
+    """
+    queue = queue_of(2, mark=1)
+    queue.forget_leadership(4, floor=1000)
+    assert queue.assigned_sequence == 1001
+    assert queue.is_flagged(2)
+    add_transient(queue, 1, queue.newest_under_way)
+    queue.dispatch_mark = 3
+    assert drained(queue) == [1, 2, -1]
+    queue.assigned_sequence += 1
+    add_transient(queue, 2, queue.newest_under_way)
+    assert drained(queue) == []
+    queue.index.put(1001, 9, 1)
+    queue.next_sequence = 1002
+    queue.dispatch_mark = 1100
+    assert drained(queue) == [1001, -2]
+    assert not queue.is_flagged(1001)
+
+
+def test_an_empty_queue_begins_at_its_generations_first_number() -> None:
+    """
+    A queue where nothing lives does not look for it from 1 on.
+    """
+    queue = Queue(1, "q")
+    queue.forget_leadership(4, floor=1000)
+    assert (queue.cursor, queue.newest_under_way) == (1001, 0)
+    add_transient(queue, 1, queue.newest_under_way)
+    assert drained(queue) == [-1]

@@ -37,6 +37,7 @@ class FakeStore:
         self.has_lease = True
         self.is_low = False
         self.term = 1
+        self.generation = 0
         self.begun_anew = False
         self.damaged: set[int] = set()
         self.reported: list[CorruptEntryError] = []

@@ -510,3 +510,15 @@ def test_another_leaders_entry_confirms_nothing(node, send) -> None:
     assert b"RECEIPT" not in connection.transport.take()
     assert node.broker.state.live_count() == 0
     assert node.broker.state.queues[9].name == "theirs"
+
+
+def test_a_new_generation_gives_numbers_of_its_own(new_node, send, subscribe) -> None:
+    """
+    A copy that goes on alone may lag: its first message must not get the id of a lost one.
+    """
+    node = new_node()
+    node.store.generation = 2
+    node.serve()
+    client = node.connect(subscribe, send(b"x"))
+    node.settle()
+    assert b"message-id:ID\\cc-1-%d\n" % ((2 << 40) + 1) in client.transport.take()

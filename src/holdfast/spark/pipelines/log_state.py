@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as f
 
+from holdfast.model.numbering import generation_of
 from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.spark.archive_rows import CONTENT, RECORDS, RangeFacts, block_rows
 from holdfast.spark.log_proof import ArchivedSource, blocks_of
@@ -211,6 +212,11 @@ class LastingState:
     producers: tuple[ProducerRecord, ...]
     next_queue_number: int
 
+    @property
+    def generation(self) -> int:
+        """The generation of the cluster in which the newest messages were stored."""
+        return max((generation_of(queue.next_sequence) for queue in self.queues), default=0)
+
 
 def lasting_state(records: DataFrame) -> LastingState:
     """Collect queues, producers and counters as the last record of `records` leaves them."""
@@ -293,19 +299,18 @@ def _producers(records: DataFrame) -> list[ProducerRecord]:
     return [ProducerRecord(row["producer_id"], row["sequence"], row["used_at"]) for row in rows]
 
 
-def moved_on(state: LastingState, by_sequences: int, by_queues: int) -> LastingState:
+def moved_on(state: LastingState, by_queues: int) -> LastingState:
     """
-    Leave room in the numbers of a restored state for what the old cluster gave after it.
+    Leave room in a restored state for what the old cluster gave after it.
 
-    A message id is made of queue number and sequence: a number given to one message and lost with
-    the disaster must not be given to another, or a consumer's late acknowledgement, or its list of
-    what it has seen, would hit the wrong one.
+    Queue numbers move on. Sequences need not: the restored cluster is of another generation, in
+    which queues give numbers of their own. A mark stands for what was there.
     """
     queues = tuple(
         QueueRecord(
             queue.queue_number,
             queue.name,
-            queue.next_sequence + by_sequences,
+            queue.next_sequence,
             min(queue.dispatch_mark, queue.next_sequence - 1),
         )
         for queue in state.queues

@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MiB: Final = 1024 * 1024
-SEQUENCES_SKIPPED: Final = 1_000_000_000
-"""How far every queue's numbers move on: more than any cluster stores between two archivings."""
 QUEUES_SKIPPED: Final = 10_000
+"""How far the numbers of queues move on: more than are declared between two archivings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ def restore(
     records = archived_records(spark, source, as_of, [file.path for file in files])
     slim = without_content(records).cache()
     try:
-        state = moved_on(lasting_state(slim), SEQUENCES_SKIPPED, QUEUES_SKIPPED)
+        state = moved_on(lasting_state(slim), QUEUES_SKIPPED)
         living = live(slim).cache()
         start = _log_start(slim, catalogue, as_of)
         plan = _account(catalogue, start, len(state.producers))
@@ -136,7 +135,7 @@ def restore(
         plan.bytes = sum(each.bytes for each in plan.queues)
         if directory is not None:
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
-                log.begin(settings.member)
+                log.begin(settings.member, state.generation)
                 log.add_state(state.queues, state.producers, state.next_queue_number)
                 scratch = Place(settings.scratch or str(log.scratch))
                 parts = pack_files(archive, files, living, scratch)
@@ -319,8 +318,8 @@ def _account(catalogue: Catalogue, start: LogStart, producers: int) -> RestorePl
         missing=[],
         notes=[
             (
-                f"every queue's numbers go on {SEQUENCES_SKIPPED:,} later, so that no message id"
-                f" of the old cluster is given again"
+                "every queue's numbers go on in a generation of their own, so that no message id"
+                " of the old cluster is given again"
             ),
             "named readers of the log (holds) are not restored: they begin anew",
         ],

@@ -36,15 +36,17 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
+from holdfast.replication.consensus import TERMS_SKIPPED
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.spark.naming import CLUSTER_DIGITS
 from holdfast.store.record_codec import decode_records, encode_records
 
 ENTRY_RECORDS_MAX: Final = 4096
 """Records of queues and producers in one entry."""
-TERMS_SKIPPED: Final = 1000
-"""Elections that may have been held behind the archive's end: a client takes a broker with a lower
-term than it has seen for one that was deposed."""
+GENERATIONS_SKIPPED: Final = 100
+"""Forced promotions that may have been made behind the archive's end."""
+GENERATIONS_DRAWN: Final = 1 << 18
+"""Restores of one archive draw from so many generations, so that no two get the same."""
 WRITE_BYTES: Final = 16 * 1024 * 1024
 """So much is written in one turn of the journal's writer."""
 DRAFT_SUFFIX: Final = ".restoring"
@@ -156,8 +158,14 @@ class RestoredLog:
         if result.failure is not None:
             self._failure = result.failure
 
-    def begin(self, member: NewMember) -> None:
-        """Write the ballot and the new cluster's membership."""
+    def begin(self, member: NewMember, generation: int = 0) -> None:
+        """
+        Write the ballot and the new cluster's membership.
+
+        It begins a generation far behind the archive's: the old cluster may have been promoted
+        by force since, and this archive may have been restored before.
+        """
+        drawn = int.from_bytes(self._randomness.bytes(4)) % GENERATIONS_DRAWN
         node_id = self._randomness.bytes(16)
         old = self._start.cluster_id
         digits = self._randomness.bytes(16).hex()
@@ -165,7 +173,7 @@ class RestoredLog:
         membership = Membership(
             (Member(member.name, member.address, "voter", member.site, node_id.hex()),),
             cluster_id=cluster_id,
-            generation=1,
+            generation=generation + GENERATIONS_SKIPPED + drawn,
         )
         self.restored.cluster_id = cluster_id
         ballot = Ballot(

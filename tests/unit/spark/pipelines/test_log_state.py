@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from holdfast.model.numbering import sequence_floor
 from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.spark.archive_rows import RECORDS
 from holdfast.spark.log_directory import LogDirectory
@@ -13,15 +14,24 @@ from holdfast.testing.written_log import WrittenLog, message
 
 def test_numbers_move_on_and_marks_do_not() -> None:
     """
-    No number of the old cluster is given again; what was flagged stays flagged, and nothing more.
+    No queue number of the old cluster is given again; what was flagged stays flagged, no more.
     """
     state = LastingState((QueueRecord(1, "q", 10, 4096),), (ProducerRecord("p", 3, 5),), 2)
 
-    moved = moved_on(state, 1000, 50)
+    moved = moved_on(state, 50)
 
     (queue,) = moved.queues
-    assert (1010, 9, 52) == (queue.next_sequence, queue.dispatch_mark, moved.next_queue_number)
+    assert (10, 9, 52) == (queue.next_sequence, queue.dispatch_mark, moved.next_queue_number)
     assert state.producers == moved.producers
+
+
+def test_the_newest_message_tells_the_generation() -> None:
+    """
+    What is restored begins a later one.
+    """
+    queues = (QueueRecord(1, "q", 10), QueueRecord(2, "r", sequence_floor(3) + 7))
+    assert LastingState(queues, (), 3).generation == 3
+    assert LastingState((), (), 1).generation == 0
 
 
 def test_a_log_is_cut_into_records_without_contents(tmp_path) -> None:
