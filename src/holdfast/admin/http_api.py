@@ -85,6 +85,7 @@ class _Promote(_Request):
     name: str
     force: bool = False
     peers_are_dead: bool = False
+    incomplete: bool = False
 
 
 def build_application(
@@ -205,7 +206,9 @@ class _Interface:
             await self._operations.promote(wanted.name)
             return JSONResponse({"promoted": wanted.name})
         report = await self._operations.promote_force(
-            wanted.name, peers_are_dead=wanted.peers_are_dead
+            wanted.name,
+            peers_are_dead=wanted.peers_are_dead,
+            is_incomplete_accepted=wanted.incomplete,
         )
         return JSONResponse({"promoted": wanted.name, "report": report.as_json()})
 

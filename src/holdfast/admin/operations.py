@@ -83,7 +83,7 @@ class Node(Protocol):
         """Make a learner a voter; returns when the change is committed."""
         ...
 
-    async def promote_force(self) -> None:
+    async def promote_force(self, *, is_incomplete_accepted: bool) -> None:
         """Make this node the only voter of a new generation that shuts all others out."""
         ...
 
@@ -108,6 +108,9 @@ class PromotionReport:
     commit_index: int
     complete: bool
     """Nothing confirmed can be missing, unless the members were changed without this node."""
+
+    incomplete: bool
+    """The log is being filled anew and is not full: confirmed messages of any age are missing."""
 
     may_lack: str
     """One sentence: what was confirmed elsewhere and may not be here."""
@@ -264,13 +267,16 @@ class Operations:
             )
         return promotion_report(status)
 
-    async def promote_force(self, name: str, *, peers_are_dead: bool) -> PromotionReport:
+    async def promote_force(
+        self, name: str, *, peers_are_dead: bool, is_incomplete_accepted: bool = False
+    ) -> PromotionReport:
         """
         Go on with this node alone, in a new generation that fences all other members.
 
         Raises:
             MembershipError: `name` is another node, there is a leader, or the operator has not
-                said that the others are dead.
+                said that the others are dead; or its log is being filled anew and is not full, and
+                the operator has not said that this is accepted.
         """
         report = self.promotion_report(name)
         if report.leader is not None:
@@ -282,7 +288,9 @@ class Operations:
                 f"say that {', '.join(report.shut_out) or 'all others'} are dead to go on;"
                 f" {report.may_lack}"
             )
-        await self._node.promote_force()
+        if report.incomplete and not is_incomplete_accepted:
+            raise MembershipError(report.may_lack)
+        await self._node.promote_force(is_incomplete_accepted=is_incomplete_accepted)
         return report
 
     async def purge(self, queue: str) -> int:
@@ -340,7 +348,8 @@ def promotion_report(status: NodeStatus) -> PromotionReport:
         term=status.term,
         last_index=status.store.last_index,
         commit_index=status.commit_index,
-        complete=complete,
+        complete=complete and not status.store.incomplete,
+        incomplete=bool(status.store.incomplete),
         may_lack=_may_lack(status, complete=complete),
         shut_out=tuple(member.name for member in status.members if member.name != status.name),
     )
@@ -350,6 +359,8 @@ def _may_lack(status: NodeStatus, *, complete: bool) -> str:
     holds = (
         f"{status.name} holds the log to entry {status.store.last_index:,} of term {status.term}"
     )
+    if status.store.incomplete:
+        return f"{holds}; {status.store.incomplete}"
     if complete:
         voting = " and ".join(member.name for member in status.members if member.kind != "learner")
         return (

@@ -86,6 +86,9 @@ class StoreStatus:
 
     damage: tuple[DamageStatus, ...] = ()
 
+    incomplete: str = ""
+    """What is missing while this log is being filled anew, in a sentence; empty if it is full."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCounters:

@@ -205,18 +205,23 @@ def promote(
     yes: Annotated[
         bool, typer.Option("--yes", help="State that they are dead without being asked.")
     ] = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Accept a log that is only half filled anew.")
+    ] = False,
     admin: AdminOption = ADMIN_DEFAULT,
     secret_file: SecretOption = None,
 ) -> None:
     """Make a learner a voter; or, with --force, let one node go on alone."""
     if force:
-        _promote_force(name, admin, secret_file, is_stated=yes)
+        _promote_force(name, admin, secret_file, is_stated=yes, is_incomplete=incomplete)
         return
     to_change(admin, secret_file).change("POST", "/cluster/promote", {"name": name})
     write_line(f"{name} is a voter now")
 
 
-def _promote_force(name: str, admin: str, secret_file: Path | None, *, is_stated: bool) -> None:
+def _promote_force(
+    name: str, admin: str, secret_file: Path | None, *, is_stated: bool, is_incomplete: bool
+) -> None:
     status = read_status(to_ask(admin))
     if status.name != name:
         member = status.member(name)
@@ -229,10 +234,12 @@ def _promote_force(name: str, admin: str, secret_file: Path | None, *, is_stated
     report = promotion_report(status)
     _require_silence(status)
     _explain(report)
+    if report.incomplete and not is_incomplete:
+        raise MembershipError(f"{name} is not promoted: say --incomplete to accept what is missing")
     dead = " and ".join(report.shut_out) or "the others"
     if not is_stated and not typer.confirm(f"Are {dead} dead, for good?", err=True):
         raise typer.Exit(1)
-    body = {"name": name, "force": True, "peers_are_dead": True}
+    body = {"name": name, "force": True, "peers_are_dead": True, "incomplete": is_incomplete}
     to_change(admin, secret_file).change("POST", "/cluster/promote", body)
     write_line(f"{name} goes on alone; add new members when there are machines for them")
 

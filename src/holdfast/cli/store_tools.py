@@ -1,9 +1,10 @@
 """
-`holdfast store verify` and `holdfast store dump`: look into a data directory without a node.
+`holdfast store`: what is done with a data directory without a node.
 
-Both only read, take no lock, and work on a stopped node's directory, on a copy, and beside a
-running node. Exit code 0: nothing that was stored is damaged. 1: something is, and each place is
-told. 2: the command or the directory was wrong.
+`verify` and `dump` only read, take no lock, and work on a stopped node's directory, on a copy, and
+beside a running node. `take-back` changes it, so the node must be stopped. Exit code 0: nothing
+that was stored is damaged. 1: something is, and each place is told. 2: the command or the directory
+was wrong.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ from holdfast.cli.output import (
     write_line,
     write_lines,
 )
-from holdfast.errors import ConfigError, DestinationError, StoreError
+from holdfast.environment.disk import RealDisk
+from holdfast.errors import ConfigError, DestinationError, StoreError, StoreLockedError
 from holdfast.journal.entry import Entry
+from holdfast.journal.filling import utc
+from holdfast.journal.kept_log import require_kept, take_back
 from holdfast.journal.scan import Damage
 from holdfast.model.destination import parse_destination
 
 EXIT_DAMAGED = 1
 
-store = typer.Typer(no_args_is_help=True, help="Look into a data directory: verify, dump.")
+store = typer.Typer(no_args_is_help=True, help="A data directory: verify, dump, take back.")
 
 DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A data directory, or a copy of one.")
@@ -176,3 +180,34 @@ def _progress(title: str) -> Iterator[Visit]:
     ) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@store.command("take-back")
+def take_back_kept(
+    directory: DirectoryArgument,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="State that it is promoted by force next.")
+    ] = False,
+) -> None:
+    """Put the log that was kept in the place of one that was never filled; the node is stopped."""
+    disk = RealDisk()
+    try:
+        lock = disk.lock(directory / "lock")
+    except BlockingIOError:
+        raise StoreLockedError(f"{directory} is in use by a running node; stop it first") from None
+    except FileNotFoundError:
+        raise StoreError(f"{directory} is no data directory") from None
+    try:
+        kept = require_kept(directory, disk).kept
+        assert kept is not None
+        write_error(
+            f"The kept log holds everything to {utc(kept.timestamp)}, entry {kept.index:,}. What"
+            f" the newer one has beyond that is removed, although this node may have told the"
+            f" others that it holds it: only for a node that goes on alone."
+        )
+        if not yes and not typer.confirm("Will it be promoted by force next?", err=True):
+            raise typer.Exit(1)
+        take_back(directory, disk)
+    finally:
+        lock.release()
+    write_line("taken back; start the node and use 'holdfast cluster promote NAME --force'")

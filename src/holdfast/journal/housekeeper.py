@@ -223,7 +223,7 @@ class Housekeeper:
         try:
             with self.directory_lock:
                 try:
-                    self._disk.sync_directory(self._directory)
+                    self._disk.sync_directory(path.parent)
                 except OSError as error:
                     if not is_out_of_descriptors(error):
                         self.failure = error  # before anybody else may sync

@@ -18,6 +18,7 @@ from typing import Final
 from holdfast.errors import JournalFailedError
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import FLAG_ZEROS, Entry
+from holdfast.journal.filling import Filling
 from holdfast.journal.segment import Segment
 
 RUN_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -147,15 +148,22 @@ class TruncateJob(WriteJob):
 
 
 class ResetJob(WriteJob):
-    """Remove the whole log; the next entry begins it anew at `base_index`."""
+    """
+    Remove the whole log; the next entry begins it anew at `base_index`.
 
-    __slots__ = ("base_index", "previous_chain", "removed")
+    With `filling` it is noted what the new log has to reach, and, if `is_set_aside`, the files are
+    kept until then.
+    """
+
+    __slots__ = ("base_index", "filling", "is_set_aside", "previous_chain", "removed")
 
     def __init__(self, base_index: int, previous_chain: bytes, removed: list[Segment]) -> None:
         super().__init__()
         self.base_index = base_index
         self.previous_chain = previous_chain
         self.removed = removed
+        self.filling: Filling | None = None
+        self.is_set_aside = False
 
 
 class RepairJob(WriteJob):

@@ -20,7 +20,7 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import Disk, DiskLock
@@ -41,8 +41,10 @@ from holdfast.journal.entry import (
     parse_header,
     verify_chain,
 )
+from holdfast.journal.filling import Filling, Target, begin_filling
 from holdfast.journal.housekeeper import SPARE_PREFIX, Housekeeper
 from holdfast.journal.jobs import AppendJob, Piece, RepairJob, ResetJob, TruncateJob
+from holdfast.journal.kept_log import kept_paths, load_filling
 from holdfast.journal.open_files import OpenFiles
 from holdfast.journal.recovery import finish_recovery
 from holdfast.journal.scan import MISSING, Damage, LogScan, Progress, TailState, scan_log
@@ -53,8 +55,7 @@ from holdfast.journal.segment import (
     SegmentStatistics,
 )
 from holdfast.journal.settings import JournalSettings
-
-SpaceState = Literal["ok", "low"]
+from holdfast.journal.space import SpaceState, SpaceWatch
 
 logger = logging.getLogger("holdfast.journal")
 
@@ -119,6 +120,8 @@ class Journal:
         self._cut_pending = self.unknown_through > 0
         self._truncations: deque[TruncateJob | ResetJob] = deque()
         self._repair: RepairJob | None = None
+        self.filling: Filling | None = None
+        """Set while this log was begun anew and does not yet have what the one before had."""
         self._tail: dict[int, Entry] = {}
         self._tail_first = scan.last_index + 1
         self._tail_bytes = 0
@@ -126,8 +129,7 @@ class Journal:
         self._reads_bytes = 0
         self._located: Entry | None = None
         self._files = OpenFiles(disk, settings.open_files_max)
-        self._space: SpaceState = "ok"
-        self._space_checked = float("-inf")
+        self._space = SpaceWatch(settings, lambda: disk.free_bytes(directory))
 
     @classmethod
     def open(
@@ -162,6 +164,7 @@ class Journal:
         except OSError as error:
             raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
         try:
+            filling = load_filling(directory, disk)
             ballot_file = BallotFile(directory / "ballot", disk)
             ballot_error: BallotLostError | None = None
             claim = NO_CLAIM
@@ -195,6 +198,7 @@ class Journal:
         journal = cls(directory, disk, settings, scan, ballot_file, lock)
         journal.housekeeper.note_first = ballot_file.save_first
         journal.ballot_error = ballot_error
+        journal.filling = filling
         return journal
 
     def close(self) -> None:
@@ -470,10 +474,18 @@ class Journal:
         previous_term: int,
         previous_chain: bytes,
         base_record_number: int,
+        target: Target | None = None,
     ) -> ResetJob:
-        """Throw the whole log away; the next entry staged is `base_index`."""
+        """
+        Throw the whole log away; the next entry staged is `base_index`.
+
+        With `target`, its files are kept until `forget_filling` says that the new one has it all.
+        """
         if self.failure is not None:
             raise self.failure
+        end = Target(
+            index=self.last_index, record=self.next_record_number, timestamp=self.last_timestamp
+        )
         removed = [segment for segment in self._segments if segment.offsets or self._cut_pending]
         first = self._first_segment(base_index, previous_term, previous_chain, base_record_number)
         self._segments = [first]
@@ -489,8 +501,20 @@ class Journal:
         self.next_record_number = base_record_number
         self.last_timestamp = 0
         job = ResetJob(base_index, previous_chain, removed)
+        if target is not None:
+            if self.filling is not None and self.filling.is_reached(end.index):
+                self.forget_filling()
+            job.is_set_aside = self.filling is None
+            names = tuple(segment.path.name for segment in removed)
+            self.filling = job.filling = begin_filling(self.filling, base_index, target, end, names)
         self._truncations.append(job)
         return job
+
+    def forget_filling(self) -> None:
+        """Give up what is kept of the log before this one, which has it all now; durably here."""
+        if self.filling is not None:
+            self.housekeeper.drop(kept_paths(self.directory, self.filling), self._bases[0])
+            self.filling = None
 
     def drop_before(self, index: int) -> int:
         """
@@ -573,21 +597,8 @@ class Journal:
             self._forget_read(damage.index)
 
     def space_state(self, now: float) -> SpaceState:
-        """
-        Tell whether there is room to publish; `now` in seconds of the monotonic clock.
-
-        "low" while less than the reserve is free, "ok" again when a segment more than that is.
-        """
-        settings = self.settings
-        if now - self._space_checked >= settings.space_check_seconds:
-            self._space_checked = now
-            free = self.disk.free_bytes(self.directory)
-            wanted = settings.reserve
-            if self._space == "low":
-                wanted += settings.segment_bytes
-            is_low = free < wanted or self.housekeeper.is_out_of_space
-            self._space = "low" if is_low else "ok"
-        return self._space
+        """Tell whether there is room to publish; `now` in seconds of the monotonic clock."""
+        return self._space.state(now, is_out_of_space=self.housekeeper.is_out_of_space)
 
     # Inside.
 

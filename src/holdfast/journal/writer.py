@@ -36,6 +36,7 @@ from holdfast.journal.jobs import (
     WriteResult,
 )
 from holdfast.journal.journal import Journal
+from holdfast.journal.kept_log import note_filling, set_aside
 from holdfast.journal.recovery import keep_bytes, zero_backwards
 from holdfast.journal.segment import Segment
 
@@ -261,7 +262,7 @@ class JournalWriter:
             self._repair(job)
         elif isinstance(job, ResetJob):
             self._ballot_file.begin_log(job.base_index)
-            self._remove(job.removed)
+            self._begin_anew(job)
             self._journal.durable_index = job.base_index - 1
             self._journal.durable_chain = job.previous_chain
             self._is_empty = True
@@ -302,6 +303,18 @@ class JournalWriter:
             self._journal.durable_chain = job.chain
         if not job.lowers_floor:
             self._ballot_file.forget_large()
+
+    def _begin_anew(self, job: ResetJob) -> None:
+        directory = self._journal.directory
+        if job.filling is not None and job.is_set_aside:
+            self._close_file()
+            paths = [segment.path for segment in job.removed]
+            sync = self._journal.housekeeper.sync_directory
+            set_aside(directory, self._disk, job.filling, paths, sync)
+            return
+        if job.filling is not None:
+            note_filling(directory, self._disk, job.filling)
+        self._remove(job.removed)
 
     def _remove(self, segments: list[Segment]) -> None:
         # Newest first, each durably gone before the next, so that a crash leaves no hole.

@@ -17,7 +17,9 @@ from dataclasses import replace
 from typing import Final
 
 from holdfast.errors import MembershipError
+from holdfast.journal.filling import utc
 from holdfast.replication import candidate, follower, leader, reconfiguration, transfer, voting
+from holdfast.replication.log import EntryLog
 from holdfast.replication.membership import survivor_only
 from holdfast.replication.messages import (
     AppendRequest,
@@ -140,15 +142,19 @@ def deadline(state: State) -> float:
     return max(due, state.now + 0.001)
 
 
-def promote_force(state: State) -> None:
+def promote_force(state: State, *, is_incomplete_accepted: bool = False) -> None:
     """
     Make this node the only voter of a new generation; every other member is shut out.
 
     For an operator who knows that the others are lost: what only they had confirmed is lost too.
 
     Raises:
-        MembershipError: This node is no data node, has a damaged log, or leads already.
+        MembershipError: This node is no data node, has a damaged log, or leads already; or its log
+            was begun anew and is not full, and that is not accepted.
     """
+    lack = incompleteness(state.log.journal)
+    if lack and not is_incomplete_accepted:
+        raise MembershipError(lack)
     if state.membership is None or state.own is None:
         raise MembershipError("this node belongs to no cluster yet; there is nothing to take over")
     if state.is_witness:
@@ -172,6 +178,34 @@ def promote_force(state: State) -> None:
     # have seen for a deposed leader's, and ids of non-persistent messages name the term.
     state.enter_term(state.term + TERMS_SKIPPED)
     candidate.start_election(state, is_transfer=False)
+
+
+def incompleteness(journal: EntryLog) -> str:
+    """
+    Say what a log that was begun anew lacks and what else there is; empty if it is full.
+
+    Its older messages were written again further on; where the log ends before that, they are lost
+    with it although they were confirmed long ago.
+    """
+    filling = journal.filling
+    if filling is None or filling.is_reached(journal.last_index):
+        return ""
+    missing = filling.missing_records(journal.next_record_number)
+    said = (
+        f"this log was begun anew at entry {filling.base_index:,} and ends with"
+        f" {journal.last_index:,} of {filling.target.index:,}: up to {missing:,} messages and"
+        f" acknowledgements of the time before {utc(filling.target.timestamp)} are missing, old"
+        f" messages among them"
+    )
+    kept = filling.kept
+    if kept is None:
+        return f"{said}; accept that as incomplete, or restore from the archive"
+    since = max(filling.target.record - kept.record, 0)
+    return (
+        f"{said}; the log before it is kept and holds everything to {utc(kept.timestamp)}, and"
+        f" lacks {since:,} that came after: stop this node, take it back with 'holdfast store"
+        f" take-back', and promote again; or accept the new one as incomplete"
+    )
 
 
 def _adopt_cluster(state: State, peer: str, message: Message) -> bool:

@@ -365,6 +365,7 @@ class Driver:
             config_index=state.config_index,
             uncommitted_bytes=state.uncommitted_bytes,
             damaged=tuple(sorted(state.log.damaged)),
+            incomplete=consensus.incompleteness(self._journal),
             repaired_count=self._repairs.repaired_count,
             fenced_reason=state.fenced_reason,
             disk_wait_seconds=self._disk_watch.seconds,
@@ -453,9 +454,15 @@ class Driver:
         """Make a learner a voter; returns the index to commit."""
         return reconfiguration.promote(self._state, name).index
 
-    def promote_force(self) -> None:
-        """Make this node the only voter of a new generation; the others are shut out for good."""
-        consensus.promote_force(self._state)
+    def promote_force(self, *, is_incomplete_accepted: bool = False) -> None:
+        """
+        Make this node the only voter of a new generation; the others are shut out for good.
+
+        Raises:
+            MembershipError: It cannot be promoted; or its log was begun anew and lacks what is
+                in no later entry of it, and `is_incomplete_accepted` is not said.
+        """
+        consensus.promote_force(self._state, is_incomplete_accepted=is_incomplete_accepted)
 
     def repropose_config(self) -> int:
         """Write the members again, so that older segments may go; returns the index to commit."""
@@ -518,6 +525,8 @@ class Driver:
             self._repairs.work(state)
             self._repairs.ask(state)
         consensus.flush(state)
+        if self._journal.filling is not None:
+            state.log.settle_filling(state.commit_index)
         if state.editions.is_news:
             self._share_editions()
         self._persist()

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from holdfast.errors import CorruptEntryError, LogDivergedError
 from holdfast.journal.entry import Entry, verify_chain
+from holdfast.journal.filling import Target
 from holdfast.replication.messages import (
     NO_CHAIN,
     AppendRequest,
@@ -92,8 +93,17 @@ def on_reset(state: State, peer: str, message: ResetRequest) -> None:
     # A change that was thrown away with the log may never have been committed: the one before it
     # counts until the leader's own comes, which stands behind the base.
     state.forget_unsettled_change()
+    target = Target(
+        index=message.target_index,
+        record=message.target_record,
+        timestamp=message.target_timestamp,
+    )
     log.begin_anew(
-        message.base_index, message.previous_term, message.previous_chain, message.base_record
+        message.base_index,
+        message.previous_term,
+        message.previous_chain,
+        message.base_record,
+        target,
     )
     state.commit_index = state.matched_index = before
     state.match_sent = 0

@@ -306,4 +306,5 @@ def send_reset(state: State, peer: str, progress: Progress) -> None:
     term, chain, record = journal.previous(base)
     progress.reset(base)
     progress.sent_at = state.now
-    state.send(peer, ResetRequest(state.term, base, term, chain, record, state.now))
+    end = (journal.last_index, journal.next_record_number, journal.last_timestamp)
+    state.send(peer, ResetRequest(state.term, base, term, chain, record, state.now, *end))

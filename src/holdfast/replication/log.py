@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import Entry
+from holdfast.journal.filling import Filling, Target
 from holdfast.journal.settings import JournalSettings
 from holdfast.replication.messages import NO_CHAIN
 
@@ -41,6 +42,8 @@ class EntryLog(Protocol):
     @property
     def stored_index(self) -> int: ...
     @property
+    def filling(self) -> Filling | None: ...
+    @property
     def unknown_through(self) -> int: ...
     @property
     def unknown_term(self) -> int: ...
@@ -52,10 +55,16 @@ class EntryLog(Protocol):
     def stage(self, entries: list[Entry]) -> Any: ...
     def stage_truncate(self, after_index: int) -> Any: ...
     def stage_reset(
-        self, base_index: int, previous_term: int, previous_chain: bytes, base_record_number: int
+        self,
+        base_index: int,
+        previous_term: int,
+        previous_chain: bytes,
+        base_record_number: int,
+        target: Target | None = None,
     ) -> Any: ...
     def stage_repair(self, entry: Entry) -> Any: ...
     def finish_repair(self, job: Any) -> bool: ...
+    def forget_filling(self) -> None: ...
     def drop_before(self, index: int) -> int: ...
 
 
@@ -160,14 +169,27 @@ class ReplicatedLog:
         self.jobs.append(self.journal.stage_truncate(index))
 
     def begin_anew(
-        self, base_index: int, previous_term: int, previous_chain: bytes, base_record: int
+        self,
+        base_index: int,
+        previous_term: int,
+        previous_chain: bytes,
+        base_record: int,
+        target: Target | None = None,
     ) -> None:
-        """Throw everything away; the log starts at `base_index` now."""
+        """The log starts at `base_index` now; what it was is kept until it reaches `target`."""
         self.damaged.clear()
         self.forget_unknown()
         self.epoch += 1
-        job = self.journal.stage_reset(base_index, previous_term, previous_chain, base_record)
+        job = self.journal.stage_reset(
+            base_index, previous_term, previous_chain, base_record, target
+        )
         self.jobs.append(job)
+
+    def settle_filling(self, commit_index: int) -> None:
+        """Give up what is kept of the log before this one, if all that is missing has come."""
+        filling = self.journal.filling
+        if filling is not None and filling.is_reached(min(commit_index, self.journal.stored_index)):
+            self.journal.forget_filling()
 
     def forget_dropped(self) -> None:
         """Damage in segments that were reclaimed meanwhile concerns nobody any more."""

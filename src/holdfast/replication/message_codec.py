@@ -46,7 +46,7 @@ _CANDIDACY = struct.Struct("<QQQB")
 _VERDICT = struct.Struct("<QB")
 _APPEND = struct.Struct("<QQQ16sQQdI")
 _APPENDED = struct.Struct("<QQ16sdBQQ")
-_RESET = struct.Struct("<QQQ16sQd")
+_RESET = struct.Struct("<QQQ16sQdQQQ")
 _NUMBER = struct.Struct("<Q")
 _EDITION = struct.Struct("<16sQ")
 
@@ -98,7 +98,15 @@ def _encode_appended(m: AppendResponse) -> bytes:
 
 def _encode_reset(m: ResetRequest) -> bytes:
     return _RESET.pack(
-        m.term, m.base_index, m.previous_term, m.previous_chain, m.base_record, m.sent_at
+        m.term,
+        m.base_index,
+        m.previous_term,
+        m.previous_chain,
+        m.base_record,
+        m.sent_at,
+        m.target_index,
+        m.target_record,
+        m.target_timestamp,
     )
 
 

@@ -92,7 +92,12 @@ class AppendResponse:
 
 @dataclass(slots=True)
 class ResetRequest:
-    """Throw your log away and start at `base_index`: what is before it is no longer kept."""
+    """
+    Begin your log anew at `base_index`: what is before it is no longer kept.
+
+    It is worth something once it has the leader's log as it is now: through `target_index`, where
+    the next record is `target_record` and the last entry is of `target_timestamp` microseconds.
+    """
 
     term: int
     base_index: int
@@ -100,6 +105,9 @@ class ResetRequest:
     previous_chain: bytes
     base_record: int
     sent_at: float
+    target_index: int = 0
+    target_record: int = 0
+    target_timestamp: int = 0
 
 
 @dataclass(slots=True)

@@ -57,6 +57,9 @@ class ReplicationStatus:
     config_index: int
     uncommitted_bytes: int
     damaged: tuple[int, ...]
+    incomplete: str
+    """What a log that was begun anew lacks, in a sentence; empty if it is full."""
+
     repaired_count: int
     fenced_reason: str
     disk_wait_seconds: float

@@ -497,9 +497,9 @@ class Node:
         """Make a learner a voter; returns when that is committed."""
         await self._committed(self.driver.promote(name))
 
-    async def promote_force(self) -> None:
+    async def promote_force(self, *, is_incomplete_accepted: bool) -> None:
         """Make this node the only voter of a new generation."""
-        self.driver.promote_force()
+        self.driver.promote_force(is_incomplete_accepted=is_incomplete_accepted)
         self.conductor.schedule()
         deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
         if not await self._wait_for(lambda: self.conductor.is_serving, deadline):

@@ -107,6 +107,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         is_full_of_live=node.conductor.cleaner.is_log_full,
         disk_wait_seconds=replication.disk_wait_seconds,
         disk_hangs=replication.disk_hangs,
+        incomplete=replication.incomplete,
         damage=tuple(
             DamageStatus(
                 segment=str(damage.segment),

@@ -143,6 +143,21 @@ def test_force_needs_the_word_that_the_others_are_dead(node) -> None:
     assert report.shut_out == ("b", "c")
 
 
+def test_force_is_refused_where_the_log_is_not_full(node) -> None:
+    """
+    Its lack is the reason; the operator may accept it.
+    """
+    store = StoreStatus(incomplete="up to 7 messages are missing")
+    node.be(role="candidate", leader=None, members=PAIR, store=store)
+    assert not Operations(node).promotion_report("a").complete
+    with pytest.raises(MembershipError, match="up to 7 messages are missing"):
+        asyncio.run(Operations(node).promote_force("a", peers_are_dead=True))
+    asyncio.run(
+        Operations(node).promote_force("a", peers_are_dead=True, is_incomplete_accepted=True)
+    )
+    assert node.changes == [("promote_force", "incomplete")]
+
+
 def test_one_of_two_lacks_nothing_confirmed(node) -> None:
     """
     With two voters each confirmation needed both: promotion loses nothing, and says why.

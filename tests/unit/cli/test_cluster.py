@@ -168,11 +168,28 @@ def test_force_tells_what_may_be_missing_and_promotes(cluster, run) -> None:
     cluster.lose_leader()
     cluster.say("/cluster/promote", {}, address=B)
     assert run("cluster", "promote", "b", "--force", "--yes", "--admin", B) == 0
-    body = {"name": "b", "force": True, "peers_are_dead": True}
+    body = {"name": "b", "force": True, "peers_are_dead": True, "incomplete": False}
     assert cluster.changes == [(B, "POST", "/cluster/promote", body)]
     assert "b holds the log to entry 1,001 of term 7" in run.err
     assert "shut out for good" in run.err
     assert "a, c" in run.err
+
+
+def test_force_needs_the_word_for_a_log_that_is_not_full(cluster, run) -> None:
+    """
+    What is missing is told in messages and time; without --incomplete nothing is asked of the node.
+    """
+    cluster.lose_leader()
+    lack = "up to 1,234 messages of the time before 2026-11-22 01:02:03 UTC are missing"
+    present = now_of(cluster, B)
+    cluster.set_status(B, replace(present, store=replace(present.store, incomplete=lack)))
+    cluster.say("/cluster/promote", {}, address=B)
+    assert run("cluster", "promote", "b", "--force", "--yes", "--admin", B) == 1
+    assert lack in run.err
+    assert "say --incomplete" in run.err
+    assert cluster.changes == []
+    assert run("cluster", "promote", "b", "--force", "--yes", "--incomplete", "--admin", B) == 0
+    assert cluster.changes[0][3]["incomplete"] is True
 
 
 def test_force_without_the_operators_word_does_nothing(cluster, run, monkeypatch) -> None:

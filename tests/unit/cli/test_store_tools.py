@@ -9,7 +9,10 @@ import json
 import pytest
 
 from holdfast.cli import log_files
+from holdfast.environment.disk import RealDisk
+from holdfast.journal.filling import Target
 from holdfast.store.record_codec import encode_records
+from holdfast.testing.local_journal import LocalJournal
 
 
 @pytest.fixture(autouse=True)
@@ -157,3 +160,51 @@ def test_a_destination_that_is_none_is_wrong_usage(log, run) -> None:
     """
     assert run("store", "dump", str(log.directory), "--destination", "a,b") == 2
     assert run.err.startswith("holdfast: destination: ")
+
+
+@pytest.fixture
+def half_filled(tmp_path):
+    """A data directory whose log was begun anew and is not full; three entries are kept."""
+    log = LocalJournal(RealDisk(), directory=tmp_path / "data")
+    for _ in range(3):
+        log.append(b"old")
+    target = Target(index=60, record=500, timestamp=1_800_000_000_000_000)
+    log.perform(log.journal.stage_reset(50, 1, b"c" * 16, 450, target))
+    log.append(b"new")
+    log.close()
+    return log
+
+
+def test_a_kept_log_is_taken_back(half_filled, run) -> None:
+    """
+    The operator states what it is for; afterwards the old log is the log.
+    """
+    directory = str(half_filled.directory)
+    assert run("store", "take-back", directory, "--yes") == 0
+    assert "entry 3" in run.err
+    assert "promote NAME --force" in run.out
+    half_filled._open()
+    assert (1, 3) == (half_filled.journal.first_index, half_filled.journal.last_index)
+    assert run("store", "take-back", directory, "--yes") != 0
+    assert "stop it first" in run.err
+    half_filled.close()
+    assert run("store", "take-back", directory, "--yes") != 0
+    assert "keeps no older log" in run.err
+
+
+def test_without_the_operators_word_nothing_is_taken_back(half_filled, run, monkeypatch) -> None:
+    """
+    A node that goes on as one of several would have broken its word to the others.
+    """
+    monkeypatch.setattr("typer.confirm", lambda text, **_: False)
+    assert run("store", "take-back", str(half_filled.directory)) == 1
+    half_filled._open()
+    assert 50 == half_filled.journal.first_index
+
+
+def test_only_a_data_directory_is_taken_back(run, tmp_path) -> None:
+    """
+    The error names the directory.
+    """
+    assert run("store", "take-back", str(tmp_path / "nowhere"), "--yes") != 0
+    assert "is no data directory" in run.err

@@ -10,6 +10,7 @@ from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
     PreVoteRequest,
+    ResetRequest,
     VoteResponse,
 )
 from holdfast.replication.state import Role
@@ -112,6 +113,21 @@ def test_a_forced_promotion_needs_its_own_vote_only(member) -> None:
 
     assert (Role.LEADER, 1, ["a"]) == (state.role, state.generation, state.voter_names)
     assert state.config_index == state.commit_index == bench.journal.last_index
+
+
+def test_a_half_filled_log_is_promoted_only_if_that_is_accepted(member) -> None:
+    """It lacks old messages that were confirmed long ago: in messages and time, and what to do."""
+    bench = member(terms=[2, 2, 2])
+    target = (60, 500, 1_800_000_000_000_000)
+    reset = ResetRequest(3, 50, 2, b"c" * 16, 450, 1.0, *target)
+    consensus.receive(bench.state, "b", reset)
+    bench.store()
+
+    with pytest.raises(MembershipError, match=r"up to 50 messages.* 2027-01-15") as caught:
+        consensus.promote_force(bench.state)
+    assert "lacks 496 that came after" in str(caught.value)
+    consensus.promote_force(bench.state, is_incomplete_accepted=True)
+    assert Role.CANDIDATE is bench.state.role
 
 
 @pytest.mark.parametrize("reason", ["witness", "damaged", "leads", "no cluster"])

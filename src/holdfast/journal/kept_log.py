@@ -1,0 +1,199 @@
+"""
+A log that is begun anew stands beside the one it replaces until it has what that one had.
+
+A replica that is too far behind what the leader keeps must begin at a later entry. What lives of
+the entries before was written again further on, so the new log is worth something only once it
+reaches `target_index`, the end of the leader's log when it was begun. Until then the files of the
+old log are kept in the folder `before-reset`, with a note of what is missing; if the leader is lost
+meanwhile, an operator can take them back.
+
+Invariants:
+    The old files are moved before the first entry of the new log is written, and given up only
+    after its target is committed and durable here.
+    The note is there exactly while the new log rules and has not reached its target. Without it, a
+    move was cut short: the old files go back, and the log is what it was.
+    A log taken back is begun with the wish, noted durably; a crash in between finishes it.
+
+Written by the journal's writer, read at start and by the loop; taking back needs a stopped node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from google_crc32c import value as crc32c
+
+from holdfast.environment.disk import Disk
+from holdfast.errors import StoreError
+from holdfast.journal.ballot import BallotFile
+from holdfast.journal.filling import Filling, Target
+from holdfast.journal.segment import base_index_of
+
+KEPT_DIRECTORY: Final = "before-reset"
+_NOTE: Final = ".filling"
+_DRAFT: Final = ".filling.tmp"
+_TAKING_BACK: Final = ".taking-back"
+_SEGMENT: Final = ".segment"
+_PREFIX_LENGTH: Final = 20
+
+
+def load_filling(directory: Path, disk: Disk) -> Filling | None:
+    """
+    Return what is being filled, after finishing or undoing what a crash cut short.
+
+    Raises:
+        StoreError: The note is damaged: which of the two logs is whole cannot be told.
+    """
+    kept = directory / KEPT_DIRECTORY
+    if not disk.exists(kept):
+        return None
+    names = disk.list_directory(kept)
+    notes = [name for name in names if name.endswith(_NOTE)]
+    for name in names:
+        if name.endswith(_TAKING_BACK):
+            _finish_taking_back(directory, disk, name)
+            return None
+    known = {name[:_PREFIX_LENGTH] for name in notes}
+    undone = [it for it in names if it.endswith(_SEGMENT) and it[:_PREFIX_LENGTH] not in known]
+    for name in undone:
+        disk.rename(kept / name, directory / "journal" / name[_PREFIX_LENGTH + 1 :])
+    if undone:
+        disk.sync_directory(directory / "journal")
+        disk.sync_directory(kept)
+    # A later reset is begun only after an earlier one was full: then its removal was cut short.
+    for older in [_read(kept / name, disk) for name in notes[:-1]]:
+        for path in kept_paths(directory, older):
+            disk.unlink(path)
+    return _read(kept / notes[-1], disk) if notes else None
+
+
+def set_aside(
+    directory: Path,
+    disk: Disk,
+    filling: Filling,
+    paths: Sequence[Path],
+    sync_log_directory: Callable[[], None],
+) -> None:
+    """Move the files of a log out of the way, newest first, and note it once they are."""
+    disk.make_directory(directory / KEPT_DIRECTORY)
+    for path in reversed(paths):
+        disk.rename(path, _kept_path(directory, filling, path.name))
+    disk.sync_directory(directory / KEPT_DIRECTORY)
+    sync_log_directory()
+    note_filling(directory, disk, filling)
+
+
+def note_filling(directory: Path, disk: Disk, filling: Filling) -> None:
+    """Write the note durably, in the place of an older one."""
+    kept = directory / KEPT_DIRECTORY
+    disk.make_directory(kept)
+    body = json.dumps(asdict(filling), sort_keys=True).encode()
+    draft = kept / f"{filling.origin:020d}{_DRAFT}"
+    file = disk.open(draft, create=True)
+    try:
+        file.truncate(0)
+        file.write(crc32c(body).to_bytes(4, "little") + body, 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(draft, kept / f"{filling.origin:020d}{_NOTE}")
+    disk.sync_directory(kept)
+
+
+def kept_paths(directory: Path, filling: Filling) -> list[Path]:
+    """Everything to be removed once the new log is full, in this order: the note goes last."""
+    note = directory / KEPT_DIRECTORY / f"{filling.origin:020d}{_NOTE}"
+    return [*(_kept_path(directory, filling, name) for name in filling.kept_files), note]
+
+
+def take_back(directory: Path, disk: Disk) -> Filling:
+    """
+    Put the kept log in the place of the one that is not full; the node must be stopped.
+
+    Only for a node that is promoted by force afterwards: what it had told the others of the new
+    log it does not hold any more.
+
+    Raises:
+        StoreError: There is no kept log, or a part of it is gone already.
+        BallotLostError: The ballot cannot be read.
+    """
+    filling = require_kept(directory, disk)
+    kept = directory / KEPT_DIRECTORY
+    begun = f"{filling.origin:020d}{_TAKING_BACK}"
+    disk.rename(kept / f"{filling.origin:020d}{_NOTE}", kept / begun)
+    disk.sync_directory(kept)
+    _finish_taking_back(directory, disk, begun)
+    return filling
+
+
+def require_kept(directory: Path, disk: Disk) -> Filling:
+    """
+    Return the note of a log that can be taken back.
+
+    Raises:
+        StoreError: There is none, or a part of it is gone already.
+    """
+    filling = load_filling(directory, disk)
+    if filling is None or filling.kept is None:
+        raise StoreError(f"{directory} keeps no older log: there is nothing to take back")
+    for name in filling.kept_files:
+        if not disk.exists(_kept_path(directory, filling, name)):
+            raise StoreError(
+                f"{name} of the older log is gone: its removal had begun, because the new log"
+                f" had everything"
+            )
+    return filling
+
+
+def _finish_taking_back(directory: Path, disk: Disk, begun: str) -> None:
+    kept, log = directory / KEPT_DIRECTORY, directory / "journal"
+    filling = _read(kept / begun, disk)
+    for name in reversed(disk.list_directory(log)):
+        if name.endswith(_SEGMENT) and name not in filling.kept_files:
+            disk.unlink(log / name)
+    disk.sync_directory(log)
+    for name in filling.kept_files:
+        if disk.exists(_kept_path(directory, filling, name)):
+            disk.rename(_kept_path(directory, filling, name), log / name)
+    disk.sync_directory(log)
+    disk.sync_directory(kept)
+    ballot_file = BallotFile(directory / "ballot", disk)
+    try:
+        ballot_file.load()
+        ballot_file.begin_log(base_index_of(filling.kept_files[0]) or 1)
+    finally:
+        ballot_file.close()
+    disk.unlink(kept / begun)
+    disk.sync_directory(kept)
+
+
+def _kept_path(directory: Path, filling: Filling, name: str) -> Path:
+    """Where a file is kept: names carry their origin, so that no two resets meet in one."""
+    return directory / KEPT_DIRECTORY / f"{filling.origin:020d}-{name}"
+
+
+def _read(path: Path, disk: Disk) -> Filling:
+    file = disk.open(path, writable=False)
+    try:
+        data = file.read(file.size(), 0)
+    finally:
+        file.close()
+    body = data[4:]
+    if len(data) < 4 or crc32c(body) != int.from_bytes(data[:4], "little"):
+        raise StoreError(
+            f"{path} is damaged: it tells how far the new log is to be filled; keep the data"
+            f" directory for inspection and start this node with an empty one"
+        )
+    fields = json.loads(body)
+    kept = fields["kept"]
+    return Filling(
+        origin=fields["origin"],
+        base_index=fields["base_index"],
+        target=Target(**fields["target"]),
+        kept=None if kept is None else Target(**kept),
+        kept_files=tuple(fields["kept_files"]),
+    )

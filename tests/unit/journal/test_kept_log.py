@@ -1,0 +1,209 @@
+"""The files of a log that is being replaced: at every step one of the two is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreError
+from holdfast.journal.filling import Target
+from holdfast.journal.jobs import WriteJob
+from holdfast.journal.kept_log import KEPT_DIRECTORY, load_filling, require_kept, take_back
+from holdfast.testing.local_journal import LocalJournal
+from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+
+NODE = Path("/node")
+TARGET = Target(index=103, record=1_003, timestamp=7_000_000)
+
+
+def old_log(disk: SimulatedDisk) -> LocalJournal:
+    """Three segments."""
+    log = LocalJournal(disk)
+    for number in range(5):
+        log.append(bytes([65 + number]) * 5500)
+    return log
+
+
+def begin_anew(log: LocalJournal, base: int = 100, target: Target = TARGET) -> WriteJob:
+    return log.journal.stage_reset(base, 1, b"c" * 16, 1_000, target)
+
+
+def is_old(log: LocalJournal) -> bool:
+    """Whether this is the old log, to its last entry."""
+    journal = log.journal
+    return journal.last_index == 5 and bytes(journal.entry(5).body)[-1:] == b"E"
+
+
+def kept_names(disk: SimulatedDisk) -> list[str]:
+    return [it.name for it in disk.durable_paths() if it.parent == NODE / KEPT_DIRECTORY]
+
+
+def fill(log: LocalJournal, count: int) -> None:
+    for _ in range(count):
+        log.append(b"new" * 1000)
+
+
+def test_the_old_log_is_kept_until_the_new_one_is_full() -> None:
+    """Then it is given up, and nothing of it stays."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    fill(log, 3)
+
+    assert 4 == len(kept_names(disk))
+    log.reopen_after_power_cut()
+    filling = log.journal.filling
+    assert filling is not None
+    assert filling.kept is not None
+    assert (5, TARGET, False) == (filling.kept.index, filling.target, filling.is_reached(102))
+    fill(log, 1)
+    assert filling.is_reached(log.journal.stored_index)
+    log.journal.forget_filling()
+
+    assert ([], None) == (kept_names(disk), log.journal.filling)
+    assert log.reopen().filling is None
+    assert (100, 103) == (log.journal.first_index, log.journal.last_index)
+
+
+@pytest.mark.promise("F2", "F37")
+@pytest.mark.parametrize("seed", range(3))
+def test_the_power_may_fail_at_any_step_of_the_change(seed: int) -> None:
+    """
+    After it the node has the old log, or the new one with the old one kept beside it.
+    """
+    step = 0
+    while True:
+        step += 1
+        disk = SimulatedDisk(seed)
+        log = old_log(disk)
+        job = begin_anew(log)
+        disk.cut_at = disk.operations + step
+        try:
+            log.perform(job)
+            fill(log, 2)
+        except PowerCut:
+            log.reopen_after_power_cut()
+        else:
+            break
+        if log.journal.filling is None:
+            assert is_old(log), step
+            log.append(b"goes on")
+            continue
+        assert log.journal.last_index in {0, 99, 100, 101}, step
+        assert log.journal.filling == require_kept(NODE, disk)
+    assert step > 10
+
+
+@pytest.mark.promise("F37")
+@pytest.mark.parametrize("seed", range(3))
+def test_the_old_log_can_be_taken_back(seed: int) -> None:
+    """The leader is lost and the new log not full: the power may fail at any step of this, too."""
+    step = 0
+    is_cut = True
+    while is_cut:
+        step += 1
+        disk = SimulatedDisk(seed)
+        log = old_log(disk)
+        log.perform(begin_anew(log))
+        fill(log, 2)
+        log.writer.save_floor()
+        log.close()
+        disk.cut_at = disk.operations + step
+        try:
+            take_back(NODE, disk)
+            is_cut, disk.cut_at = False, 0
+            log._open()
+        except PowerCut:
+            is_cut = True
+            log.reopen_after_power_cut()
+        if log.journal.filling is not None:
+            assert is_cut
+            log.close()
+            take_back(NODE, disk)
+            log._open()
+        assert is_old(log), step
+        assert not log.journal.damage
+        assert [] == kept_names(disk)
+        log.append(b"goes on")
+        assert log.reopen_after_power_cut().last_index == 6
+    assert step > 8
+
+
+def test_begun_anew_twice_the_first_log_stays_kept() -> None:
+    """What was not full when it was given up is worth less."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    fill(log, 2)
+    log.perform(begin_anew(log, 200, Target(index=250, record=2_000, timestamp=8_000_000)))
+    fill(log, 1)
+
+    log.reopen_after_power_cut()
+
+    filling = log.journal.filling
+    assert filling is not None
+    assert (200, 250) == (filling.base_index, filling.target.index)
+    log.close()
+    take_back(NODE, disk)
+    log._open()
+    assert is_old(log)
+
+
+def test_begun_anew_when_full_it_keeps_the_newer_log() -> None:
+    """The older one had been replaced; only its removal was still to come."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    fill(log, 4)
+    log.perform(begin_anew(log, 200, Target(index=250, record=2_000, timestamp=8_000_000)))
+
+    log.reopen_after_power_cut()
+
+    filling = log.journal.filling
+    assert filling is not None
+    assert filling.kept is not None
+    assert 103 == filling.kept.index
+
+
+def test_what_is_partly_gone_is_not_taken_back() -> None:
+    """Its removal had begun because the new log was full."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    log.close()
+    segment = next(it for it in disk.durable_paths() if it.parent == NODE / KEPT_DIRECTORY)
+    disk.unlink(segment)
+
+    with pytest.raises(StoreError, match="its removal had begun"):
+        take_back(NODE, disk)
+
+
+def test_where_nothing_is_kept_nothing_is_taken_back() -> None:
+    """An ordinary node, and a new one that is being filled for the first time."""
+    disk = SimulatedDisk()
+    log = LocalJournal(disk)
+    log.close()
+    with pytest.raises(StoreError, match="keeps no older log"):
+        take_back(NODE, disk)
+    log._open()
+    log.perform(begin_anew(log))
+    log.close()
+    with pytest.raises(StoreError, match="keeps no older log"):
+        take_back(NODE, disk)
+    found = load_filling(NODE, disk)
+    assert found is not None
+    assert found.kept is None
+
+
+def test_a_damaged_note_is_told() -> None:
+    """Without it nobody knows which log is whole."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    log.close()
+    note = next(it for it in disk.durable_paths() if it.name.endswith(".filling"))
+    disk.flip_bit(note, 200)
+
+    with pytest.raises(StoreError, match="is damaged"):
+        log._open()
