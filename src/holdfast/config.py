@@ -232,6 +232,7 @@ class _Fields(BaseModel):
     copies: Annotated[int | None, Field(ge=1, le=MEMBERS_MAX)] = None
     sites: Annotated[int, Field(ge=1, le=MEMBERS_MAX)] = 1
     memory: Annotated[int, BeforeValidator(_read_size), Field(ge=16 * MiB)] = 256 * MiB
+    learner_hold: Annotated[int, BeforeValidator(_read_size), Field(ge=64 * MiB)] = 16 * GiB
     default_persistent: bool = False
     segment: Annotated[int, BeforeValidator(_read_size), Field(ge=64 * KiB, le=4 * GiB)] = 64 * MiB
     heartbeat_seconds: _SecondsField = 0.1
@@ -280,6 +281,9 @@ class NodeConfig:
     memory_bytes: int
     """Message bodies kept in memory; beyond it they are read back from the log."""
 
+    learner_hold_bytes: int
+    """Of the log that is kept for a learner that is behind; beyond it, it must begin anew."""
+
     default_persistent: bool
     """Whether a message without a `persistent` header is kept; False, as ActiveMQ has it."""
 
@@ -326,7 +330,9 @@ class NodeConfig:
     def _complete(cls, fields: _Fields, secret: bytes) -> Self:
         """Work out what was left open."""
         own = _own_member(fields)
-        plain = fields.model_dump(exclude={"peers", "site", "copies", "memory", "segment"})
+        plain = fields.model_dump(
+            exclude={"peers", "site", "copies", "memory", "learner_hold", "segment"}
+        )
         return cls(
             **plain
             | {"members": _place_own(fields, own), "stomp": fields.stomp, "admin": fields.admin},
@@ -334,6 +340,7 @@ class NodeConfig:
             site=fields.site or (own.site if own else ""),
             copies=fields.copies or 0,
             memory_bytes=fields.memory,
+            learner_hold_bytes=fields.learner_hold,
             segment_bytes=fields.segment,
             secret=secret,
         )

@@ -71,6 +71,9 @@ def serve(
     ] = None,
     sites: Annotated[_Text, _flag("--sites", "N", "Distinct sites among them.")] = None,
     memory: Annotated[_Text, _flag("--memory", "BYTES", "For message bodies: 256MiB.")] = None,
+    learner_hold: Annotated[
+        _Text, _flag("--learner-hold", "BYTES", "Of the log, for a learner that is behind: 16GiB.")
+    ] = None,
     default_persistent: Annotated[
         bool | None,
         typer.Option(

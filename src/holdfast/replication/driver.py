@@ -409,6 +409,10 @@ class Driver:
         if refusal.is_fenced:
             self._fence(refusal.reason)
 
+    def learner_matches(self) -> dict[str, int]:
+        """On the leader: through which entry each learner holds the log; 0 if not known."""
+        return leader.learner_matches(self._state)
+
     def report_damage(self, index: int) -> None:
         """The scrubber or a read found this entry damaged; peers are asked for their copy."""
         self._state.log.damaged.add(index)

@@ -179,6 +179,15 @@ def data_match(state: State) -> int:
     return min(stored if name == state.name else state.progress[name].match_index for name in names)
 
 
+def learner_matches(state: State) -> dict[str, int]:
+    """Through which entry each learner is known to hold the log."""
+    return {
+        peer: progress.match_index
+        for peer, progress in state.progress.items()
+        if state.members[peer].kind == "learner"
+    }
+
+
 # The lease ----------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import HEADER_BYTES
 from holdfast.model.limits import MiB
 from holdfast.model.records import CleanedRecord, HoldRecord, MessageRecord, Record
+from holdfast.server.learner_holds import LearnerHolds, gives_way
 from holdfast.server.settings import ServerSettings
 from holdfast.store.record_codec import encode_records
 from holdfast.store.replicated_store import ReplicatedStore
@@ -62,6 +63,7 @@ class Cleaner:
         """Of that entry."""
         self.homeless: Iterator[list[Record]] | None = None
         """What is left to carry on before the segment may go."""
+        self.learner_holds = LearnerHolds(broker, store, settings)
         self.budget_bytes = 0.0
         self.refilled_at = 0.0
         self.stuck_at = 0
@@ -100,6 +102,7 @@ class Cleaner:
         is_busy = self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2
         if not is_busy:
             self.producer_limit.step()
+            self.learner_holds.step(now)
         if (not self.next_index and not self._look(now)) or is_busy:
             return
         try:
@@ -136,7 +139,9 @@ class Cleaner:
             return False
         if oldest.base_index <= self.through_index:
             return False  # Written again already; it goes when that is committed.
-        if oldest.last_index > self.store.applied_index or self._is_held(oldest.last_index):
+        if oldest.last_index > self.store.applied_index:
+            return False
+        if self._is_held(oldest.last_index, is_low=is_low):
             return False
         if self.round_through < oldest.base_index:
             self.round_through = self.store.sealed_through
@@ -165,7 +170,7 @@ class Cleaner:
             )
         self.is_log_full = is_full
 
-    def _is_held(self, last_index: int) -> bool:
+    def _is_held(self, last_index: int, *, is_low: bool) -> bool:
         """
         Whether a named reader has not taken the segment that ends here, and may still have it.
 
@@ -174,10 +179,12 @@ class Cleaner:
         for hold in list(self.broker.state.holds.values()):
             if hold.index > last_index:
                 continue
-            if self.store.bytes_from(hold.index) <= hold.bytes_max:
+            has_room = self.store.bytes_from(hold.index) <= hold.bytes_max
+            if has_room and not gives_way(hold, is_space_low=is_low):
                 return True
             log.error(
-                "a reader of the log is left behind: its bound is reached",
+                "a reader of the log is left behind",
+                reason="the disk is almost full" if has_room else "its bound is reached",
                 hold=hold.name,
                 bytes_max=hold.bytes_max,
                 lost_through=last_index,

@@ -15,6 +15,7 @@ import structlog
 from holdfast.admin.status import HoldStatus, LogPosition, LogSlice
 from holdfast.errors import DestinationError, RecordNotFoundError
 from holdfast.model.records import HoldRecord
+from holdfast.server.learner_holds import LEARNER_PREFIX
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
@@ -75,8 +76,11 @@ def hold_record(node: Node, name: str, index: int, bytes_max: int | None) -> Hol
     Make the record that sets a hold; what its reader has lost is not forgotten.
 
     Raises:
+        DestinationError: The name is that of a learner's hold.
         RecordNotFoundError: `index` is not in the log any more.
     """
+    if name.startswith(LEARNER_PREFIX):
+        raise DestinationError(f"{name} is a learner's hold: the leader keeps it")
     _require_kept(node, index)
     known = node.broker.state.holds.get(name)
     bound = bytes_max or (known.bytes_max if known is not None else HOLD_BYTES_DEFAULT)

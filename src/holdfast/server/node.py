@@ -157,7 +157,10 @@ class Node:
             store=self.store,
             context=self.context,
             clock=self.clock,
-            settings=ServerSettings(connection_count_max=self.shares.clients),
+            settings=ServerSettings(
+                connection_count_max=self.shares.clients,
+                learner_hold_bytes_max=config.learner_hold_bytes,
+            ),
             stomp_settings=StompSettings(),
             on_role_change=self._on_role_change,
             on_damage=self._on_damage,

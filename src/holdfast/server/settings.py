@@ -16,6 +16,12 @@ from holdfast.model.limits import KiB, MiB
 class ServerSettings:
     """Limits and timings of one node's loop."""
 
+    learner_hold_bytes_max: int = 16 * 1024 * MiB
+    """So much of the log is kept for a learner that is behind; beyond it, it must begin anew."""
+
+    learner_look_seconds: float = 5.0
+    """How often the leader looks where the learners are."""
+
     tick_seconds: float = 0.01
     """The loop turns at least so often; also how long acknowledgements alone may wait for
     company."""

@@ -232,6 +232,15 @@ class ReplicatedStore:
         """Bytes of the entries that are kept; what is empty in segments does not count."""
         return sum(segment.content_bytes for segment in self.journal.segments())
 
+    def learner_matches(self) -> dict[str, int]:
+        """On the leader: through which entry each learner holds the log; 0 if not known."""
+        return self.driver.learner_matches()
+
+    def segment_base(self, index: int) -> int:
+        """The first entry of the segment that holds `index`, or of the oldest or newest one."""
+        bases = [segment.base_index for segment in self.journal.segments()]
+        return max((base for base in bases if base <= index), default=bases[0])
+
     def bytes_from(self, index: int) -> int:
         """Bytes of the segments that hold entry `index` or later ones."""
         segments = self.journal.segments()

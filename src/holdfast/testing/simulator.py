@@ -152,6 +152,8 @@ class Simulation:
             sites=made.sites,
         )
         self.server_settings = ServerSettings(
+            learner_look_seconds=0.3,
+            learner_hold_bytes_max=8 * made.segment_bytes,
             tick_seconds=0.05,
             apply_bytes_max=made.apply_bytes_max,
             output_bytes_max=64 * KiB,

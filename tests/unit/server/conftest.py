@@ -34,6 +34,7 @@ class FakeStore:
         self.is_leader = True
         """Also while it hands over and does not serve."""
         self.is_handing_over = False
+        self.learners: dict[str, int] = {}
         self.has_lease = True
         self.is_low = False
         self.term = 1
@@ -151,6 +152,12 @@ class FakeStore:
 
     def bytes_from(self, index: int) -> int:
         return sum(len(entry.raw) for entry in self.entries[index - 1 :])
+
+    def learner_matches(self) -> dict[str, int]:
+        return self.learners
+
+    def segment_base(self, index: int) -> int:
+        return max((index - 1) // 2 * 2 + 1, self.first_index)
 
     def commit_all(self) -> None:
         self.commit_index = len(self.entries)
