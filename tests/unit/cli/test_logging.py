@@ -25,7 +25,7 @@ def test_json_lines_carry_their_fields(quiet_logging) -> None:
     stream = io.StringIO()
     set_up_logging("info", "json", stream)
     structlog.get_logger("holdfast.server").info("became leader", term=7)
-    logging.getLogger("uvicorn.error").warning("slow %s", "client")
+    logging.getLogger("asyncio").warning("slow %s", "client")
     try:
         raise ValueError("inside")
     except ValueError:
