@@ -32,7 +32,7 @@ Leadership = tuple[str, int, int]
 
 
 @dataclass(slots=True)
-class _Published:
+class VolatileMessage:
     """One volatile message and what came of it."""
 
     sent_at: float
@@ -56,8 +56,8 @@ class VolatileLedger:
     """The books on volatile messages; the clients write, the checks read."""
 
     def __init__(self) -> None:
-        self.topic: dict[str, _Published] = {}
-        self.queue: dict[str, _Published] = {}
+        self.topic: dict[str, VolatileMessage] = {}
+        self.queue: dict[str, VolatileMessage] = {}
         self.presences: list[_Presence] = []
         self.delivery_count = 0
 
@@ -120,7 +120,7 @@ class VolatileProducer(Client):
             burst -= 1
             self.made += 1
             token = f"{self.name}.{self.made}"
-            self.notes[token] = _Published(now, self.leadership)
+            self.notes[token] = VolatileMessage(now, self.leadership)
             receipt = b"receipt:%d" % self.made
             parts.append(make_frame(b"SEND", self.to, receipt, body=token.encode()))
         if parts:

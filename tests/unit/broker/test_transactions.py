@@ -83,3 +83,34 @@ def test_acknowledgements_count_too() -> None:
     assert list(subscription.unacknowledged) == [4, 5, 6, 7, 8]
     assert transaction.late == [(queue, 70), (queue, 71)]
     assert queue.reserved == {70, 71}
+
+
+def test_a_rollback_takes_one_pass_over_what_was_acknowledged() -> None:
+    """
+    The window is put together once, and not once for each acknowledgement: that was quadratic.
+    """
+    subscription = holding(*range(1, 10_001))
+    built = 0
+
+    class Counting(Subscription):
+        __slots__ = ("window",)
+
+        @property  # type: ignore[override]
+        def unacknowledged(self) -> dict[int, None]:
+            return self.window  # type: ignore[no-any-return]
+
+        @unacknowledged.setter
+        def unacknowledged(self, window: dict[int, None]) -> None:
+            nonlocal built
+            built += 1
+            self.window = window
+
+    counting = Counting(None, "s", mode=AcknowledgeMode.INDIVIDUAL, prefetch=9)  # type: ignore[arg-type]
+    counting.unacknowledged = subscription.unacknowledged
+    transaction = Transaction("t", BrokerSettings())
+    for key in range(1, 10_001):
+        transaction.add_settlement(counting, [key])
+    built = 0
+    assert transaction.undo() == []
+    assert list(counting.unacknowledged) == list(range(1, 10_001))
+    assert built == 1

@@ -5,11 +5,12 @@ Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them w
 from __future__ import annotations
 
 from holdfast.testing.ablation import Ablation
-from holdfast.testing.safeguards import growth, hanging_disks, logs, membership
+from holdfast.testing.safeguards import growth, hanging_disks, logs, membership, strangers
 
 ABLATIONS: list[Ablation] = [
     *growth.ABLATIONS,
     *hanging_disks.ABLATIONS,
     *logs.ABLATIONS,
     *membership.ABLATIONS,
+    *strangers.ABLATIONS,
 ]

@@ -8,11 +8,12 @@ changes no seed that does not draw it.
 from __future__ import annotations
 
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles import hand_overs, hanging_disks, membership
+from holdfast.testing.troubles import hand_overs, hanging_disks, membership, strangers
 
 _ALL: tuple[RareTrouble, ...] = (
     *hand_overs.TROUBLES,
     *hanging_disks.TROUBLES,
     *membership.TROUBLES,
+    *strangers.TROUBLES,
 )
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}

@@ -1,0 +1,31 @@
+"""
+What keeps a client's guess from costing others a message, switched off.
+
+Only a client that guesses shows it: honest ones name what they were given.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker import broker as broker_module
+from holdfast.broker.queue import Queue
+from holdfast.broker.state import BrokerState
+from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.strangers import GUESSED
+
+
+def _believe_any_id() -> list[Patch]:
+    def find(state: BrokerState, queue_number: int, key: int) -> Queue | None:
+        queue = state.queues.get(queue_number)
+        is_there = queue is not None and (key in queue.transients or queue.index.is_live(key))
+        return queue if is_there else None
+
+    return [(broker_module, "find_late", find)]
+
+
+ABLATIONS = [
+    Ablation(
+        "a late acknowledgement counts only for what may have been delivered",
+        _believe_any_id,
+        (GUESSED,),
+    ),
+]
