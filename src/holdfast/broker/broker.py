@@ -57,6 +57,8 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.temporaries = Temporaries(settings.temporary_count_max)
         self.batch = Batch()
+        self.closed: deque[Batch] = deque()
+        """Batches that are full and not yet taken, oldest first."""
         self.in_flight: deque[Batch] = deque()
         """Batches taken and not yet applied, oldest first."""
         self.uncommitted_bytes = 0
@@ -92,6 +94,7 @@ class Broker:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""
         self.is_leading = False
         self.batch = Batch()
+        self.closed.clear()
         self.in_flight.clear()
         self.uncommitted_bytes = 0
         self.held_bytes = 0
@@ -245,7 +248,7 @@ class Broker:
             elif self.batch.records:
                 self.batch.replies.append((replier, receipt))
             else:
-                self.in_flight[-1].replies.append((replier, receipt))
+                (self.closed or self.in_flight)[-1].replies.append((replier, receipt))
         return False
 
     # ---- subscriptions
@@ -549,6 +552,9 @@ class Broker:
             self._settle_transaction(transaction)
             return
         # ---- From here on nothing is refused.
+        together = self.batch.size_bytes + transaction.size_bytes
+        if self.batch.records and together > self.settings.batch_bytes_max:
+            self.close_batch()  # One entry of both might be too much for what has to carry it.
         with self._all_or_nothing(producer_id):
             for destination, headers, body, persistent in transaction.sends:
                 current = self._current(destination)
@@ -677,11 +683,25 @@ class Broker:
         """Whether there is anything that must last."""
         batch = self.batch
         return bool(
-            batch.records or self.acknowledged_queues or batch.replies or batch.publications
+            batch.records
+            or self.acknowledged_queues
+            or batch.replies
+            or batch.publications
+            or self.closed
         )
 
+    def close_batch(self) -> None:
+        """Let what comes next begin a batch of its own: what is gathered fills a log entry."""
+        self.closed.append(self._gathered())
+
     def take_batch(self) -> Batch:
-        """Give what must last, to be made one log entry; it is in flight from now on."""
+        """Give the oldest of what must last, to be one log entry; it is in flight from now on."""
+        batch = self.closed.popleft() if self.closed else self._gathered()
+        self.in_flight.append(batch)
+        return batch
+
+    def _gathered(self) -> Batch:
+        """End the gathering batch and begin the next."""
         batch = self.batch
         for queue in self.acknowledged_queues:
             if queue.acknowledged:
@@ -689,7 +709,6 @@ class Broker:
                 queue.acknowledged = []
         self.acknowledged_queues.clear()
         self.batch = Batch()
-        self.in_flight.append(batch)
         return batch
 
     def apply_batch(self, batch: Batch, first_record: int, timestamp: int) -> None:

@@ -55,7 +55,7 @@ def settling(broker: Broker) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for queue in broker.acknowledged_queues:
         found.setdefault(queue.number, set()).update(queue.acknowledged)
-    for batch in (*broker.in_flight, broker.batch):
+    for batch in (*broker.in_flight, *broker.closed, broker.batch):
         for record in batch.records:
             if type(record) is AcknowledgeRecord or type(record) is DeadLetterRecord:
                 found.setdefault(record.queue_number, set()).update(record.sequences)
@@ -133,7 +133,7 @@ def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
     # A hold that is moved or ended by a record on its way must not come back behind it.
     moving = {
         record.name
-        for batch in (*broker.in_flight, broker.batch)
+        for batch in (*broker.in_flight, *broker.closed, broker.batch)
         for record in batch.records
         if type(record) is HoldRecord
     }

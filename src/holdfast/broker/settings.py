@@ -43,6 +43,10 @@ class BrokerSettings:
     transaction_operation_count_max: int = 100_000
     """Sends and acknowledgements in one transaction. More is refused."""
 
+    batch_bytes_max: int = 4 * MiB
+    """A batch over this is sealed at once, even while an earlier one is being written, and takes
+    nothing more. One message or transaction that is larger makes a batch alone."""
+
     topic_pending_bytes_max: int = 4 * MiB
     """What waits for one slow topic subscriber; beyond it the topic's producers wait."""
 

@@ -113,6 +113,20 @@ def hello_changed(state: State, peer: str, hello: Hello) -> None:
     state.connected[peer] = hello
 
 
+def moving(state: State, peer: str) -> None:
+    """
+    A part of a large message went to `peer` or came from it, and nothing whole for a while.
+
+    So neither takes the other for silent. A lease does not grow by it: only an answer proves what a
+    peer has promised.
+    """
+    progress = state.progress.get(peer)
+    if progress is not None and state.role is Role.LEADER:
+        progress.moved_at = state.now
+    elif peer == state.leader and state.role is Role.FOLLOWER:
+        follower.heard(state)
+
+
 def link_down(state: State, peer: str, *, closed: bool) -> None:
     """
     The link to `peer` is gone.

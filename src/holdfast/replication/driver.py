@@ -89,6 +89,15 @@ class _LinkUp:
         self.hello = hello
 
 
+class _Moving:
+    """A part of a message went to a peer or came from it."""
+
+    __slots__ = ()
+
+
+_MOVING = _Moving()
+
+
 class _LinkDown:
     """A link is gone; what came on it before was queued before."""
 
@@ -184,7 +193,7 @@ class Driver:
         )
         """What this node says of itself when a link is made; kept up to date."""
 
-        self._received: list[tuple[str, Message | _LinkUp | _LinkDown]] = []
+        self._received: list[tuple[str, Message | _LinkUp | _LinkDown | _Moving]] = []
         self._held: list[tuple[str, Message]] = []
         self._disk_watch = DiskWatch(settings.election_seconds_min / 2)
         self._ballot_job: BallotJob | None = None
@@ -399,6 +408,10 @@ class Driver:
         """A link was made to the node of this hello, which `judge` let in."""
         self._received.append((peer, _LinkUp(hello)))
 
+    def moving(self, peer: str) -> None:
+        """A part of a large message went to a peer or came from it: it lives."""
+        self._received.append((peer, _MOVING))
+
     def link_down(self, peer: str, *, closed: bool) -> None:
         """A link is gone; `closed` if the other side's system closed or reset it."""
         self._received.append((peer, _LinkDown(closed)))
@@ -546,7 +559,7 @@ class Driver:
             due = min(due, self._repairs.deadline(state))
         return min(due, self._trim_deadline) if state.is_witness else due
 
-    def _take(self, peer: str, message: Message | _LinkUp | _LinkDown) -> None:
+    def _take(self, peer: str, message: Message | _LinkUp | _LinkDown | _Moving) -> None:
         state = self._state
         if isinstance(message, AppendRequest | AppendResponse):
             # By far the most; the others are told apart after them.
@@ -569,6 +582,9 @@ class Driver:
             self._warn_of_differences(message.hello)
             self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
+        elif isinstance(message, _Moving):
+            if not self._is_stale(peer):
+                consensus.moving(state, peer)
         elif isinstance(message, _LinkDown):
             consensus.link_down(state, peer, closed=message.closed)
         elif not self._is_stale(peer):

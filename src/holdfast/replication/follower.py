@@ -160,11 +160,16 @@ def _heed_leader(state: State, peer: str, message: AppendRequest | ResetRequest)
     if state.leader != peer:
         state.leader = peer
         state.leader_sent_at = NEVER
+    heard(state)
+    state.leader_sent_at = max(state.leader_sent_at, message.sent_at)
+    return True
+
+
+def heard(state: State) -> None:
+    """The leader lives: wait for it."""
     state.leader_contact_at = state.now
     state.is_leader_link_closed = False
     state.election_deadline = state.now + state.election_timeout
-    state.leader_sent_at = max(state.leader_sent_at, message.sent_at)
-    return True
 
 
 def _reject(state: State, peer: str, sent_at: float, index: int, term: int) -> None:

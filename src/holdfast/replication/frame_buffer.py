@@ -31,6 +31,11 @@ class FrameBuffer:
         self._held = 0
         self._needed = HEADER_BYTES
 
+    @property
+    def held_bytes(self) -> int:
+        """What came of a frame that is not whole yet."""
+        return self._held
+
     def feed(self, data: bytes) -> list[Frame]:
         """
         Take received bytes; return the frames that are complete now.

@@ -192,7 +192,13 @@ def learner_matches(state: State) -> dict[str, int]:
 
 
 def quorum_contact(state: State, *, linked_only: bool) -> float:
-    """When the requests were sent that a majority has answered since; infinity if alone."""
+    """
+    When the requests were sent that a majority has answered since; infinity if alone.
+
+    With `linked_only` that is a proof, by which a lease is counted. Without it slowness is told
+    from silence: a large message that is still moving counts as an answer, and for what is under
+    way beyond the window, a large entry, a peer has the time that it may need.
+    """
     names = state.voter_names
     if not names:
         return NEVER
@@ -202,8 +208,13 @@ def quorum_contact(state: State, *, linked_only: bool) -> float:
             contacts.append(ALWAYS)
         elif linked_only and name not in state.connected:
             contacts.append(NEVER)
-        else:
+        elif linked_only:
             contacts.append(state.progress[name].contact_at)
+        else:
+            progress = state.progress[name]
+            excess = max(0, progress.under_way_bytes - state.settings.window_bytes)
+            needed = excess / state.settings.peer_bytes_per_second_min
+            contacts.append(max(progress.contact_at, progress.moved_at) + needed)
     return reached_by(contacts, majority(len(names)))
 
 
@@ -243,7 +254,11 @@ def _replicate_to(state: State, peer: str, progress: Progress) -> None:
             _send(state, peer, progress, _request(state, progress.next_index, has_entries=False))
         return
     progress.is_waiting = True
-    _send(state, peer, progress, _request(state, progress.next_index, has_entries=True))
+    request = _request(state, progress.next_index, has_entries=True)
+    if sum([len(entry.raw) for entry in request.entries]) > state.settings.append_bytes_max:
+        # A large entry goes once it is known that it fits, and not again with each heartbeat.
+        request = _request(state, progress.next_index, has_entries=False)
+    _send(state, peer, progress, request)
 
 
 def _stream(state: State, peer: str, progress: Progress) -> bool:

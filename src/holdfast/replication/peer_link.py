@@ -9,6 +9,8 @@ fell silent, because a dead leader is replaced at once and a silent one only aft
 Invariants:
     The driver hears of a link only after both sides proved the secret and `judge` let the node in.
     One link per member; messages of one link arrive in order.
+    A link is judged by bytes that do not move, never by a whole message in time: one entry may be
+    larger than every buffer and take longer than every timeout.
     What cannot be sent is dropped with its link: the driver starts over when a new link is up.
 
 Owned by the loop thread; one task per peer to dial, none per message.
@@ -58,6 +60,7 @@ class LinkOwner(Protocol):
     def link_down(self, peer: str, *, closed: bool) -> None: ...
     def refused(self, peer: str, refusal: Refusal) -> None: ...
     def receive(self, peer: str, message: Message) -> None: ...
+    def moving(self, peer: str) -> None: ...
 
 
 class PeerLinks:
@@ -118,7 +121,7 @@ class PeerLinks:
                 lambda: PeerLink(self, ""), host, port, backlog=self.settings.strangers_max
             )
         self._is_started = True
-        self._timer = loop.call_later(self.settings.ping_seconds, self._watch)
+        self._timer = loop.call_later(self.settings.watch_seconds, self._watch)
         self.set_peers(self._addresses)
 
     @property
@@ -305,12 +308,17 @@ class PeerLinks:
             receive(peer, message)
         self._wake()
 
+    def moving(self, peer: str) -> None:
+        """A part of a message went or came: the other side lives, though it says nothing whole."""
+        self.owner.moving(peer)
+        self._wake()
+
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for link in list(self._links.values()):
             link.watch(now)
-        self._timer = loop.call_later(self.settings.ping_seconds, self._watch)
+        self._timer = loop.call_later(self.settings.watch_seconds, self._watch)
 
 
 class PeerLink(asyncio.Protocol):
@@ -335,6 +343,9 @@ class PeerLink(asyncio.Protocol):
         self._is_proven = False
         self._received_at = loop.time()
         self._sent_at = 0.0
+        self._told_at = 0.0
+        self._written_bytes = self._taken_bytes = 0
+        self._taken_at = loop.time()
 
     async def wait_lost(self) -> None:
         """Wait until the connection is gone; cancelling stops the wait only."""
@@ -380,8 +391,11 @@ class PeerLink(asyncio.Protocol):
                 while frames and not self._is_proven and not self._is_closed_here:
                     kind, buffer, start, end = frames.pop(0)
                     self._take_step(kind, buffer[start:end])
-            if frames and self.hello is not None and not self._is_closed_here:
-                self._pass_on(frames)
+            if self.hello is not None and not self._is_closed_here:
+                if frames:
+                    self._pass_on(frames)
+                elif self._buffer.held_bytes:
+                    self._note_part()
         except (RemoteProtocolError, AuthenticationError) as error:
             self._fail(error)
 
@@ -395,20 +409,33 @@ class PeerLink(asyncio.Protocol):
         parts: list[bytes] = []
         for message in messages:
             parts += encode_message(message)
-        transport.writelines(parts)
         self._sent_at = asyncio.get_running_loop().time()
-        if transport.get_write_buffer_size() > self._links.settings.outgoing_bytes_max:
-            logger.warning("%s takes nothing; its link is given up", self._name())
-            self.give_up()
+        if transport.get_write_buffer_size() == 0:
+            self._taken_at = self._sent_at
+        self._written_bytes += sum(map(len, parts))
+        transport.writelines(parts)
 
     def watch(self, now: float) -> None:
         """Say that we live if nothing else was said; give up a link that fell silent."""
         settings = self._links.settings
-        if now - self._received_at > settings.silence_seconds:
+        transport = self._transport
+        if transport is None or self._is_closed_here:
+            return
+        waiting = transport.get_write_buffer_size()
+        taken = self._written_bytes - waiting
+        if taken != self._taken_bytes:
+            self._taken_bytes, self._taken_at = taken, now
+            if waiting and self.hello is not None:
+                self._links.moving(self.hello.name)
+        if waiting and now - self._taken_at > settings.silence_seconds:
+            logger.warning("%s takes nothing; its link is given up", self._name())
+            self.give_up()
+        elif now - self._received_at > settings.silence_seconds:
             logger.warning("nothing came from %s; its link is given up", self._name())
             self.give_up()
-        elif now - self._sent_at >= settings.ping_seconds and self._transport is not None:
-            self._transport.write(_PING)
+        elif now - self._sent_at >= settings.ping_seconds and not waiting:
+            transport.write(_PING)
+            self._written_bytes += len(_PING)
             self._sent_at = now
 
     def close(self) -> None:
@@ -432,6 +459,15 @@ class PeerLink(asyncio.Protocol):
         if self.hello is not None:
             return self.hello.name
         return self.expected or self.source
+
+    def _note_part(self) -> None:
+        """Something came, and nothing whole yet."""
+        now = asyncio.get_running_loop().time()
+        self._received_at = now
+        if now - self._told_at >= self._links.settings.watch_seconds:
+            self._told_at = now
+            assert self.hello is not None
+            self._links.moving(self.hello.name)
 
     def _pass_on(self, frames: list[tuple[int, bytes, int, int]]) -> None:
         hello = self.hello

@@ -32,6 +32,7 @@ class Progress:
         "contact_at",
         "is_waiting",
         "match_index",
+        "moved_at",
         "next_index",
         "pace",
         "sent_at",
@@ -44,6 +45,8 @@ class Progress:
         self.match_index = 0
         self.pace = Pace.PROBING
         self.contact_at = float("-inf")
+        self.moved_at = float("-inf")
+        """When a part of what was sent last went out: no contact, but no silence either."""
         self.sent_at = float("-inf")
         """When anything was last sent; the next heartbeat is due one period later."""
         self.is_waiting = False

@@ -67,6 +67,10 @@ class ReplicationSettings:
     window_requests: int = 256
     """Append requests sent to one peer and not answered."""
 
+    peer_bytes_per_second_min: int = 16 * MiB
+    """What a peer surely takes in, verifies and stores per second: so much longer a leader waits
+    for its answer to a large entry, which may keep it busy for longer than an election timeout."""
+
     catch_up_bytes_max: int = 4 * MiB
     """Sent to one lagging peer in one turn, so that live traffic keeps its share of the loop."""
 
@@ -127,6 +131,10 @@ class ReplicationSettings:
                     "window_bytes must be append_bytes_max or more",
                 ),
                 (self.window_requests < 1, "window_requests must be 1 or more"),
+                (
+                    self.peer_bytes_per_second_min < 1,
+                    "peer_bytes_per_second_min must be 1 or more",
+                ),
                 (
                     self.witness_stagger_seconds < self.stagger_seconds_max,
                     "witness_stagger_seconds must be stagger_seconds_max or more",
@@ -189,7 +197,9 @@ class LinkSettings:
     """How often an idle link says that it lives."""
 
     silence_seconds: float = 6.0
-    """A link on which nothing came for so long is given up. Elections do not wait for it."""
+    """A link on which nothing came for so long, or whose other side took nothing of what waits to
+    be sent, is given up. Elections do not wait for it."""
 
-    outgoing_bytes_max: int = 64 * MiB
-    """More than this not taken by the other side, and the link is given up."""
+    watch_seconds: float = 0.1
+    """How often that is looked at. Keep it far below the election timeouts: while a large entry
+    crosses a slow link, nothing else tells both ends that the other one lives."""

@@ -244,6 +244,7 @@ class Conductor:
         ready = self.ready
         self.ready = []
         broker = self.broker
+        batch_bytes_max = broker.settings.batch_bytes_max
         for connection in ready:
             connection.is_ready = False
             incoming = connection.incoming
@@ -254,6 +255,8 @@ class Conductor:
             try:
                 for data in incoming:
                     session.receive(data)
+                    if broker.batch.size_bytes > batch_bytes_max:
+                        broker.close_batch()
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 self.containment.broke(session, error)
                 continue
@@ -337,11 +340,15 @@ class Conductor:
         broker = self.broker
         if not self.is_serving or not broker.has_batch() or self.store.is_handing_over:
             return
+        in_flight_max = self.settings.batches_in_flight_max
+        while broker.closed and len(self.pending) < in_flight_max:
+            if not self._propose(now):
+                return
         batch = broker.batch
-        store = self.store
-        if store.is_writing and batch.size_bytes < self.settings.batch_bytes_max:
+        is_full = batch.size_bytes >= broker.settings.batch_bytes_max
+        if (self.store.is_writing and not is_full) or not broker.has_batch():
             return
-        if len(self.pending) >= self.settings.batches_in_flight_max:
+        if len(self.pending) >= in_flight_max:
             return
         if not batch.is_urgent and not self.is_draining:
             if not self.gathering_since:
@@ -349,21 +356,26 @@ class Conductor:
             if now - self.gathering_since < self.settings.tick_seconds:
                 return
         self.gathering_since = 0.0
-        batch = broker.take_batch()
+        self._propose(now)
+
+    def _propose(self, now: float) -> bool:
+        """Make the oldest batch one log entry; false if this node does not lead any more."""
+        batch = self.broker.take_batch()
         if not batch.records:
             self._reply_after_earlier(batch)
-            return
+            return True
         try:
-            index = store.append(batch.records, now, self.clock.wall_microseconds())
+            index = self.store.append(batch.records, now, self.clock.wall_microseconds())
         except NotLeaderError:
             # What it assigned is lost to it, so this leadership is over even if the hand-over
             # that refuses it is given up in this very turn.
             self.stop_serving()
             self.on_role_change()
-            return
+            return False
         self.counters.batches += 1
         self.counters.records += len(batch.records)
         self.pending.append((index, batch))
+        return True
 
     def _reply_after_earlier(self, batch: Batch) -> None:
         """Let replies without records of their own wait for what was proposed before them."""

@@ -29,9 +29,6 @@ class ServerSettings:
     pause_seconds: float = 0.5
     """A turn this late means that the process was paused and may know nothing any more."""
 
-    batch_bytes_max: int = 4 * MiB
-    """A batch over this is sealed at once, even while an earlier one is being written."""
-
     batches_in_flight_max: int = 64
     """Entries proposed and not yet committed. Beyond it the next batch gathers."""
 

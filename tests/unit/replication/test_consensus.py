@@ -165,3 +165,20 @@ def test_a_leader_wakes_for_its_heartbeats(leading) -> None:
     assert bench.state.now < consensus.deadline(bench.state) <= bench.state.now + 0.1
     bench.state.now += 50
     assert consensus.deadline(bench.state) > bench.state.now
+
+
+def test_what_moves_is_not_silent(member, leading) -> None:
+    """Neither the leader, while a large entry comes from it, nor the peer that takes one."""
+    bench = member()
+    consensus.receive(bench.state, "b", AppendRequest(2, 1, 1, bytes(16), 0, 0, 1.0))
+    bench.state.now += 0.5
+    consensus.moving(bench.state, "c")
+    assert bench.state.election_deadline < bench.state.now + bench.state.election_timeout
+    consensus.moving(bench.state, "b")
+    assert bench.state.election_deadline == bench.state.now + bench.state.election_timeout
+
+    leader = leading()
+    lease = leader.state.lease_until
+    consensus.moving(leader.state, "b")
+    assert leader.state.progress["b"].moved_at == leader.state.now
+    assert leader.state.lease_until == lease

@@ -47,3 +47,13 @@ def test_a_big_frame_is_joined_once() -> None:
         assert not buffer.feed(data[start : start + 1000])
 
     assert 1 == len(buffer.feed(data[100_000:]))
+
+
+def test_what_is_held_of_a_frame_is_told() -> None:
+    """Whoever judges the link wants to know that something is on its way."""
+    buffer = FrameBuffer(100)
+    assert buffer.held_bytes == 0
+    buffer.feed(b"\x05\0\0\0\1ab")
+    assert buffer.held_bytes == 7
+    buffer.feed(b"cd")
+    assert buffer.held_bytes == 0

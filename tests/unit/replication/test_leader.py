@@ -302,3 +302,37 @@ def test_timestamps_only_rise(leading) -> None:
     second = leader.propose(bench.state, [b"x"], 1, 5)
 
     assert (1_000_000, 1_000_001) == (first.timestamp, second.timestamp)
+
+
+def test_a_peer_with_much_under_way_is_not_silent(leading) -> None:
+    """What a large entry takes to cross and to be stored is no reason to step down; later it is."""
+    bench = leading()
+    state = bench.state
+    rate = state.settings.peer_bytes_per_second_min
+    for progress in state.progress.values():
+        progress.sent(1, state.settings.window_bytes + 3 * rate)
+    state.now += 2.9 + state.settings.election_seconds_min
+    leader.check_quorum(state)
+    assert state.role is Role.LEADER
+    assert state.now > state.lease_until
+    state.progress["b"].moved_at = state.now
+    state.now += 3.5
+    leader.check_quorum(state)
+    assert state.role is Role.LEADER
+    state.now += 1.0
+    leader.check_quorum(state)
+    assert state.role is Role.FOLLOWER
+
+
+def test_a_large_entry_is_not_sent_again_with_each_heartbeat(leading) -> None:
+    """While it is not known whether it fits, only the question goes."""
+    bench = leading()
+    state = bench.state
+    state.progress["b"].probe(1)
+    state.progress["c"].probe(1)
+    leader.append(state, 0, [bytes(state.settings.append_bytes_max + 1)], 1, 0)
+    for progress in state.progress.values():
+        progress.probe(state.log.last_index)
+    for _ in range(3):
+        state.now += state.settings.heartbeat_seconds
+        assert [len(message.entries) for _, message in requests(bench)] == [0, 0]

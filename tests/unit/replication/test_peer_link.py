@@ -81,6 +81,7 @@ class Owner:
     def __init__(self, name: str, instance: str = "1") -> None:
         self.hello = Hello(name, name.encode().hex().ljust(32, "0"), instance=instance)
         self.told = []
+        self.moved = []
         self.refusal: Refusal | None = None
 
     def judge(self, hello):
@@ -94,6 +95,9 @@ class Owner:
 
     def refused(self, peer, refusal):
         self.told.append(("refused", peer, refusal.reason, refusal.is_fenced))
+
+    def moving(self, peer):
+        self.moved.append(peer)
 
     def receive(self, peer, message):
         self.told.append((peer, message))
@@ -392,7 +396,51 @@ def test_silence_and_deafness_end_a_link() -> None:
         here, _ = join(a, b)
         here._transport.unsent = 1 << 40
         a.links.send("b", [TransferRequest(1)])
+        here.watch(now)
+        here._received_at = now + 7
+        here.watch(now + 7)
         assert here._transport.is_lost
+
+    run(scenario)
+
+
+def test_a_link_is_given_up_when_no_byte_moves() -> None:
+    """However much waits, and however long: as long as the other side takes some, it stays."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        here, _ = join(a, b)
+        pipe = here._transport
+        pipe.unsent = 1 << 30
+        a.links.send("b", [TransferRequest(1)])
+        now = asyncio.get_running_loop().time()
+        for _ in range(100):
+            now += 5
+            pipe.unsent -= 1
+            here._received_at = now
+            here.watch(now)
+        assert not pipe.is_lost
+        assert a.owner.moved == ["b"] * 100
+        here._received_at = now + 7
+        here.watch(now + 7)
+        assert pipe.is_lost
+
+    run(scenario)
+
+
+def test_a_part_of_a_message_is_a_sign_of_life() -> None:
+    """While a large entry comes, nothing whole is heard; the link and the driver know better."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b", watch_seconds=0.0)
+        _, there = join(a, b)
+        there._received_at = 0.0
+        there.data_received((1000).to_bytes(4, "little") + b"\5")
+        assert there._received_at > 0
+        assert b.owner.moved == ["a"]
+        assert there._transport is not None
+        there.data_received(b"x" * 10)
+        assert b.owner.moved == ["a", "a"]
 
     run(scenario)
 

@@ -4,12 +4,13 @@ One turn of the loop: what is sealed when, what is told when, and how roles chan
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.records import QueueRecord
+from holdfast.model.records import MessageRecord, QueueRecord
 from holdfast.server.settings import ServerSettings
 
 
@@ -47,7 +48,8 @@ def test_a_large_batch_does_not_wait(new_node, send) -> None:
     """
     Over its size it is sealed although the disk is busy.
     """
-    node = new_node(settings=ServerSettings(batch_bytes_max=100))
+    node = new_node()
+    node.broker.settings = replace(node.broker.settings, batch_bytes_max=100)
     node.serve()
     connection = node.connect(send(b"1"))
     node.store.is_writing = True
@@ -522,3 +524,34 @@ def test_a_new_generation_gives_numbers_of_its_own(new_node, send, subscribe) ->
     client = node.connect(subscribe, send(b"x"))
     node.settle()
     assert b"message-id:ID\\cc-1-%d\n" % ((2 << 40) + 1) in client.transport.take()
+
+
+def test_two_large_requests_of_one_read_are_two_entries(new_node, send) -> None:
+    """
+    What is over the size of a batch is closed, so no entry grows with what comes at once.
+    """
+    node = new_node()
+    node.broker.settings = replace(node.broker.settings, batch_bytes_max=1000)
+    node.serve()
+    connection = node.connect()
+    for name in (b"1", b"2"):
+        connection.data_received(
+            b"BEGIN\ntransaction:%b\n\n\0" % name
+            + b"".join(
+                b"SEND\ndestination:/queue/q\npersistent:true\ntransaction:%b\n\n%b\0"
+                % (name, b"x" * 300)
+                for _ in range(3)
+            )
+        )
+    node.turn()
+    connection.data_received(
+        b"".join(b"COMMIT\ntransaction:%b\nreceipt:r%b\n\n\0" % (it, it) for it in (b"1", b"2"))
+    )
+    node.turn()
+    counts = [
+        sum(isinstance(it, MessageRecord) for it in node.store.decode(entry))
+        for entry in node.store.entries
+    ]
+    assert [it for it in counts if it] == [3, 3]
+    node.settle()
+    assert connection.transport.take().count(b"RECEIPT") == 2
