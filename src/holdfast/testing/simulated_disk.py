@@ -252,6 +252,8 @@ class SimulatedDisk:
         """What went wrong on it, by kind."""
         self.failures = 0
         """How many operations failed because a test wanted it."""
+        self.refused = 0
+        """Files not opened for want of a descriptor: no failure of the disk."""
 
     # The contract.
 
@@ -450,7 +452,10 @@ class SimulatedDisk:
     def _fail_if_told(self, kind: str) -> None:
         number = self.fail_next.pop(kind, None)
         if number is not None:
-            self.failures += 1
+            if number in (errno.EMFILE, errno.ENFILE):
+                self.refused += 1
+            else:
+                self.failures += 1
             self.happened[f"{_NAMES.get(kind, kind)} {errno.errorcode[number]}"] += 1
             raise OSError(number, f"simulated failure of {kind}")
 

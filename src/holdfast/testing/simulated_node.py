@@ -32,6 +32,7 @@ from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteJob, WriteResult
 from holdfast.journal.journal import Journal
+from holdfast.journal.scan import Damage
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.writer import JournalWriter
 from holdfast.protocols.stomp.settings import StompSettings
@@ -217,13 +218,17 @@ class SimulatedNode:
     def _tend_disk(self) -> None:
         """Do what other threads do with the disk now and then."""
         self._checkpoint()
-        for damage in self.scrubber.turn(self.clock.monotonic()):
+        self.tell_damage(self.scrubber.turn(self.clock.monotonic()))
+        if self.journal.housekeeper.spare_count < self.journal.settings.spare_segments:
+            self.journal.housekeeper.turn()
+
+    def tell_damage(self, found: list[Damage]) -> None:
+        """Report what the scrubber has found."""
+        for damage in found:
             if any(known.index == damage.index for known in self.journal.damage):
                 continue
             self.journal.report_damage(damage)
             self.driver.report_damage(damage.index)
-        if self.journal.housekeeper.spare_count < self.journal.settings.spare_segments:
-            self.journal.housekeeper.turn()
 
     def _checkpoint(self) -> None:
         """Take a checkpoint piece by piece, while the broker goes on."""

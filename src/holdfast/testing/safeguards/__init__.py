@@ -5,9 +5,17 @@ Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them w
 from __future__ import annotations
 
 from holdfast.testing.ablation import Ablation
-from holdfast.testing.safeguards import growth, hanging_disks, logs, membership, strangers
+from holdfast.testing.safeguards import (
+    descriptors,
+    growth,
+    hanging_disks,
+    logs,
+    membership,
+    strangers,
+)
 
 ABLATIONS: list[Ablation] = [
+    *descriptors.ABLATIONS,
     *growth.ABLATIONS,
     *hanging_disks.ABLATIONS,
     *logs.ABLATIONS,

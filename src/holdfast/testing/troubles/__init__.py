@@ -8,9 +8,10 @@ changes no seed that does not draw it.
 from __future__ import annotations
 
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles import hand_overs, hanging_disks, membership, strangers
+from holdfast.testing.troubles import descriptors, hand_overs, hanging_disks, membership, strangers
 
 _ALL: tuple[RareTrouble, ...] = (
+    *descriptors.TROUBLES,
     *hand_overs.TROUBLES,
     *hanging_disks.TROUBLES,
     *membership.TROUBLES,
