@@ -754,7 +754,7 @@ class Broker:
         while state.touched:
             queue = state.touched.pop()
             queue.is_touched = False
-            if not queue.ready or queue.is_deleted:
+            if not queue.subscriptions or queue.is_deleted or not queue.ready:
                 continue
             try:
                 self._dispatch_from(queue)

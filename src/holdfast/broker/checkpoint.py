@@ -4,8 +4,8 @@ The broker's lasting state as bytes and back, without message contents.
 A checkpoint makes a start quick; losing one costs time, never data. So its format may change at any
 time: one of another format is ignored. `snapshot` puts the pieces together.
 
-Layout: a head (magic and format, counters, holds, how many queues and producers), the queues by
-number, the producers. A queue is its own head and its chunks by number. A chunk is its first live
+Layout: a head (magic and format, counters, holds, how many queues and producers), the queues,
+the producers. A queue is its own head and its chunks by number. A chunk is its first live
 slot and how many slots there are up to its last live one; then, where a quarter or more of them
 live, all record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for
 each live one its slot, record number and size. So the bytes follow what lives, not how wide it is

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
 from holdfast.broker.sequence_index import SequenceIndex
 from holdfast.broker.subscription import Subscription
@@ -45,8 +47,22 @@ class TransientMessage:
         """The session's own: what was written for one subscriber serves the next."""
 
 
+_MADE_AT_FIRST_USE: Final[dict[str, Callable[[], Any]]] = {
+    "ready": deque,
+    "redelivered": set,
+    "reserved": set,
+    "returned": list,
+    "returned_keys": set,
+    "waiting": deque,
+    "withheld": set,
+}
+"""What only a queue with traffic has. Empty, these are more than all the rest of a queue."""
+
+
 class Queue:
-    """One queue of one broker."""
+    """One queue of one broker. It is idle until somebody needs what only traffic needs."""
+
+    is_idle: ClassVar[bool] = False
 
     __slots__ = (
         "acknowledged",
@@ -84,6 +100,22 @@ class Queue:
         "withheld",
     )
 
+    acknowledged: list[int]
+    returned: list[tuple[int, int, int]]
+    """Heap of (order, serial, key): what goes out again, before anything new."""
+    returned_keys: set[int]
+    """The keys in `returned`, each there once."""
+    redelivered: set[int]
+    withheld: set[int]
+    """Live sequences not to dispatch: damaged on disk, or acknowledged late."""
+    reserved: set[int]
+    """Acknowledged in open transactions: nobody's, until those end."""
+    waiting: deque[int]
+    subscriptions: list[Subscription]
+    ready: deque[Subscription]
+    cache: dict[int, MessageRecord]
+    transients: dict[int, TransientMessage]
+
     def __init__(self, number: int, name: str) -> None:
         self.number = number
         self.name = name
@@ -102,11 +134,18 @@ class Queue:
         self.acknowledged_total = 0
         self.delivered_total = 0
         self.redelivered_total = 0
-        self.subscriptions: list[Subscription] = []
-        self.ready: deque[Subscription] = deque()
-        self.cache: dict[int, MessageRecord] = {}
-        self.transients: dict[int, TransientMessage] = {}
+        self.subscriptions = []
+        self.cache = {}
+        self.transients = {}
+        self.__class__ = _IdleQueue  # noqa: PLE0237 - an object's class is not in its slots
         self.forget_leadership(0)
+
+    def wake(self) -> None:
+        """Make what a queue with traffic needs, if it is not made."""
+        self.__class__ = Queue
+        for name, make in _MADE_AT_FIRST_USE.items():
+            if not hasattr(self, name):
+                setattr(self, name, make())
 
     def forget_leadership(self, step: int, floor: int = 0) -> None:
         """
@@ -115,6 +154,8 @@ class Queue:
         Numbers up to `floor` belong to former generations of the cluster: none of them is given
         any more, and where such a message still lives, it may have been seen.
         """
+        was_idle = self.is_idle
+        self.__class__ = Queue
         self.floor = floor
         self.is_deleted = False  # A deletion that was applied has taken the queue out of the state.
         self.assigned_sequence = max(self.next_sequence, floor + 1)
@@ -123,21 +164,14 @@ class Queue:
         self.cursor = self.index.first() or self.assigned_sequence
         self.flag_through = min(max(self.dispatch_mark, floor), self.next_sequence - 1)
         self.purging_through = 0
-        self.acknowledged: list[int] = []
-        self.returned: list[tuple[int, int, int]] = []
-        """Heap of (order, serial, key): what goes out again, before anything new."""
-        self.returned_keys: set[int] = set()
-        """The keys in `returned`, each there once."""
-        self.redelivered: set[int] = set()
-        self.withheld: set[int] = set()
-        """Live sequences not to dispatch: damaged on disk, or acknowledged late."""
-        self.reserved: set[int] = set()
-        """Acknowledged in open transactions: nobody's, until those end."""
-        self.waiting: deque[int] = deque()
+        self.acknowledged = []
         self.subscriptions.clear()
-        self.ready.clear()
         self.cache.clear()
         self.transients.clear()
+        if not was_idle:
+            for name in _MADE_AT_FIRST_USE:
+                delattr(self, name)
+        self.__class__ = _IdleQueue
         self.is_touched = False
 
     def next_key(self) -> int:
@@ -236,6 +270,7 @@ class Queue:
         self.assigned_sequence, self.asked_mark, self.acknowledged, self.purging_through = kept
         self.cursor = max(self.cursor, self.purging_through + 1)
         self.flag_through = self.next_sequence - 1
+        self.wake()
         self.reserved = {key for key in reserved if key > 0}
         self.withheld = self.reserved | leaving
 
@@ -250,3 +285,20 @@ class Queue:
     def transient_count(self) -> int:
         """Non-persistent messages waiting or in delivery."""
         return len(self.transients)
+
+
+class _IdleQueue(Queue):
+    """
+    A queue without what only traffic needs; whoever asks for any of it makes it a `Queue`.
+
+    A class of its own, because one with `__getattr__` is slower to ask for everything else.
+    """
+
+    __slots__ = ()
+    is_idle: ClassVar[bool] = True
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_AT_FIRST_USE:
+            raise AttributeError(name)
+        self.wake()
+        return getattr(self, name)

@@ -83,7 +83,9 @@ class Snapshot:
         self._canonical = canonical
         self._waiting: dict[int, Queue] = dict(state.queues)
         self._frozen: dict[int, _FrozenQueue] = {}
-        self._order: list[int] = sorted(self._waiting, reverse=True)
+        self._order: list[int] = (
+            sorted(self._waiting, reverse=True) if canonical else list(reversed(self._waiting))
+        )
         """The queues not yet all in `parts`, the next one last."""
         producers = state.producers.by_id.copy().items()
         self._producers = iter(sorted(producers) if canonical else producers)

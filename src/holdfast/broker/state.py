@@ -148,10 +148,11 @@ class BrokerState:
         record = queue.cache.pop(sequence, None)
         if record is not None:
             self.memory_bytes -= record.size + self.overhead
-        if queue.redelivered:
-            queue.redelivered.discard(sequence)
-        if queue.withheld:
-            queue.withheld.discard(sequence)
+        if not queue.is_idle:
+            if queue.redelivered:
+                queue.redelivered.discard(sequence)
+            if queue.withheld:
+                queue.withheld.discard(sequence)
 
     def _apply_hold(self, record: HoldRecord, number: int) -> None:
         if record.index:
@@ -204,7 +205,8 @@ class BrokerState:
             return
         through = record.through_sequence
         queue.acknowledged_total += queue.index.drop_through(through)
-        for known in (queue.cache, queue.redelivered, queue.withheld):
+        own = () if queue.is_idle else (queue.redelivered, queue.withheld)
+        for known in (queue.cache, *own):
             for sequence in [each for each in known if 0 < each <= through]:
                 self.forget_content(queue, sequence)
 

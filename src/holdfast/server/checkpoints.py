@@ -27,7 +27,7 @@ from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
 
-WORK_PER_STEP: Final = 1_000
+WORK_PER_STEP: Final = 500
 """Queues and chunks turned into bytes at one tick: some milliseconds."""
 
 

@@ -164,7 +164,7 @@ class StompSession:
             refusal = self.context.refusal
             if refusal is not None and not broker.has_taken(target.producer_id, sequence):
                 raise StoreFullError(refusal)
-            assert type(destination) is Queue, "only queues keep messages"
+            assert isinstance(destination, Queue), "only queues keep messages"
             broker.send(
                 destination, headers, frame.body, self, receipt, target.producer_id, sequence
             )
@@ -180,7 +180,7 @@ class StompSession:
             broker.publish(destination, headers, frame.body)
             if destination.blocked_by:
                 self.blocked_on = destination
-        elif type(destination) is Queue:
+        elif isinstance(destination, Queue):
             broker.send_transient(destination, headers, frame.body)
         if receipt is not None:
             self.reply(receipt)
@@ -200,7 +200,7 @@ class StompSession:
             lines = self._with_remote_reply(lines, reply_to)
         persistent = headers.get("persistent")
         wanted = self.context.default_persistent if persistent is None else persistent == "true"
-        lasting = type(destination) is Queue and not destination.is_temporary
+        lasting = isinstance(destination, Queue) and not destination.is_temporary
         target = SendTarget(destination, lines, persistent=wanted and lasting)
         target.transaction = headers.get("transaction")
         producer_id = headers.get("producer-id")
@@ -395,7 +395,7 @@ class StompSession:
         settings = self.broker.settings
         text = headers.get("activemq.prefetchSize", headers.get("prefetch-count"))
         if text is None:
-            is_queue = type(destination) is Queue
+            is_queue = isinstance(destination, Queue)
             return settings.prefetch_default if is_queue else settings.prefetch_max
         wanted = _number(text.encode(), "prefetch")
         return min(wanted, settings.prefetch_max) or settings.prefetch_max

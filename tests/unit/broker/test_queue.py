@@ -4,6 +4,8 @@ A queue's order: what was given back, persistent messages up to the mark, non-pe
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 
@@ -226,3 +228,35 @@ def test_an_empty_queue_begins_at_its_generations_first_number() -> None:
     assert (queue.cursor, queue.newest_under_way) == (1001, 0)
     add_transient(queue, 1, queue.newest_under_way)
     assert drained(queue) == [-1]
+
+
+def test_a_queue_without_traffic_has_little() -> None:
+    """
+    A hundred thousand of them are an ordinary broker; empty containers would be most of it.
+    """
+    queue = Queue(1, "q")
+    queue.index.put(1, 1, 1)
+    assert queue.is_idle
+    assert queue.transient_count == 0
+    assert queue.is_idle
+    assert not queue.ready
+    assert not queue.is_idle
+    assert type(queue) is Queue
+    queue.returned_keys.add(5)
+    queue.forget_leadership(1)
+    assert queue.is_idle
+    assert queue.returned_keys == set()
+    queue.forget_leadership(1)
+    with pytest.raises(AttributeError):
+        _ = queue.nothing_of_that_name
+
+
+def test_a_queue_built_anew_is_forgotten_like_any_other() -> None:
+    """
+    What it was given then is the leader's own, too.
+    """
+    queue = Queue(1, "q")
+    queue.renew({3})
+    assert queue.withheld == {3}
+    queue.forget_leadership(1)
+    assert queue.withheld == set()
