@@ -20,6 +20,7 @@ Invariants:
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -35,6 +36,7 @@ OPEN_PATHS: Final = frozenset({"/health", "/ready", "/status", "/queues", "/metr
 CONNECTION_STATE: Final = "connection"
 """Where a request's scope has its connection, in `state`; it is told of a proof."""
 
+_HOST: Final = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]*)?")
 _LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
@@ -134,10 +136,11 @@ def _refuse(status: HTTPStatus, message: str, **more: str) -> JSONResponse:
 
 
 def _host_of(header: str) -> str:
-    """The host of `host`, `host:port` or `[ipv6]:port`, in small letters."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower().removesuffix(".")
+    """The host of `host`, `host:port` or `[ipv6]:port`, in small letters; all of it if neither."""
+    found = _HOST.fullmatch(header.strip())
+    if found is None:
+        return header.lower()
+    return (found["address"] or found["name"]).lower().removesuffix(".")
 
 
 def _is_address(host: str) -> bool:

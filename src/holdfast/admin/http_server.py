@@ -24,7 +24,7 @@ from typing import Any
 import h11
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from holdfast.admin.access import CONNECTION_STATE
 from holdfast.transport.admission import Admission
@@ -168,6 +168,18 @@ class AdminConnection(H11Protocol):
             self._watch()
         else:
             self._stop_watching()
+
+    def send_400_response(self, msg: str) -> None:
+        """Tell that this is no HTTP; where an answer is under way already, just close."""
+        cycle: RequestResponseCycle | None = self.cycle
+        is_answering = cycle is not None and not cycle.response_complete
+        if not is_answering and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+            return
+        if cycle is not None:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.abort()
 
     def _watch(self) -> None:
         if self._timer is None and not self.transport.is_closing():

@@ -83,6 +83,9 @@ def proof(token: str) -> tuple[bytes, bytes]:
         ("127.0.0.1.evil.example", False),
         ("localhost.evil.example", False),
         ("[evil]", False),
+        ("[::1].evil.example", False),
+        ("127.0.0.1:80.evil.example", False),
+        ("localhost, evil.example", False),
         ("127.0.0.1@evil.example", False),
     ],
 )

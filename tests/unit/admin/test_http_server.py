@@ -5,6 +5,8 @@ The admin port on loopback: started and stopped inside a loop that belongs to so
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import signal
 from typing import Any
 
@@ -176,3 +178,36 @@ def test_silent_connections_make_room_for_who_asks(node) -> None:
         await server.stop()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_what_is_no_http_fills_no_log(node, caplog: pytest.LogCaptureFixture) -> None:
+    """
+    Rubbish at once, in the middle of a body, or behind an answer: closed, without a traceback.
+    """
+    head = b"POST /cluster/transfer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+    proof = b"Authorization: Bearer " + TOKEN.encode() + b"\r\n"
+    rubbish = (b"\x16\x03\x01", head + b"\r\nzz\r\n", head + proof + b"\r\nzz\r\n")
+    question = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    async def scenario() -> None:
+        server = server_of(node)
+        await server.start()
+        for sent in (*rubbish, *(question + each for each in rubbish)):
+            reader, writer = await dial(server)
+            writer.write(sent)
+            with contextlib.suppress(ConnectionResetError):
+                await reader.read()
+            writer.close()
+        reader, writer = await dial(server)
+        writer.write(head + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"zz\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        await server.stop()
+
+    with caplog.at_level(0):
+        asyncio.run(scenario())
+    assert [it.message for it in caplog.records if it.levelno >= logging.WARNING] == []
