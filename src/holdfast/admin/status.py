@@ -35,6 +35,9 @@ class MemberStatus:
     """32 hexadecimal digits; empty until the member was met."""
 
     connected: bool = False
+    space_low: bool = False
+    """It is a witness and says that its disk is almost full."""
+
     disk_hangs: bool = False
     """It says that its disk does not answer: it follows no further, and cannot take over."""
 

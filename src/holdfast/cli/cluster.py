@@ -128,6 +128,8 @@ def cluster_status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False)
         f" copies {seen.copies}, sites {seen.sites}; seen by {seen.name}"
     )
     for member in seen.members:
+        if member.space_low:
+            write_error(f"the disk of {member.name}, a witness, is almost full: give it more room")
         if member.disk_hangs:
             write_error(f"the disk of {member.name} hangs: it stores nothing until that answers")
     if seen.role != "leader":

@@ -422,6 +422,10 @@ class Driver:
         if refusal.is_fenced:
             self._fence(refusal.reason)
 
+    def cramped_witness(self) -> str:
+        """On the leader: the witness that is needed and whose disk is almost full; or empty."""
+        return leader.cramped_witness(self._state) if self.is_leader else ""
+
     def learner_matches(self) -> dict[str, int]:
         """On the leader: through which entry each learner holds the log; 0 if not known."""
         return leader.learner_matches(self._state)
@@ -794,3 +798,12 @@ class Driver:
         limit = min(through, state.commit_index, state.config_index)
         if limit > self._journal.first_index:
             self._journal.drop_before(limit)
+        is_low = self._journal.space_state(state.now) == "low"
+        if is_low is not self.hello.space_low and state.cluster_id and not state.fenced_reason:
+            log_bytes = self._journal.bytes_on_disk
+            tell = logger.error if is_low else logger.warning
+            word = "almost full" if is_low else "roomy again"
+            tell("the witness's disk is %s; its log takes %d bytes", word, log_bytes)
+            self.hello = replace(self.hello, space_low=is_low)
+            for peer in state.connected:
+                self._links.send(peer, [self.hello])

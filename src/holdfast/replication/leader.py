@@ -170,13 +170,44 @@ def committable(state: State) -> int:
 
 
 def data_match(state: State) -> int:
-    """The least index that all data voters hold; 0 with fewer than two of them."""
+    """
+    Through where a witness need not keep the log.
+
+    What all data voters hold, and who is to become one; and what this leader has cleaned away:
+    nothing lives there, so whoever lacks it begins its log anew, from a witness if need be.
+    """
     assert state.membership is not None
-    names = [member.name for member in state.membership.data_members]
-    if len(names) < 2:
-        return 0
+    cleaned = 0 if state.is_witness else state.log.journal.first_index
+    names = [
+        member.name
+        for member in state.membership.members
+        if "voter" in {member.kind, member.promote_to}
+    ]
+    if len(state.membership.data_members) < 2:
+        return cleaned
     stored = state.log.acknowledgeable_index
-    return min(stored if name == state.name else state.progress[name].match_index for name in names)
+    held = min(stored if name == state.name else state.progress[name].match_index for name in names)
+    return max(held, cleaned)
+
+
+def cramped_witness(state: State) -> str:
+    """
+    The witness whose disk is almost full and without which nothing could be committed; or empty.
+
+    Where it is not needed it is its operator's business; where it is, its log must not grow.
+    """
+    if not any(hello.space_low for hello in state.connected.values()):
+        return ""
+    oldest = state.now - state.settings.election_seconds_min
+    others = 0
+    cramped = ""
+    for name in state.voter_names:
+        hello = state.connected.get(name)
+        if hello is not None and hello.space_low and state.members[name].kind == "witness":
+            cramped = name
+        elif name == state.name or state.progress[name].contact_at > oldest:
+            others += 1
+    return cramped if others < majority(len(state.voter_names)) else ""
 
 
 def learner_matches(state: State) -> dict[str, int]:
@@ -323,8 +354,10 @@ def _entries(state: State, next_index: int) -> list[Entry]:
 
 def send_reset(state: State, peer: str, progress: Progress) -> None:
     """Tell a peer to begin its log at our first kept entry: what is before it is not to be had."""
-    if state.is_witness:
-        return  # A trimmed log is no beginning for anybody; the data node we hand over to has one.
+    if state.is_witness and state.members[peer].kind != "voter":
+        # What a witness dropped, every data voter had, or the leader had cleaned away: for a voter
+        # its log is a beginning. For others it may be none; the data node that follows has one.
+        return
     journal = state.log.journal
     base = journal.first_index
     term, chain, record = journal.previous(base)

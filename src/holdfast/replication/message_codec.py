@@ -245,6 +245,7 @@ def decode_hello(payload: bytes) -> Hello:
                 str(name): _number(value) for name, value in dict(fields.get("shared", {})).items()
             },
             disk_hangs=bool(fields.get("disk_hangs", False)),
+            space_low=bool(fields.get("space_low", False)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RemoteProtocolError(f"a hello that makes no sense: {error}") from error

@@ -161,6 +161,7 @@ class Hello:
     """What must be alike on all members, see shared_settings.py; empty from an older version."""
 
     disk_hangs: bool = False
+    space_low: bool = False
     """Its disk does not answer: it cannot take over, and lags until the disk does."""
 
 

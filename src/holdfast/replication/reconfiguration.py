@@ -36,6 +36,8 @@ def promote(state: State, name: str) -> Entry:
     """Make a learner a voter, if it has nearly all of the log."""
     members = changes.with_promoted(_present(state), name)
     missing = missing_entries(state, name)
+    if _has_witness(state) and not _has_what_a_witness_lacks(state, name):
+        raise MembershipError(f"{name} still lacks what is committed; try again")
     if missing > state.settings.promote_entries_max:
         raise MembershipError(
             f"{name} still lacks {missing:,} entries; wait until it has caught up"
@@ -101,7 +103,19 @@ def _promote_when_ready(state: State, member: Member) -> bool:
     lag = state.log.last_index - progress.match_index
     if not is_fresh or lag > state.settings.promote_entries_max:
         return False
+    if _has_witness(state) and progress.match_index < state.config_index:
+        return False
     return _change_if_healthy(state, changes.with_promoted(_present(state), member.name))
+
+
+def _has_witness(state: State) -> bool:
+    return any(member.kind == "witness" for member in _present(state).members)
+
+
+def _has_what_a_witness_lacks(state: State, name: str) -> bool:
+    """Whether a learner that nobody waited for has all that a witness may have dropped."""
+    progress = state.progress.get(name)
+    return progress is not None and progress.match_index >= state.commit_index
 
 
 def _change_if_healthy(state: State, members: tuple[Member, ...]) -> bool:

@@ -31,6 +31,7 @@ class MemberView:
     node_id: str
     connected: bool
     metadata: dict[str, str]
+    space_low: bool = False
     disk_hangs: bool = False
     match_index: int | None = None
     lag_entries: int | None = None
@@ -158,6 +159,7 @@ def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
         node_id=member.node_id,
         connected=is_self or hello is not None,
         metadata=dict(hello.metadata) if hello else {},
+        space_low=hello is not None and hello.space_low,
         disk_hangs=state.is_disk_hanging if is_self else hello is not None and hello.disk_hangs,
         match_index=match,
         lag_entries=None if match is None else journal.last_index - match,

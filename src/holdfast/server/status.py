@@ -83,6 +83,7 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
         site=view.site,
         node_id=view.node_id,
         connected=view.connected,
+        space_low=view.space_low,
         disk_hangs=view.disk_hangs,
         match_index=view.match_index,
         lag_entries=view.lag_entries,

@@ -87,11 +87,17 @@ class ReplicatedStore:
             self.journal.drop_before(through + 1)
 
     def is_space_low(self, now: float) -> bool:
-        """Whether the disk is so full that only acknowledgements are taken."""
-        return self.journal.space_state(now) == "low"
+        """Whether a disk is so full that only acknowledgements are taken."""
+        return self.journal.space_state(now) == "low" or self.driver.cramped_witness() != ""
 
     def refusal(self, now: float) -> str | None:
         """Say why publishing is refused now, None if it is not."""
+        witness = self.driver.cramped_witness()
+        if witness:
+            return (
+                f"the disk of {witness}, the witness that is needed, is almost full: publishing is"
+                f" refused until there is room again; acknowledging goes on"
+            )
         if self.is_space_low(now):
             return (
                 "the disk is almost full: publishing is refused until there is room again;"

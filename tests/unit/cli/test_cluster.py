@@ -84,6 +84,9 @@ def test_a_disk_that_hangs_is_told(cluster, run) -> None:
     assert "disk           hangs: it has got nothing done for 4.0 s" in run.out
     assert run("cluster", "status") == 0
     assert "the disk of b hangs: it stores nothing until that answers\n" == run.err
+    cluster.set_status(A, replace(seen, members=(a, b, replace(c, space_low=True))))
+    assert run("cluster", "status") == 0
+    assert "the disk of c, a witness, is almost full" in run.err
 
 
 def test_cluster_status_asks_the_leader_behind_the_node(cluster, run) -> None:

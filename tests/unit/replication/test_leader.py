@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
@@ -285,12 +287,69 @@ def test_a_witness_takes_no_proposals(leading) -> None:
         leader.propose(bench.state, [b"x"], 1, 0)
 
 
-def test_a_witness_may_trim_only_what_two_data_nodes_hold(leading, answered) -> None:
+def with_cleaned_segments(bench, entry_after) -> int:
+    """Make a log of some segments and clean the oldest away; return where it begins."""
+    for _ in range(6):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    bench.journal.drop_before(bench.journal.segments()[2].base_index)
+    return bench.journal.first_index
+
+
+def test_a_witness_may_trim_what_both_data_nodes_hold(leading, answered) -> None:
     """With a single data node the witness's copy is the second one: it trims nothing."""
     pair, lone = leading("a", "b", "w:witness"), leading("a", "w:witness")
 
     assert 2 == leader.data_match(pair.state)
-    assert 0 == leader.data_match(lone.state)
+    assert 1 == leader.data_match(lone.state)
+
+
+@pytest.mark.promise("F35")
+def test_a_witness_may_trim_what_the_leader_has_cleaned(leading, entry_after) -> None:
+    """Else its log would grow for as long as a data node is down, until its disk is full."""
+    bench = leading("a", "b", "w:witness")
+    first = with_cleaned_segments(bench, entry_after)
+
+    assert first > bench.state.progress["b"].match_index
+    assert first == leader.data_match(bench.state)
+
+
+def test_a_witness_keeps_what_a_future_voter_lacks(leading) -> None:
+    """Else it could not bring it up, once it is one."""
+    bench = leading("a", "b", "d", "w:witness")
+    member = replace(bench.state.members["d"], kind="learner", promote_to="voter")
+    others = [it for it in bench.state.membership.members if it.name != "d"]
+    bench.state.adopt(replace(bench.state.membership, members=(*others, member)), 1)
+    bench.state.progress["d"].match_index = 1
+
+    assert 1 == leader.data_match(bench.state)
+
+
+@pytest.mark.promise("F35")
+def test_a_witness_that_leads_lets_a_voter_begin_with_its_log(leading, entry_after) -> None:
+    """What it dropped, a voter had, or a leader had cleaned away; for a learner it is no start."""
+    bench = leading("a", "b", "w:witness", name="w")
+    first = with_cleaned_segments(bench, entry_after)
+
+    leader.send_reset(bench.state, "b", bench.state.progress["b"])
+    ((peer, message),) = bench.sent()
+    assert ("b", first) == (peer, message.base_index)
+
+    bench.state.members["b"] = replace(bench.state.members["b"], kind="learner")
+    leader.send_reset(bench.state, "b", bench.state.progress["b"])
+    assert [] == bench.sent()
+
+
+def test_a_witness_without_room_counts_where_it_is_needed(leading) -> None:
+    """With both data nodes in contact its disk stops nobody."""
+    bench = leading("a", "b", "w:witness")
+    bench.link("w", space_low=True)
+
+    assert "" == leader.cramped_witness(bench.state)
+    bench.state.now += 10.0
+    assert "w" == leader.cramped_witness(bench.state)
+    bench.link("w")
+    assert "" == leader.cramped_witness(bench.state)
 
 
 @pytest.mark.promise("F14")

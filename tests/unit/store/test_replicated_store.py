@@ -82,9 +82,13 @@ class FakeDriver:
         self.taken_index = 0
         self.log_epoch = 0
         self.config_index = 1
+        self.cramped = ""
         self.reclaim_limit = 1 << 60
         self.is_backlog_full = False
         self.calls: list[object] = []
+
+    def cramped_witness(self) -> str:
+        return self.cramped
 
     def propose(self, parts, record_count, *, now, wall_microseconds) -> Entry:
         if not self.is_leading:
@@ -355,3 +359,12 @@ def test_roles_are_the_drivers(store, driver) -> None:
     assert (store.may_dispatch(4.0), store.may_dispatch(6.0)) == (True, False)
     store.stored("result")  # type: ignore[arg-type]
     assert driver.calls == [("stored", "result")]
+
+
+def test_a_witness_whose_disk_is_almost_full_refuses_publishing(store, driver) -> None:
+    """
+    Where it is needed its log must not grow: the cleaner hurries, clients are told why they wait.
+    """
+    driver.cramped = "w"
+    assert store.is_space_low(0.0)
+    assert "the disk of w, the witness that is needed" in str(store.refusal(0.0))

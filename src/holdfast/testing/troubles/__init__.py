@@ -8,12 +8,20 @@ changes no seed that does not draw it.
 from __future__ import annotations
 
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles import descriptors, hand_overs, hanging_disks, membership, strangers
+from holdfast.testing.troubles import (
+    descriptors,
+    hand_overs,
+    hanging_disks,
+    long_outages,
+    membership,
+    strangers,
+)
 
 _ALL: tuple[RareTrouble, ...] = (
     *descriptors.TROUBLES,
     *hand_overs.TROUBLES,
     *hanging_disks.TROUBLES,
+    *long_outages.TROUBLES,
     *membership.TROUBLES,
     *strangers.TROUBLES,
 )
