@@ -169,12 +169,12 @@ class AdminConnection(H11Protocol):
         else:
             self._stop_watching()
 
-    def send_400_response(self, msg: str) -> None:
+    def send_400_response(self, *message: str, **named: str) -> None:
         """Tell that this is no HTTP; where an answer is under way already, just close."""
         cycle: RequestResponseCycle | None = self.cycle
         is_answering = cycle is not None and not cycle.response_complete
         if not is_answering and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
+            super().send_400_response(*message, **named)
             return
         if cycle is not None:
             cycle.disconnected = True
