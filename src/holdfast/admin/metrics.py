@@ -116,6 +116,7 @@ def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("commit_index", "Last entry known to be on a quorum", status.commit_index)
     yield _gauge("applied_index", "Last entry handed to the broker", status.applied_index)
     yield _gauge("uptime_seconds", "Seconds since the process started", status.uptime_seconds)
+    yield _gauge("turn_seconds_max", "Longest turn of the loop so far", status.turn_seconds_max)
     yield _gauge("connections", "Clients connected", status.connections)
     yield _gauge("memory_bytes", "Message bodies kept in memory", status.memory.used_bytes)
     yield _gauge("memory_limit_bytes", "Limit of those", status.memory.limit_bytes)

@@ -229,6 +229,9 @@ class NodeStatus:
     cluster_id: str = ""
     generation: int = 0
     uptime_seconds: float = 0.0
+    turn_seconds_max: float = 0.0
+    """The longest turn of the loop since the process started."""
+
     version: str = ""
     stomp: str = ""
     admin: str = ""

@@ -26,7 +26,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.temporaries import Temporaries, require_room
-from holdfast.broker.topic import Delivery, Topic
+from holdfast.broker.topic import Backlogs, Delivery, Topic
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
 from holdfast.model.numbering import sequence_floor
@@ -67,6 +67,7 @@ class Broker:
         self.acknowledged_queues: list[Queue] = []
         self.deliveries: list[Delivery] = []
         self.unblocked_topics: list[Topic] = []
+        self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
         self.broken: list[tuple[Queue | Topic, Exception]] = []
         """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
         self.next_queue_number = 0
@@ -100,6 +101,7 @@ class Broker:
         self.held_bytes = 0
         self.acknowledged_queues.clear()
         self.deliveries.clear()
+        self.backlogs.clear()
         self.broken.clear()
         self.topics.clear()
         self.temporaries = Temporaries(self.settings.temporary_count_max)
@@ -234,7 +236,8 @@ class Broker:
         """Hand a message to every live subscription of a topic."""
         self.serial += 1
         message = TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
-        topic.publish(message, self.deliveries, self.settings.topic_pending_bytes_max)
+        pending_bytes_max = self.settings.topic_pending_bytes_max
+        topic.publish(message, self.deliveries, pending_bytes_max, self.backlogs)
 
     def _is_new(
         self, producer_id: str, sequence: int, replier: Replier, receipt: bytes | None

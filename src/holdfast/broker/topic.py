@@ -8,10 +8,45 @@ keeps a bounded backlog; once it is over the limit the topic is *blocked* and it
 from __future__ import annotations
 
 from holdfast.broker.queue import TransientMessage
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 
 Delivery = tuple[Subscription, int, object, int, bool]
 """Subscription, key, message or None, record number to read it from, redelivered flag."""
+
+
+class Backlogs:
+    """What waits for topic subscribers without room, over all topics."""
+
+    __slots__ = ("_overhead_bytes", "growth_bytes", "subscriptions")
+
+    def __init__(self, overhead_bytes: int) -> None:
+        self._overhead_bytes = overhead_bytes
+        self.subscriptions: dict[Subscription, None] = {}
+        """For which something waits, and some for which it did."""
+        self.growth_bytes = 0
+        """What was added since that was last looked at."""
+
+    def grow(self, subscription: Subscription, size: int) -> None:
+        """Note that a message begins to wait for a subscription."""
+        if not subscription.pending:
+            self.subscriptions[subscription] = None
+        self.growth_bytes += size + self._overhead_bytes
+
+    def sizes(self) -> dict[Receiver, int]:
+        """Give how many bytes wait for each connection, if any, and count growth anew."""
+        self.growth_bytes = 0
+        waiting: dict[Receiver, int] = {}
+        subscriptions = [each for each in self.subscriptions if each.pending]
+        for each in subscriptions:
+            size = each.pending_bytes + len(each.pending) * self._overhead_bytes
+            waiting[each.receiver] = waiting.get(each.receiver, 0) + size
+        self.subscriptions = dict.fromkeys(subscriptions)
+        return waiting
+
+    def clear(self) -> None:
+        """Forget everybody: nobody is connected any more."""
+        self.subscriptions.clear()
+        self.growth_bytes = 0
 
 
 class Topic:
@@ -37,7 +72,13 @@ class Topic:
         self.is_deleted = False
         self.owner: object = None
 
-    def publish(self, message: TransientMessage, out: list[Delivery], pending_bytes: int) -> None:
+    def publish(
+        self,
+        message: TransientMessage,
+        out: list[Delivery],
+        pending_bytes: int,
+        backlogs: Backlogs,
+    ) -> None:
         """Hand a message to every subscription; those over `pending_bytes` block the topic."""
         self.enqueued_total += 1
         key = message.key
@@ -45,6 +86,7 @@ class Topic:
         for subscription in self.subscriptions:
             receiver = subscription.receiver
             if subscription.pending or not subscription.has_room():
+                backlogs.grow(subscription, size)
                 subscription.pending.append(message)
                 subscription.pending_bytes += size
                 if subscription.pending_bytes > pending_bytes:

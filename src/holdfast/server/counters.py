@@ -23,6 +23,7 @@ class Counters:
         "records",
         "sync_seconds",
         "syncs",
+        "turn_seconds_max",
     )
 
     def __init__(self) -> None:
@@ -32,8 +33,14 @@ class Counters:
         self.deliveries = 0
         self.connections = 0
         self.damaged = 0
+        self.turn_seconds_max = 0.0
+        """The longest turn of the loop."""
         self.syncs = 0
         self.sync_seconds = DurationHistogram()
+
+    def turned(self, seconds: float) -> None:
+        """Note how long a turn took."""
+        self.turn_seconds_max = max(self.turn_seconds_max, seconds)
 
     def synced(self, result: WriteResult) -> None:
         """Note that a write came back."""

@@ -45,6 +45,7 @@ from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.settings import ServerSettings
+from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
@@ -87,6 +88,9 @@ class Conductor:
         self.on_failure = on_failure
         self.containment = Containment(broker)
         self.cleaner = Cleaner(broker, store, settings)
+        self.slow_consumers = SlowConsumers(broker, settings)
+        self.parting: deque[tuple[float, ClientConnection]] = deque()
+        """Closed with a last word that may never be read: ended at their time."""
         self.counters = Counters()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
@@ -132,8 +136,10 @@ class Conductor:
         """Let nothing go on after a failure: what it left half done must not be built upon."""
         if self.has_failed:
             return
+        began = self.clock.monotonic()
         try:
-            work(self.clock.monotonic())
+            work(began)
+            self.counters.turned(self.clock.monotonic() - began)
         except Exception as error:
             self.has_failed = True
             if not isinstance(error, HoldfastError):
@@ -144,6 +150,7 @@ class Conductor:
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self._beat(now)
+            self._part(now)
             self._retry_damaged(now)
         if self.is_serving and not self.store.is_handing_over:
             self.cleaner.step(now)
@@ -171,6 +178,8 @@ class Conductor:
         self._follow_role()
         if self.is_serving and not self.store.is_handing_over:
             self._dispatch()
+            if self.slow_consumers.is_due():
+                self._close_slow_consumers(now)
             self._unblock()
         self._flush()
         if self.is_serving and self.broker.has_batch() and not self.store.is_writing:
@@ -332,6 +341,23 @@ class Conductor:
                     connection.transport.abort()
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 self.containment.broke(connection.session, error)
+
+    def _close_slow_consumers(self, now: float) -> None:
+        for session, why in self.slow_consumers.look():
+            assert isinstance(session, StompSession), "every receiver here is a session"
+            log.warning("a slow consumer is closed", session=session.id, reason=why)
+            session.farewell(why, SLOW_CONSUMER)
+            self.containment.leave(session)
+            if isinstance(session.owner, ClientConnection):
+                session.owner.flush()
+                self.parting.append((now + self.settings.drain_seconds, session.owner))
+
+    def _part(self, now: float) -> None:
+        """End the connections that did not take their last words in time."""
+        while self.parting and self.parting[0][0] <= now:
+            connection = self.parting.popleft()[1]
+            if not connection.is_lost:
+                connection.transport.abort()
 
     # ---- batches
 

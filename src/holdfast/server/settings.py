@@ -44,6 +44,16 @@ class ServerSettings:
     output_high_bytes: int = 256 * KiB
     """Above this much unsent, a connection gets no deliveries until its socket has taken most."""
 
+    connection_backlog_bytes_max: int = 32 * MiB
+    """What waits for one connection on all the topics it subscribes to; beyond it the connection is
+    closed with the code `slow-consumer`."""
+
+    backlog_bytes_max: int = 256 * MiB
+    """The same for all connections; beyond it the one with the most is closed."""
+
+    backlog_look_bytes: int = MiB
+    """So much more must wait before it is looked at again; it may be passed by that."""
+
     apply_bytes_max: int = 8 * MiB
     """Committed entries applied in one turn, so that a catching-up node still answers its peers."""
 

@@ -51,6 +51,7 @@ def node_status(node: Node) -> NodeStatus:
         store=_store(node, replication),
         cluster_id=replication.cluster_id,
         generation=replication.generation,
+        turn_seconds_max=conductor.counters.turn_seconds_max,
         uptime_seconds=node.clock.monotonic() - node.started_at,
         version=__version__,
         stomp=node.config.advertised_stomp,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.topic import Delivery, Topic
+from holdfast.broker.topic import Backlogs, Delivery, Topic
 
 
 def subscribed(topic: Topic, client, mode=AcknowledgeMode.AUTO, prefetch=10) -> Subscription:
@@ -32,10 +32,10 @@ def test_a_backlog_keeps_its_order(new_client) -> None:
     subscription = subscribed(topic, client, AcknowledgeMode.INDIVIDUAL, prefetch=1)
     out: list[Delivery] = []
     for serial in (1, 2, 3):
-        topic.publish(message(serial), out, 1000)
+        topic.publish(message(serial), out, 1000, Backlogs(0))
     assert keys(out) == [-1]
     subscription.unacknowledged.clear()
-    topic.publish(message(4), out, 1000)
+    topic.publish(message(4), out, 1000, Backlogs(0))
     assert keys(out) == [-1]
     for _ in range(4):
         topic.drain(subscription, out)
@@ -55,7 +55,7 @@ def test_the_topic_is_blocked_until_the_last_slow_one_has_caught_up(new_client) 
     out: list[Delivery] = []
     for client in clients:
         client.room_bytes = 0
-    topic.publish(message(1), out, 5)
+    topic.publish(message(1), out, 5, Backlogs(0))
     assert topic.blocked_by == set(subscriptions)
     clients[0].room_bytes = 100
     assert not topic.drain(subscriptions[0], out)
@@ -74,8 +74,8 @@ def test_a_backlog_within_the_limit_blocks_nobody(new_client) -> None:
     subscribed(topic, client)
     client.room_bytes = 0
     out: list[Delivery] = []
-    topic.publish(message(1), out, 20)
-    topic.publish(message(2), out, 20)
+    topic.publish(message(1), out, 20, Backlogs(0))
+    topic.publish(message(2), out, 20, Backlogs(0))
     assert not topic.blocked_by
-    topic.publish(message(3), out, 20)
+    topic.publish(message(3), out, 20, Backlogs(0))
     assert topic.blocked_by

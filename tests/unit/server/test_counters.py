@@ -19,3 +19,13 @@ def test_syncs_are_counted_with_their_time() -> None:
     assert counters.syncs == 1
     assert counters.sync_seconds.status().count == 1
     assert counters.receipts == counters.deliveries == 0
+
+
+def test_the_longest_turn_is_kept() -> None:
+    """
+    However many short ones follow.
+    """
+    counters = Counters()
+    for seconds in (0.001, 0.02, 0.003):
+        counters.turned(seconds)
+    assert counters.turn_seconds_max == 0.02

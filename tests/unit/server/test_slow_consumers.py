@@ -1,0 +1,117 @@
+"""
+What waits for topic subscribers that read nothing: bounded per connection and for all.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.server.settings import ServerSettings
+
+TOPICS = 20
+OVERHEAD = BrokerSettings().message_memory_overhead_bytes
+
+
+@pytest.fixture
+def stage(new_node):
+    """A node with room for ten messages per connection and for fifteen together."""
+    size = 1_000 + OVERHEAD
+    settings = ServerSettings(
+        connection_backlog_bytes_max=10 * size, backlog_bytes_max=15 * size, backlog_look_bytes=size
+    )
+    node = new_node(settings=settings)
+    node.serve()
+    node.producer = node.connect()
+    return node
+
+
+def subscribe(node, topics=range(TOPICS)):
+    """Connect somebody who subscribes to some topics and reads nothing from them."""
+    consumer = node.connect()
+    for number in topics:
+        consumer.data_received(b"SUBSCRIBE\nid:%d\ndestination:/topic/%d\n\n\0" % (number, number))
+    node.turn()
+    consumer.transport.take()
+    consumer.pause_writing()
+    return consumer
+
+
+def publish(node, topics=range(TOPICS)) -> None:
+    """Send a message of a thousand bytes to each of these topics."""
+    for number in topics:
+        body = b"x" * 1_000
+        node.producer.data_received(b"SEND\ndestination:/topic/%d\n\n%b\0" % (number, body))
+        node.turn()
+
+
+def test_one_connection_that_reads_nothing_is_closed(stage) -> None:
+    """
+    Though no topic of its many is over the limit; it is told why, and the others get on.
+    """
+    reader = stage.connect(b"SUBSCRIBE\nid:r\ndestination:/topic/19\n\n\0")
+    slow = subscribe(stage)
+    publish(stage)
+    last = slow.transport.take()
+    assert b"ERROR" in last
+    assert b"code:slow-consumer" in last
+    assert slow.transport.is_closed
+    assert not slow.session.subscriptions
+    assert reader.transport.take().count(b"MESSAGE") == 1
+    assert not reader.transport.is_closed
+    assert stage.conductor.slow_consumers.pending_bytes <= 1_000 + OVERHEAD
+    assert stage.conductor.slow_consumers.closed_count == 1
+
+
+def test_one_that_does_not_take_its_last_words_is_ended(stage) -> None:
+    """
+    Else its buffers would stay for ever.
+    """
+    slow = subscribe(stage)
+    publish(stage)
+    assert not slow.transport.is_aborted
+    stage.clock.now += stage.conductor.settings.drain_seconds + 1
+    stage.conductor.tick()
+    assert slow.transport.is_aborted
+
+
+def test_of_many_the_worst_is_closed(stage) -> None:
+    """
+    All together are over the limit, and none by itself.
+    """
+    most = subscribe(stage, range(8))
+    less = subscribe(stage, range(6))
+    least = subscribe(stage, range(4))
+    publish(stage, range(8))
+    assert [each.transport.is_closed for each in (most, less, least)] == [True, False, False]
+    assert not stage.conductor.slow_consumers.look()
+
+
+def test_one_that_catches_up_is_left_alone(stage) -> None:
+    """
+    What was taken does not count.
+    """
+    slow = subscribe(stage)
+    for _ in range(5):
+        publish(stage, range(8))
+        slow.resume_writing()
+        stage.turn()
+        stage.turn()
+        assert slow.transport.take().count(b"MESSAGE") == 8
+        slow.pause_writing()
+    assert not slow.transport.is_closed
+    assert stage.conductor.slow_consumers.look() == []
+    assert stage.conductor.slow_consumers.pending_bytes == 0
+
+
+def test_a_new_leadership_counts_from_nothing(stage) -> None:
+    """
+    Nobody is connected then.
+    """
+    subscribe(stage)
+    publish(stage, range(5))
+    assert stage.broker.backlogs.subscriptions
+    stage.store.is_serving = False
+    stage.turn()
+    assert not stage.broker.backlogs.subscriptions
+    assert stage.broker.backlogs.growth_bytes == 0
