@@ -57,6 +57,9 @@ class Strangers(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(tuple(self._sources))
 
+    def __contains__(self, connection: object) -> bool:
+        return connection in self._sources
+
     def enter(self, connection: T, source: str, members: Collection[str]) -> T | None:
         """
         Take a new connection in; return the one that has to give way to it, if any.

@@ -13,12 +13,12 @@ Invariants:
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from holdfast.replication.formation import Refusal
 from holdfast.replication.message_codec import FRAME_HEADER, decode_message, encode_message
 from holdfast.replication.messages import Message
+from holdfast.testing.simulated_handshake import PeerPorts, shake_hands
 
 if TYPE_CHECKING:
     from holdfast.testing.simulated_node import SimulatedNode
@@ -105,6 +105,9 @@ class PeerNetwork:
         self._linked: dict[tuple[str, str], int] = {}
         """By the two names in order: the number of the link between them."""
         self._link_count = 0
+        self._dial_count = 0
+        stream = random.Random(f"{world.seed}:strangers")  # noqa: S311 - to be repeated
+        self.ports = PeerPorts(world, stream)
         self._arrivals: dict[tuple[str, str], float] = {}
         self._dialing: set[tuple[str, int]] = set()
 
@@ -212,22 +215,24 @@ class PeerNetwork:
         pairs = ((one.name, other.name), (other.name, one.name))
         if not other.is_running or pairs[0] in self.cut or pairs[1] in self.cut:
             return
-        for node, peer in ((one, other), (other, one)):
-            refusal = node.driver.judge(peer.driver.hello)
-            if refusal is not None:
-                self._refuse(peer, node.name, refusal)
-                return
+        self.ports.dial(one, other, lambda: self._connect(one, other, other.life))
+
+    def _connect(self, one: SimulatedNode, other: SimulatedNode, life: int) -> None:
+        """Make a link if both ends want it, and nothing came between since the one dialed."""
+        pairs = ((one.name, other.name), (other.name, one.name))
+        is_gone = not other.is_running or other.life != life
+        if is_gone or pairs[0] in self.cut or pairs[1] in self.cut or self._link(*pairs[0]):
+            return
+        self._dial_count += 1
+        hellos = shake_hands(one, other, self._dial_count)
+        if hellos is None:
+            return
         self._link_count += 1
         self._linked[min(pairs)] = self._link_count
-        hellos = replace(one.driver.hello), replace(other.driver.hello)
-        one.driver.link_up(other.name, hellos[1])
-        other.driver.link_up(one.name, hellos[0])
+        one.driver.link_up(other.name, hellos[0])
+        other.driver.link_up(one.name, hellos[1])
         one.conductor.schedule()
         other.conductor.schedule()
-
-    @staticmethod
-    def _refuse(node: SimulatedNode, peer: str, refusal: Refusal) -> None:
-        node.driver.refused(peer, refusal)
 
     def unlink_all(self, node: SimulatedNode, *, closed: bool) -> None:
         """Drop a node's links; `closed` if its system tells the others so."""

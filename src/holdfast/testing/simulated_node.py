@@ -38,6 +38,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Membership
+from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
@@ -140,6 +141,8 @@ class SimulatedNode:
         """The process ends and is not to be started again on this disk: it was shut out."""
         self.site = ""
         self.life = 0
+        self.mistaken_settings: ReplicationSettings | None = None
+        """What it is started with instead of what the others have."""
         self.slowness = 1.0
         """How many times slower than usual its disk is."""
         self.is_disk_hanging = False
@@ -285,7 +288,7 @@ class SimulatedNode:
         self.writer = JournalWriter(journal, self._stored, clock=clock)
         self.links = NodeLinks(world.network, self)
         self.driver = Driver(
-            settings=world.replication_settings,
+            settings=self.mistaken_settings or world.replication_settings,
             name=self.name,
             journal=journal,
             ballot_file=journal.ballot_file,

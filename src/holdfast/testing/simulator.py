@@ -38,7 +38,7 @@ from holdfast.testing.history import History, ViolationError
 from holdfast.testing.simulated_clock import Timeline
 from holdfast.testing.simulated_network import VERY_LATE_SECONDS, PeerNetwork
 from holdfast.testing.simulated_node import SimulatedNode
-from holdfast.testing.troubles.membership import HARMLESS_CUT, REMOVAL
+from holdfast.testing.troubles.membership import HARMLESS_CUT, REMOVAL, start_rightly
 from holdfast.testing.volatile_clients import (
     TopicSubscriber,
     VolatileConsumer,
@@ -283,6 +283,7 @@ class Simulation:
                 node.stop(power=True)
                 continue
             node.resume()
+            start_rightly(node)
             if not node.is_alive:
                 self.nemesis.revive(node)
         self.timeline.after(3.0, self._help)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.replication import leader, quorum
+from holdfast.replication import formation, leader, quorum
 from holdfast.replication.membership import Membership
 from holdfast.replication.state import State
+from holdfast.replication.strangers import Strangers
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
-from holdfast.testing.troubles.membership import HARMLESS_CUT, REMOVAL
+from holdfast.testing.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, REMOVAL
 
 
 def _keep_the_retired() -> list[Patch]:
@@ -55,6 +56,20 @@ def _two_of_a_pair_with_witness(made: Plan) -> None:
     made.topology, made.copies = "witness", 2
 
 
+def _first_come() -> list[Patch]:
+    def enter(self: Strangers[object], connection: object, source: str, _members: object) -> object:
+        if len(self) >= self._settings.strangers_max:
+            return connection
+        self._sources[connection] = source
+        return None
+
+    return [(Strangers, "enter", enter)]
+
+
+def _link_whatever_the_settings() -> list[Patch]:
+    return [(formation, "refused_difference", lambda *_arguments: "")]
+
+
 def _long(made: Plan) -> None:
     made.chaos_seconds = 10.0
 
@@ -78,6 +93,13 @@ ABLATIONS = [
         (HARMLESS_CUT,),
         _long,
     ),
+    Ablation(
+        "settings that must be alike are not compared",
+        _link_whatever_the_settings,
+        (MISTAKE, "transfer", "partition", "heal network"),
+        _long,
+    ),
+    Ablation("who connects first keeps its place", _first_come, (CROWD, "crash"), _long),
     Ablation(
         "a witness counts as a copy",
         _count_the_witness_as_a_copy,

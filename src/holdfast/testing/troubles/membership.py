@@ -7,6 +7,7 @@ cut from the log. The third voter may die before the old leader is let back.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 REMOVAL = "voter removed by a leader that is cut off"
 HARMLESS_CUT = "link between the leader and one voter cut"
+CROWD = "strangers crowd a peer port"
+MISTAKE = "node started with other settings than the others"
 _SECONDS = (0.8, 2.0)
 """How long it is cut off; an election takes half a second to one."""
 
@@ -81,6 +84,48 @@ def _cut_one_voter(nemesis: Nemesis) -> bool:
     return True
 
 
+def _crowd(nemesis: Nemesis) -> bool:
+    """Strangers hold all the places that a node's peer port has, also after all was healed."""
+    network = nemesis.world.network
+    names = [node.name for node in nemesis.world.nodes if node.name not in network.ports.crowded]
+    if not names or len(nemesis.world.nodes) < 2:
+        return False
+    name = nemesis.chance.choice(names)
+    network.ports.crowded.add(name)
+    nemesis.world.note("network", f"has {name} crowded by strangers")
+    node = network.nodes[name]
+    if nemesis.chance.random() < 0.5:
+        node.stop(power=False)
+    return True
+
+
+def _start_with_other_settings(nemesis: Nemesis) -> bool:
+    """One node is told to wait four times as long for a leader, and so to lead on for as long."""
+    node = nemesis.leader_or_any()
+    if node is None or any(other.mistaken_settings for other in nemesis.world.nodes):
+        return False
+    right = nemesis.world.replication_settings
+    node.stop(power=False)
+    node.mistaken_settings = replace(
+        right,
+        election_seconds_min=4 * right.election_seconds_min,
+        election_seconds_max=4 * right.election_seconds_max,
+    )
+    nemesis.world.note("operator", f"starts {node.name} with other election times")
+    node.start()
+    nemesis.world.timeline.after(nemesis.chance.uniform(1.0, 4.0), start_rightly, node)
+    return True
+
+
+def start_rightly(node: SimulatedNode) -> None:
+    """Start a node again with what the others have, if it was told otherwise."""
+    is_mistaken = node.mistaken_settings is not None
+    node.mistaken_settings = None
+    if is_mistaken and node.is_alive:
+        node.stop(power=False)
+        node.start()
+
+
 def _without_an_ending(plan: Plan) -> None:
     # The endings count on three voters.
     plan.ending = ""
@@ -94,6 +139,13 @@ TROUBLES = (
         weight=8,
         topologies=("three", "learner"),
         prepare=_without_an_ending,
+    ),
+    RareTrouble(name=CROWD, act=_crowd, chance=0.1),
+    RareTrouble(
+        name=MISTAKE,
+        act=_start_with_other_settings,
+        chance=0.06,
+        topologies=("three", "learner", "witness", "five"),
     ),
     RareTrouble(
         name=HARMLESS_CUT,

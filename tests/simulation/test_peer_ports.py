@@ -1,0 +1,57 @@
+"""
+Peer ports in the simulated world: the real handshake, crowds of strangers, settings that differ.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.faults import Plan, focused
+from holdfast.testing.simulator import Simulation, simulate
+from holdfast.testing.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, REMOVAL
+
+
+def plan(seed: int, kind: str) -> Plan:
+    made = focused(seed, (kind, "crash") if kind == CROWD else (kind,))
+    made.chaos_seconds = 6.0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "happened"),
+    [
+        (CROWD, "dial gets through a crowd of strangers"),
+        (CROWD, "dial crowded out by strangers"),
+        (REMOVAL, "the voter to be removed leads"),
+        (REMOVAL, REMOVAL),
+        (MISTAKE, MISTAKE),
+        (HARMLESS_CUT, HARMLESS_CUT),
+    ],
+)
+def test_the_trouble_happens_and_breaks_nothing(kind: str, happened: str) -> None:
+    """Counted when it happens, not when it is asked for; seen among a few seeds."""
+    results = [simulate(seed, plan(seed, kind)) for seed in range(1, 7)]
+
+    assert [""] * len(results) == [result.violation for result in results]
+    assert sum(result.faults[happened] for result in results)
+
+
+def test_nodes_that_must_not_be_linked_are_not() -> None:
+    """The one that was started with other settings follows nobody until it is started rightly."""
+    world = Simulation(3, plan(3, MISTAKE))
+    for node in world.nodes[:2]:
+        node.start()
+    odd = world.nodes[2]
+    odd.mistaken_settings = world.replication_settings.__class__(copies=3)
+    odd.start()
+    world.timeline.run(3.0)
+    assert not odd.driver.status().cluster_id
+    assert {None} == {node.driver.leader for node in world.nodes}
+
+    odd.stop(power=False)
+    odd.mistaken_settings = None
+    odd.start()
+    world.timeline.run(3.0)
+
+    assert world.leader() is not None
+    assert odd.driver.leader == world.leader().driver.leader
