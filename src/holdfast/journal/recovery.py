@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.environment.disk import Disk, DiskFile, fill_zeros
-from holdfast.errors import JournalFailedError
+from holdfast.errors import CorruptEntryError, JournalFailedError
+from holdfast.journal.entry import FLAG_ZEROS, HEADER_BYTES, entry_bytes, parse_header
 from holdfast.journal.jobs import RUN_BYTES_MAX
 from holdfast.journal.scan import LogScan
 from holdfast.journal.segment import Segment
@@ -99,13 +100,33 @@ def zero_backwards(file: DiskFile, start: int, end: int) -> None:
     Make a part of a segment zero, from its end, each step durable before the next.
 
     So a crash leaves whole entries and then a torn end no larger than one run, which the next
-    recovery tells from damage.
+    recovery tells from damage. As in a run, an entry with zeros of its own is the last of its step:
+    anywhere else, half of it gone would look like rot.
     """
-    while end > start:
-        low = max(start, end - CUT_BYTES_MAX)
-        fill_zeros(file, low, end)
-        file.sync()
-        end = low
+    for first in reversed(_steps(file, start, end)):
+        while end > first:
+            low = max(first, end - CUT_BYTES_MAX)
+            fill_zeros(file, low, end)
+            file.sync()
+            end = low
+
+
+def _steps(file: DiskFile, start: int, end: int) -> list[int]:
+    """Return where the steps begin in which a part of a segment can be made zero."""
+    steps = [start]
+    place = start
+    is_closed = False
+    while place < end:
+        try:
+            fields = parse_header(file.read(HEADER_BYTES, place))
+        except (OSError, CorruptEntryError):
+            break  # no entries, or no whole ones: what is left is torn or unknown as it is
+        after = place + entry_bytes(fields[11])
+        if place > steps[-1] and (is_closed or after - steps[-1] > CUT_BYTES_MAX):
+            steps.append(place)
+        is_closed = bool(fields[3] & FLAG_ZEROS)
+        place = after
+    return steps
 
 
 def _cut_tail(

@@ -666,6 +666,10 @@ def _is_torn(data: bytes, offset: int, header: HeaderFields | None) -> bool:
                     return True
             elif stop - sector >= 8 and not flags & FLAG_ZERO_END:
                 return True
+            elif stop < sector + SECTOR_BYTES:
+                # Zeros may be this entry's own end, but no header begins with them.
+                after = sector + SECTOR_BYTES
+                return _is_zero(data, sector, after) and _used_end(data) > after
         sector += SECTOR_BYTES
     return False
 

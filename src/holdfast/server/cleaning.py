@@ -174,14 +174,18 @@ class Cleaner:
         """
         Whether a named reader has not taken the segment that ends here, and may still have it.
 
-        A reader whose bound is reached is left behind, and the log says so for good.
+        A reader whose bound is reached is left behind, and the log says so for good: only if no
+        other reader keeps what it has not taken.
         """
-        for hold in list(self.broker.state.holds.values()):
+        leaving = []
+        for hold in self.broker.state.holds.values():
             if hold.index > last_index:
                 continue
             has_room = self.store.bytes_from(hold.index) <= hold.bytes_max
             if has_room and not gives_way(hold, is_space_low=is_low):
                 return True
+            leaving.append((hold, has_room))
+        for hold, has_room in leaving:
             log.error(
                 "a reader of the log is left behind",
                 reason="the disk is almost full" if has_room else "its bound is reached",

@@ -252,3 +252,29 @@ def test_what_was_cut_stays_away_after_a_kill_and_a_power_cut(
     journal = log.reopen_after_power_cut()
 
     assert (journal.last_index, journal.last_term, journal.damage) == (2, 7, [])
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("body", [b"x" * 1500, b"x" * 700 + bytes(1200) + b"y" * 90, bytes(1500)])
+def test_a_cut_that_was_broken_off_is_no_damage(seed: int, body: bytes) -> None:
+    """Wherever the power fails while entries are cut, what is left is whole or torn."""
+    for step in range(1, 40):
+        disk = SimulatedDisk(seed)
+        log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * 1024))
+        log.append(b"what stays")
+        for _ in range(4):
+            log.append(body)
+            log.append(b"z" * 433)
+        log.writer.save_floor()
+        disk.cut_at = disk.operations + step
+        try:
+            log.truncate(1)
+        except PowerCut:
+            pass
+        else:
+            break
+        log.reopen_after_power_cut()
+        assert log.journal.damage == []
+        assert log.journal.last_index >= 1
+    else:
+        pytest.fail("the cut has no end")

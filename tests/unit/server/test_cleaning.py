@@ -251,6 +251,20 @@ def test_a_reader_of_the_log_keeps_it_up_to_its_bound(busy) -> None:
     assert hold.index == hold.lost_through + 1
 
 
+def test_a_reader_over_its_bound_loses_nothing_that_another_one_keeps(busy) -> None:
+    """
+    It is told of a loss when there is one, not when a bound is reached.
+    """
+    replier = busy.producer.session
+    busy.broker.keep_log(HoldRecord("archive", 1, 10), replier, b"h")
+    busy.broker.keep_log(HoldRecord("report", 1, 1 << 30), replier, b"h")
+    busy.settle()
+    clean(busy, 3)
+    assert busy.store.first_index == 1
+    assert busy.broker.state.holds["archive"].lost_through == 0
+    assert busy.broker.state.holds["archive"].index == 1
+
+
 def test_what_is_cleaned_is_said_in_the_log(busy) -> None:
     """
     Every node drops the segment when it has that record.
