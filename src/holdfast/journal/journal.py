@@ -47,7 +47,15 @@ from holdfast.journal.jobs import AppendJob, Piece, RepairJob, ResetJob, Truncat
 from holdfast.journal.kept_log import kept_paths, load_filling
 from holdfast.journal.open_files import OpenFiles
 from holdfast.journal.recovery import finish_recovery
-from holdfast.journal.scan import MISSING, Damage, LogScan, Progress, TailState, scan_log
+from holdfast.journal.scan import (
+    MISSING,
+    MISSING_FILE,
+    Damage,
+    LogScan,
+    Progress,
+    TailState,
+    scan_log,
+)
 from holdfast.journal.segment import (
     SEGMENT_HEADER_BYTES,
     Segment,
@@ -756,7 +764,7 @@ class Journal:
     def _check_repair(self, entry: Entry, segment: Segment, start: int, size: int) -> None:
         index = entry.index
         following, known = self._damage.get(index + 1), self._damage.get(index)
-        is_missing = known is not None and known.reason == MISSING
+        is_missing = known is not None and known.reason in {MISSING, MISSING_FILE}
         is_open_ended = is_missing or (following is not None and index < segment.last_index)
         fits = len(entry.raw) <= size if is_open_ended else len(entry.raw) == size
         is_continuing = True

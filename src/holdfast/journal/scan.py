@@ -59,6 +59,9 @@ TailState = Literal["clean", "torn", "unknown"]
 MISSING: Final = "the entry is missing"
 """Nothing is left of it; where it ended is known only when its copy comes."""
 
+MISSING_FILE: Final = "the entry is missing, perhaps with a whole segment file"
+"""The same, and nothing shows that it ever stood here."""
+
 _PAGE_BYTES: Final = 4096
 _UNREADABLE_PAGE: Final = b"\xff" * _PAGE_BYTES
 _PREFIX: Final = MAGIC + VERSION.to_bytes(2, "little")
@@ -559,18 +562,20 @@ class _Scanner:
         room = max(segment.header.capacity, len(data)) - segment.end
         known = len(segment.offsets)
         average = (segment.end - SEGMENT_HEADER_BYTES) // known if known else HEADER_BYTES
-        # What is gone fitted into the room, or it stood in a file of its own. Sizes differ, but
-        # a whole segment's entries and less than one entry's room differ far more.
-        if (following - first) * average > 4 * room:
+        if (following - first) * HEADER_BYTES > room:
             raise StoreError(
                 f"a segment file is missing: {segment.path} ends with entry {first - 1:,}, the"
                 f" next file begins with {following:,}; restore it, or let this node rejoin as"
                 f" a new one"
             )
+        # They may have stood here. Where nothing is left of them and they would have had to be far
+        # smaller than the others, a file may be gone instead: a peer's copies will tell.
+        is_file = not any(data[segment.end :]) and (following - first) * average > 4 * room
+        reason = MISSING_FILE if is_file else MISSING
         place = segment.end
         for index in range(first, following):
             # The first gets all the room until repairs tell the sizes.
-            self._damaged(segment, index, place, MISSING)
+            self._damaged(segment, index, place, reason)
             segment.add(self._record or 0, room if index == first else 0)
             self._scan.last_index = index
         self._chain = None

@@ -59,6 +59,7 @@ from holdfast.errors import (
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
+from holdfast.journal.scan import MISSING_FILE
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
@@ -208,7 +209,8 @@ class Node:
                 log.warning("checkpoint ignored", index=checkpoint.index, reason=str(error))
         if not self.config.members:
             for damage in self.journal.damage:
-                if damage.index > index:
+                # Messages below a checkpoint are still read from the log.
+                if damage.index > index or damage.reason == MISSING_FILE:
                     self.journal.close()
                     raise StoreError(
                         f"entry {damage.index:,} is damaged ({damage.reason}) in segment"

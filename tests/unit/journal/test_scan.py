@@ -12,7 +12,7 @@ from holdfast.errors import SegmentsMissingError, StoreError
 from holdfast.journal.ballot import LogClaim
 from holdfast.journal.entry import parse_entry
 from holdfast.journal.jobs import RUN_BYTES_MAX
-from holdfast.journal.scan import LogScan, scan_log
+from holdfast.journal.scan import MISSING_FILE, LogScan, scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.journal.settings import JournalSettings, MiB
 from holdfast.testing.local_journal import LocalJournal
@@ -394,11 +394,55 @@ def test_a_first_header_that_nothing_confirms_stays_damaged(
     assert (found.segments[0].header.base_record, found.last_index) == (4, 8)
 
 
-def test_a_missing_file_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
-    """A hole between two segments is refused, with the names of both."""
-    disk.unlink(log.segment_path(1))
-    with pytest.raises(StoreError, match=r"segment file is missing.*entry 3.*begins with 7"):
+def test_a_missing_file_is_named(disk: SimulatedDisk) -> None:
+    """A hole between two segments with more entries than fit there is refused, with both names."""
+    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=8192))
+    for number in range(1, 40):
+        log.append(bytes([number]) * 700)
+    bases = [it.base_index for it in log.journal.segments()]
+    for place in range(1, len(bases) - 1):
+        disk.unlink(log.segment_path(place))
+    with pytest.raises(StoreError, match=rf"segment file is missing.*begins with {bases[-1]}"):
         scan(disk)
+
+
+def test_a_missing_file_that_may_be_a_lost_end_is_damage(
+    disk: SimulatedDisk, log: LocalJournal
+) -> None:
+    """Peers' copies will tell; that a file may be gone is said."""
+    disk.unlink(log.segment_path(1))
+    found = scan(disk)
+    assert [(it.index, it.reason) for it in found.damage] == [
+        (index, MISSING_FILE) for index in (4, 5, 6)
+    ]
+    assert found.last_index == 8
+
+
+def test_a_lost_end_with_many_small_entries_is_damage(disk: SimulatedDisk) -> None:
+    """However large the others are: what was lost fits in there, so a peer can mend it."""
+    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * 1024))
+    log.append(b"x" * 28_000)
+    log.append(b"x" * 28_000)
+    while log.journal.segments()[0].bytes < 64_000:
+        log.append(b"")
+    while len(log.journal.segments()) < 2:
+        log.append(b"y" * 6000)
+    last = log.journal.segments()[0].last_index
+    lost = log.journal.place_of(last - 40)
+    end = log.journal.place_of(last).byte + 72
+    sector = lost.byte // 512
+    image = disk.content(lost.path)
+    zeros = bytes(end - sector * 512)
+    disk.replace_content(lost.path, image[: sector * 512] + zeros + image[end:])
+    entries = {index: log.journal.entry(index) for index in range(1, last + 1)}
+    log.close()
+    log._open()
+    damaged = [it.index for it in log.journal.damage]
+    assert damaged[-1] == last
+    assert len(damaged) > 35
+    for index in damaged:
+        log.repair(entries[index])
+    assert log.journal.damage == []
 
 
 def test_a_foreign_file_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
