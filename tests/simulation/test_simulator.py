@@ -117,6 +117,18 @@ def test_a_leader_whose_disk_hangs_stops_nobody() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["followers' links reset", "one-sided reset", "restart beside a reset"]
+)
+def test_a_link_closed_for_one_side_lets_nobody_dispatch_beside_a_lease(kind: str) -> None:
+    """The new leader confirms at once, and dispatches when the old one may no more."""
+    results = [simulate(seed, focused(seed, (kind,))) for seed in range(1, 11)]
+
+    assert not [result.violation for result in results if result.violation]
+    assert sum(result.faults[kind] for result in results) > 10
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", LAST)
 def test_what_no_promise_covers_stops_the_cluster(ending: str) -> None:
     """Nobody leads past what is lost everywhere, and somebody says so."""

@@ -118,24 +118,17 @@ class Housekeeper:
         self._thread = threading.Thread(target=self._run, name="journal-housekeeper", daemon=True)
         self._thread.start()
 
-    def close(self, seconds: float | None = None) -> bool:
-        """
-        Stop the thread, finish removals, throw spare files away.
-
-        False, and nothing more is done, if the thread does not stop within `seconds`.
-        """
+    def close(self) -> None:
+        """Stop the thread, finish removals, throw spare files away."""
         if self._thread is not None:
             self._is_stopping.set()
             self._wake.set()
-            self._thread.join(seconds)
-            if self._thread.is_alive():
-                return False
+            self._thread.join()
             self._thread = None
         self.drop([], 0)
         self._abandon_filling()
         while self._spares:
             self._disk.unlink(self._spares.popleft())
-        return True
 
     def turn(self) -> bool:
         """Do one small step; return whether there is more to do now."""

@@ -88,24 +88,15 @@ class JournalWriter:
         """Queue a job. Jobs must come in the order the journal staged them."""
         self._queue.put(job)
 
-    def close(self, seconds: float | None = None) -> bool:
-        """
-        Finish what was submitted, note how far the log is durable, stop the threads.
-
-        False if the disk did not let that happen within `seconds`: then both threads are left
-        behind, and neither the writer nor its journal may be used or closed any more.
-        """
+    def close(self) -> None:
+        """Finish what was submitted, note how far the log is durable, stop the threads."""
         if self._thread is not None:
             self._queue.put(None)
-            self._thread.join(seconds)
-            if self._thread.is_alive():
-                return False
+            self._thread.join()
             self._thread = None
-            if not self._journal.housekeeper.close(seconds):
-                return False
+            self._journal.housekeeper.close()
         self.save_floor()
         self._close_file()
-        return True
 
     def turn(self, jobs: list[WriteJob]) -> None:
         """

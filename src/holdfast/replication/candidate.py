@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from holdfast.replication import lease
 from holdfast.replication.editions import is_doubted
 from holdfast.replication.follower import become_follower
 from holdfast.replication.leader import become_leader
@@ -64,6 +65,7 @@ def start_election(state: State, *, is_transfer: bool) -> None:
     state.role = Role.CANDIDATE
     state.voted_for = state.name
     state.votes = {}
+    state.lease_answers.clear()
     state.await_leader()
     term, index = state.log.journal.last_term, state.log.journal.last_index
     for peer in state.other_voters():
@@ -91,8 +93,12 @@ def on_vote_response(state: State, peer: str, message: VoteResponse) -> None:
     if message.term > state.term:
         become_follower(state, message.term, None)
         return
-    is_answer = message.term == state.term and state.role is Role.CANDIDATE
+    is_answer = message.term == state.term and state.role in {Role.CANDIDATE, Role.LEADER}
     if not is_answer or not state.is_counted(peer):
+        return
+    lease.note_vote(state, peer, message)
+    lease.stepped_down(state, peer)
+    if state.role is Role.LEADER:
         return
     state.votes[peer] = message.granted
     _judge(state)

@@ -18,7 +18,15 @@ from typing import Final
 
 from holdfast.errors import MembershipError
 from holdfast.journal.filling import utc
-from holdfast.replication import candidate, follower, leader, reconfiguration, transfer, voting
+from holdfast.replication import (
+    candidate,
+    follower,
+    leader,
+    lease,
+    reconfiguration,
+    transfer,
+    voting,
+)
 from holdfast.replication.log import EntryLog
 from holdfast.replication.membership import survivor_only
 from holdfast.replication.messages import (
@@ -97,6 +105,7 @@ def flush(state: State) -> None:
 
 def link_up(state: State, peer: str, hello: Hello) -> None:
     """A link to `peer` was made, or the node at its end changed what it says of itself."""
+    lease.met(state, peer, hello)
     state.connected[peer] = hello
     progress = state.progress.get(peer)
     if progress is not None:
@@ -109,7 +118,8 @@ def link_up(state: State, peer: str, hello: Hello) -> None:
 
 
 def hello_changed(state: State, peer: str, hello: Hello) -> None:
-    """The node at the end of the link belongs to a cluster now, or to a newer generation."""
+    """The node at the end of the link belongs to a cluster now, or ends, or the like."""
+    lease.met(state, peer, hello)
     state.connected[peer] = hello
 
 

@@ -27,7 +27,6 @@ from typing import Protocol
 
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import (
-    BallotLostError,
     CorruptEntryError,
     FencedError,
     JournalFailedError,
@@ -44,6 +43,7 @@ from holdfast.replication import (
     follower,
     formation,
     leader,
+    lease,
     reconfiguration,
     repair,
     transfer,
@@ -66,7 +66,6 @@ from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.shared_settings import warned_differences
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
-    LEDGER_ENTRIES_MAX,
     LagLedger,
     ReplicationStatus,
     contact_seconds,
@@ -214,7 +213,8 @@ class Driver:
     def _restore(self, ballot: Ballot, applied_index: int) -> None:
         state = self._state
         journal = self._journal
-        self._require_ballot_of_the_log(ballot)
+        if len(self._bootstrap.members) > 1:
+            formation.require_ballot_of_the_log(ballot, journal.last_term)
         seen = {node_id.hex(): edition for node_id, edition in ballot.seen}
         state.editions = EditionTable(state.node_id, ballot.edition, seen)
         state.term = max(ballot.term, journal.last_term)
@@ -231,18 +231,6 @@ class Driver:
         # A generation forced by an operator may be in the ballot before it is in the log.
         state.generation = max(state.generation, ballot.generation)
         state.commit_index = max(applied_index, journal.first_index - 1, 0)
-
-    def _require_ballot_of_the_log(self, ballot: Ballot) -> None:
-        """A ballot is durable before the first entry of its term, but for the founding entry."""
-        last_term = self._journal.last_term
-        is_older = ballot.term < last_term and last_term > formation.FOUNDING_TERM
-        # A ballot without an edition was written by a version that did not keep this order.
-        if is_older and ballot.edition and len(self._bootstrap.members) > 1:
-            raise BallotLostError(
-                f"the ballot is of term {ballot.term}, the log of term {last_term}: the ballot is"
-                f" an older copy of itself, and this node may have voted since; keep the data"
-                f" directory for inspection and start with an empty one"
-            )
 
     # What is known ------------------------------------------------------------------------------
 
@@ -315,11 +303,8 @@ class Driver:
     def is_backlog_full(self) -> bool:
         """Whether so much waits for this leader's own disk that it must set the pace."""
         journal = self._journal
-        stored = journal.stored_index
-        return (
-            journal.last_index - stored >= LEDGER_ENTRIES_MAX
-            or self._ledger.bytes_after(stored) > self._state.settings.backlog_bytes_max
-        )
+        bytes_max = self._state.settings.backlog_bytes_max
+        return self._ledger.is_over(journal.stored_index, journal.last_index, bytes_max)
 
     @property
     def is_witness(self) -> bool:
@@ -349,12 +334,18 @@ class Driver:
 
     def may_dispatch(self, now: float) -> bool:
         """
-        Whether a quorum has surely not turned to another leader by `now`.
+        Whether a quorum has surely not turned to another leader by `now`, and no earlier one may.
 
         `now` must be read from the clock just before: after a pause it says no, whatever was
         queued meanwhile.
         """
-        return now < self._state.lease_until and self._state.role is Role.LEADER
+        state = self._state
+        is_sole = state.dispatch_from <= now < state.lease_until
+        return is_sole and state.role is Role.LEADER and not self.hello.has_ended
+
+    def is_lease_awaited(self, now: float) -> bool:
+        """Whether this node leads and a leader before it may still dispatch."""
+        return self._state.role is Role.LEADER and now < self._state.dispatch_from
 
     def status(self) -> ReplicationStatus:
         """Everything an operator may want to see; no disk is read."""
@@ -384,12 +375,17 @@ class Driver:
 
     # Inputs: queued until the next turn -----------------------------------------------------------
 
-    def start(self, now: float) -> None:
-        """Begin to take part."""
+    def start(self, now: float, process_started_at: float | None = None) -> None:
+        """Begin to take part; who knows when the process started says so, by the same clock."""
         self._state.now = now
+        lease.start(self._state, now if process_started_at is None else process_started_at)
         self._is_started = True
         self._trim_deadline = now + self._state.settings.trim_seconds
         consensus.start(self._state)
+
+    def end(self) -> None:
+        """The process ends: nothing is dispatched from now on, and the peers may rely on it."""
+        self._say_at_once(replace(self.hello, has_ended=True))
 
     def receive(self, peer: str, message: Message) -> None:
         """A message came from a peer."""
@@ -717,16 +713,21 @@ class Driver:
         is_urgent = watch.waited(state.now) >= state.settings.election_seconds_min
         is_turned = watch.judge(state, is_backlog_full=is_urgent and self.is_backlog_full)
         if is_turned:
-            self.hello = replace(self.hello, disk_hangs=state.is_disk_hanging)
-            ballot = self._ballot_file.current
-            assert ballot is not None
-            kept = ballot.cluster_id.hex(), ballot.generation
-            if kept == (state.cluster_id, state.generation) and not state.fenced_reason:
-                # At once, also while a ballot waits for that disk: this claims nothing of it.
-                for peer in state.connected:
-                    self._links.send(peer, [self.hello])
+            self._say_at_once(replace(self.hello, disk_hangs=state.is_disk_hanging))
         if state.is_disk_hanging:
             watch.hand_over(state)
+
+    def _say_at_once(self, hello: Hello) -> None:
+        """Tell the peers news of this process, also while a ballot waits for the disk."""
+        state = self._state
+        self.hello = hello
+        ballot = self._ballot_file.current
+        assert ballot is not None
+        # All else that it says has been kept: a cluster that is not yet waits for its ballot.
+        kept = ballot.cluster_id.hex(), ballot.generation
+        if kept == (state.cluster_id, state.generation) and not state.fenced_reason:
+            for peer in state.connected:
+                self._links.send(peer, [hello])
 
     def _renew_hello(self) -> None:
         state = self._state
@@ -743,22 +744,7 @@ class Driver:
             for peer, linked in state.connected.items():
                 if state.is_retired(linked):
                     self._links.drop(peer)
-            self._links.set_peers(self._addresses())
-
-    def _addresses(self) -> dict[str, str]:
-        """
-        Where to dial whom: the log says who, the command line may know better where.
-
-        Whom a change takes out that is not yet committed stays linked: it may lead, and undo it.
-        """
-        settled = self._state.settled_membership() or self._bootstrap
-        known = self._state.membership or self._bootstrap
-        addresses = {}
-        for member in (*settled.members, *known.members):
-            named = self._bootstrap.get(member.name)
-            if member.name != self._state.name:
-                addresses[member.name] = (named.address if named else "") or member.address
-        return addresses
+            self._links.set_peers(formation.addresses(self._state, self._bootstrap))
 
     def _send(self) -> None:
         """Send the outbox, one call per peer, unless a ballot has to become durable first."""

@@ -18,17 +18,20 @@ from __future__ import annotations
 from holdfast.errors import CorruptEntryError, LogDivergedError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.journal.filling import Target
+from holdfast.replication import lease
 from holdfast.replication.messages import (
     NO_CHAIN,
     AppendRequest,
     AppendResponse,
     ResetRequest,
 )
-from holdfast.replication.state import NEVER, Role, State
+from holdfast.replication.state import ALWAYS, NEVER, Role, State
 
 
 def become_follower(state: State, term: int, leader: str | None) -> None:
     """Follow `leader` in `term`, or nobody yet; whatever this node was before is over."""
+    if state.role is Role.LEADER:
+        state.lease_over_term = state.term
     if term > state.term:
         state.enter_term(term)
     state.role = Role.FOLLOWER
@@ -39,6 +42,7 @@ def become_follower(state: State, term: int, leader: str | None) -> None:
     state.requests.clear()
     state.transfer = None
     state.lease_until = NEVER
+    state.dispatch_from = ALWAYS
     state.uncommitted.clear()
     state.uncommitted_bytes = 0
     if leader is None:
@@ -161,6 +165,7 @@ def _heed_leader(state: State, peer: str, message: AppendRequest | ResetRequest)
         state.leader = peer
         state.leader_sent_at = NEVER
     heard(state)
+    lease.promise(state, peer)
     state.leader_sent_at = max(state.leader_sent_at, message.sent_at)
     return True
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from holdfast.errors import BallotLostError
+from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
@@ -119,3 +121,36 @@ def own_fence(state: State, hello: Hello) -> str:
         f" {state.generation}: an operator promoted the other side; keep this data directory for"
         f" inspection and start with an empty one"
     )
+
+
+def addresses(state: State, bootstrap: Membership) -> dict[str, str]:
+    """
+    Where to dial whom: the log says who, the command line may know better where.
+
+    Whom a change takes out that is not yet committed stays linked: it may lead, and undo it.
+    """
+    settled = state.settled_membership() or bootstrap
+    known = state.membership or bootstrap
+    found = {}
+    for member in (*settled.members, *known.members):
+        named = bootstrap.get(member.name)
+        if member.name != state.name:
+            found[member.name] = (named.address if named else "") or member.address
+    return found
+
+
+def require_ballot_of_the_log(ballot: Ballot, last_term: int) -> None:
+    """
+    A ballot is durable before the first entry of its term, but for the founding entry.
+
+    Raises:
+        BallotLostError: This one is older than the log, so it is a copy.
+    """
+    is_older = ballot.term < last_term and last_term > FOUNDING_TERM
+    # A ballot without an edition was written by a version that did not keep this order.
+    if is_older and ballot.edition:
+        raise BallotLostError(
+            f"the ballot is of term {ballot.term}, the log of term {last_term}: the ballot is"
+            f" an older copy of itself, and this node may have voted since; keep the data"
+            f" directory for inspection and start with an empty one"
+        )

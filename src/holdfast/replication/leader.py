@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
+from holdfast.replication import lease
 from holdfast.replication.follower import become_follower
 from holdfast.replication.membership import Membership, encode_membership
 from holdfast.replication.messages import (
@@ -44,6 +45,7 @@ def become_leader(state: State) -> None:
         append_config(state, state.forced)
         state.forced = None
     count_lease(state)
+    lease.begin(state)
 
 
 def sync_progress(state: State) -> None:
@@ -108,6 +110,8 @@ def on_append_response(state: State, peer: str, message: AppendResponse) -> None
     is_ours = state.role is Role.LEADER and message.term == state.term
     if progress is None or not is_ours or not state.is_counted(peer):
         return
+    if state.now < state.dispatch_from:
+        lease.stepped_down(state, peer)
     # What was sent in the future is by another machine's clock: it proves no contact.
     if state.now >= message.sent_at > progress.contact_at:
         progress.contact_at = message.sent_at

@@ -38,12 +38,16 @@ FRAME_HEADER = struct.Struct("<IB")
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
 """No frame is longer: an entry's body length is a u32, and 1 GiB is far over any entry's limit."""
 
+LEASE_SECONDS_MAX = 86_400.0
+"""No election timeout, and so no lease, is longer."""
+
 PRE_VOTE_REQUEST, PRE_VOTE_RESPONSE, VOTE_REQUEST, VOTE_RESPONSE = 1, 2, 3, 4
 APPEND_REQUEST, APPEND_RESPONSE, RESET_REQUEST, TRANSFER_REQUEST = 5, 6, 7, 8
 REPAIR_REQUEST, REPAIR_RESPONSE, HELLO, EDITIONS = 9, 10, 11, 12
 
 _CANDIDACY = struct.Struct("<QQQB")
 _VERDICT = struct.Struct("<QB")
+_VOTE = struct.Struct("<QBQdd")
 _APPEND = struct.Struct("<QQQ16sQQdI")
 _APPENDED = struct.Struct("<QQ16sdBQQ")
 _RESET = struct.Struct("<QQQ16sQdQQQ")
@@ -90,6 +94,10 @@ def _candidacy(message: PreVoteRequest | VoteRequest) -> bytes:
     return _CANDIDACY.pack(message.term, message.last_index, message.last_term, is_transfer)
 
 
+def _encode_vote(m: VoteResponse) -> bytes:
+    return _VOTE.pack(m.term, m.granted, m.lease_term, m.lease_left, m.older_left)
+
+
 def _encode_appended(m: AppendResponse) -> bytes:
     return _APPENDED.pack(
         m.term, m.match_index, m.match_chain, m.sent_at, m.rejected, m.hint_index, m.hint_term
@@ -125,7 +133,7 @@ _ENCODERS: dict[type, Callable[..., tuple[int, bytes]]] = {
     PreVoteRequest: lambda m: (PRE_VOTE_REQUEST, _candidacy(m)),
     PreVoteResponse: lambda m: (PRE_VOTE_RESPONSE, _VERDICT.pack(m.term, m.granted)),
     VoteRequest: lambda m: (VOTE_REQUEST, _candidacy(m)),
-    VoteResponse: lambda m: (VOTE_RESPONSE, _VERDICT.pack(m.term, m.granted)),
+    VoteResponse: lambda m: (VOTE_RESPONSE, _encode_vote(m)),
     AppendResponse: lambda m: (APPEND_RESPONSE, _encode_appended(m)),
     ResetRequest: lambda m: (RESET_REQUEST, _encode_reset(m)),
     TransferRequest: lambda m: (TRANSFER_REQUEST, _NUMBER.pack(m.term)),
@@ -196,8 +204,10 @@ def _decode_pre_vote_response(payload: bytes) -> PreVoteResponse:
 
 
 def _decode_vote_response(payload: bytes) -> VoteResponse:
-    term, granted = _VERDICT.unpack(payload)
-    return VoteResponse(term, bool(granted))
+    term, granted, lease_term, lease_left, older_left = _VOTE.unpack(payload)
+    if not (0 <= lease_left < LEASE_SECONDS_MAX and 0 <= older_left < LEASE_SECONDS_MAX):
+        raise ValueError(f"a lease that lasts {lease_left} or {older_left} s more")
+    return VoteResponse(term, bool(granted), lease_term, lease_left, older_left)
 
 
 def _decode_repair(buffer: bytes, start: int, end: int) -> RepairResponse:
@@ -244,6 +254,7 @@ def decode_hello(payload: bytes) -> Hello:
             shared={
                 str(name): _number(value) for name, value in dict(fields.get("shared", {})).items()
             },
+            has_ended=bool(fields.get("has_ended", False)),
             disk_hangs=bool(fields.get("disk_hangs", False)),
             space_low=bool(fields.get("space_low", False)),
         )

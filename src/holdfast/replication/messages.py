@@ -49,10 +49,18 @@ class VoteRequest:
 
 @dataclass(slots=True)
 class VoteResponse:
-    """A vote, durable before it was sent; or a refusal."""
+    """A vote, durable before it was sent; or a refusal. The rest: see lease.py."""
 
     term: int
     granted: bool
+    lease_term: int = 0
+    """Of the leader that this voter has answered last."""
+
+    lease_left: float = 0.0
+    """For so many seconds that leader may still dispatch, for all that this voter knows."""
+
+    older_left: float = 0.0
+    """The same for all leaders before it."""
 
 
 @dataclass(slots=True)
@@ -159,6 +167,9 @@ class Hello:
 
     shared: dict[str, float] = field(default_factory=dict)
     """What must be alike on all members, see shared_settings.py; empty from an older version."""
+
+    has_ended: bool = False
+    """Its process ends, and dispatches nothing any more."""
 
     disk_hangs: bool = False
     space_low: bool = False

@@ -21,6 +21,7 @@ from enum import Enum
 from holdfast.environment.randomness import Randomness
 from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.replication.editions import EditionTable
+from holdfast.replication.lease import Answer, Promise
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import AppendRequest, Hello, Message
@@ -122,10 +123,21 @@ class State:
         self.is_reply_due = False
         self.data_match = 0
 
-        # Candidate.
-        self.votes: dict[str, bool] = {}
-
+        self._begin_standing()
         self._begin_leading()
+
+    def _begin_standing(self) -> None:
+        """Votes, and what is known of leases, one's own and those of earlier leaders (lease.py)."""
+        self.votes: dict[str, bool] = {}
+        self.promise = Promise()
+        """What this voter promised to leaders by answering them."""
+        self.lease_answers: dict[str, Answer] = {}
+        """What voters have promised to leaders before us, as they said with their votes."""
+        self.lease_over_term = 0
+        """The leader of this term is known to dispatch no more."""
+        self.lease_until = NEVER
+        self.dispatch_from = ALWAYS
+        """Leaders before this one may dispatch until then."""
 
     def _begin_leading(self) -> None:
         """What only a leader uses."""
@@ -133,7 +145,6 @@ class State:
         self.term_start = 0
         """The index of this leader's first own entry; nothing is served before it is committed."""
         self.leader_since = NEVER
-        self.lease_until = NEVER
         self.transfer: Transfer | None = None
         self.uncommitted: deque[tuple[int, int]] = deque()
         self.uncommitted_bytes = 0

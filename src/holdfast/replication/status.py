@@ -100,10 +100,12 @@ class LagLedger:
             for column in (self._indexes, self._times, self._bytes, self._records):
                 del column[:LEDGER_ENTRIES_MAX]
 
-    def bytes_after(self, index: int) -> int:
-        """Bytes of the entries after this one; too few if the ledger has forgotten some."""
+    def is_over(self, index: int, last_index: int, bytes_max: int) -> bool:
+        """Whether the entries after `index` are of more bytes, or more than can be told."""
+        if last_index - index >= LEDGER_ENTRIES_MAX:
+            return True
         place = bisect_right(self._indexes, index)
-        return 0 if place == len(self._indexes) else self.bytes_total - self._bytes[place]
+        return place < len(self._indexes) and self.bytes_total - self._bytes[place] > bytes_max
 
     def lag(
         self, match_index: int, now: float, next_record: int

@@ -12,13 +12,13 @@ Invariants:
 
 from __future__ import annotations
 
+from holdfast.replication import lease
 from holdfast.replication.editions import is_doubted
 from holdfast.replication.follower import become_follower
 from holdfast.replication.messages import (
     PreVoteRequest,
     PreVoteResponse,
     VoteRequest,
-    VoteResponse,
 )
 from holdfast.replication.state import Role, State
 
@@ -59,7 +59,7 @@ def on_vote_request(state: State, peer: str, message: VoteRequest) -> None:
     if granted:
         state.voted_for = peer
         state.await_leader()
-    state.send(peer, VoteResponse(state.term, granted))
+    state.send(peer, lease.vote(state, granted=granted))
     if not granted:
         _stand_instead(state, message)
 

@@ -197,6 +197,13 @@ class Conductor:
             else:
                 log.error("publishing is refused", reason=refusal)
         self.context.refusal = refusal
+        if self.context.is_lease_awaited and not self.store.is_lease_awaited(now):
+            self.context.is_lease_awaited = False
+            for connection in [it for it in self.connections if it.session.held]:
+                try:
+                    connection.session.go_on()
+                except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                    self.containment.broke(connection.session, error)
 
     # ---- connections
 
@@ -270,6 +277,8 @@ class Conductor:
                 self.containment.broke(session, error)
                 continue
             session.protocol.note_received(self.clock.monotonic())
+            if session.held:
+                self.pause(connection)
             is_blocked = session.blocked_on is not None and bool(session.blocked_on.blocked_by)
             if is_blocked and not session.is_in_debt:
                 self.pause(connection)
@@ -314,7 +323,7 @@ class Conductor:
             session = connection.session
             if session.blocked_on is not None and session.blocked_on.blocked_by:
                 continue
-            if full and self._may_wait(session):
+            if (full and self._may_wait(session)) or session.held:
                 continue
             if connection.commit_count == self.commit_count and self.pending:
                 continue
@@ -479,6 +488,7 @@ class Conductor:
             return
         if should_serve:
             self.context.term = self.store.term
+            self.context.is_lease_awaited = True  # Until the next turn knows better.
             self.broker.lead(self.store.generation)
             self.is_serving = True
         elif self.store.is_handing_over:

@@ -244,7 +244,7 @@ class Node:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GARBAGE_THRESHOLDS)
-        self.driver.start(self.clock.monotonic())
+        self.driver.start(self.clock.monotonic(), self.started_at)
         ticking = asyncio.create_task(self._tick())
         try:
             await self.stopping.wait()
@@ -253,6 +253,7 @@ class Node:
         finally:
             ticking.cancel()
             self.conductor.stop_serving()
+            self.driver.end()
             await self._close_listener()
             await self.links.close()
             await admin.stop()
@@ -262,21 +263,28 @@ class Node:
 
     async def _close_store(self) -> None:
         """Close the data directory, or leave it as a crash would if its disk hangs."""
-        seconds = self.conductor.settings.drain_seconds
-        if not await asyncio.to_thread(self.writer.close, seconds):
-            log.critical(
-                "the disk hangs: ending without it; the next start recovers as after a crash",
-                waited_seconds=seconds,
-            )
-            self.exit_code = 1
-            self.is_disk_abandoned = True
-            self.loop = None  # Nobody is to be told any more.
+        seconds = self.conductor.settings.close_seconds_max
+        closing = asyncio.create_task(self._close_files())
+        done, _ = await asyncio.wait({closing}, timeout=seconds)
+        if done:
+            closing.result()
             return
+        log.critical(
+            "the disk hangs: ending without it; the next start recovers as after a crash",
+            waited_seconds=seconds,
+        )
+        self.exit_code = 1
+        self.is_disk_abandoned = True
+        self.loop = None  # Nobody is to be told any more.
+
+    async def _close_files(self) -> None:
+        """Whatever touches the disk does so in a thread that may be left behind."""
+        await asyncio.to_thread(self.writer.close)
         if not self.exit_code:
             await self.checkpoints.finish()
         self.segment_digests.close()
         self.scrubber.close()
-        self.journal.close()
+        await asyncio.to_thread(self.journal.close)
 
     def _take_signals(self) -> None:
         assert self.loop is not None, "signals are taken inside the loop"

@@ -69,6 +69,9 @@ class ServerSettings:
     drain_seconds: float = 5.0
     """How long a node that stops waits for what is under way and for a successor."""
 
+    close_seconds_max: float = 10.0
+    """How long a node that stops waits for its disk, before it ends as if it had crashed."""
+
     clean_bytes_per_second: int = 32 * MiB
     """Live content that the cleaner writes again per second, at most."""
 

@@ -24,6 +24,7 @@ class SessionContext:
         "cluster",
         "default_persistent",
         "dirty",
+        "is_lease_awaited",
         "memory_refusal",
         "node",
         "refusal",
@@ -42,6 +43,8 @@ class SessionContext:
         self.term = 0
         self.default_persistent = default_persistent
         """Whether a STOMP message without a `persistent` header is persistent."""
+        self.is_lease_awaited = False
+        """An earlier leader may deliver yet: what is acknowledged now, it could deliver again."""
         self.refusal: str | None = None
         """Why storing is refused now, or None."""
         self.memory_refusal: str | None = None

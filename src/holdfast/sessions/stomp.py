@@ -11,7 +11,7 @@ The session is fed bytes and collects bytes in `out`; the server sends them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from holdfast.broker.broker import Broker
@@ -106,6 +106,8 @@ class StompSession:
         """Nothing more is read; the connection is to be closed when `out` is sent."""
         self.blocked_on: Topic | None = None
         """The topic whose slow subscribers this producer waits for."""
+        self.held: list[Event] = []
+        """An acknowledgement that waits until no other leader may deliver, and what came after."""
         self.leaving_receipt: bytes | None = None
         context.session_count += 1
         self.owner: object = None
@@ -118,16 +120,29 @@ class StompSession:
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the client and do what they ask; answers are in `out`."""
-        protocol = self.protocol
-        protocol.receive_data(data)
-        for event in protocol.events_received():
+        self.protocol.receive_data(data)
+        self._handle(self.protocol.events_received())
+
+    def go_on(self) -> None:
+        """Do what came since an acknowledgement that had to wait; see `held`."""
+        held, self.held = self.held, []
+        self._handle(held)
+
+    def _handle(self, events: Iterable[Event]) -> None:
+        for event in events:
             if self.is_closing:
                 return
+            if self.held:
+                self.held.append(event)
+                continue
             try:
                 if type(event) is SendFrame:
                     self._send(event)
                 elif type(event) is AcknowledgeFrame:
-                    self._acknowledge(event)
+                    if self.context.is_lease_awaited:
+                        self.held.append(event)
+                    else:
+                        self._acknowledge(event)
                 elif type(event) is ProtocolFailed:
                     self._fail(event.error, event.receipt)
                 elif type(event) is Frame:

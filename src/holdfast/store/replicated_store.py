@@ -190,6 +190,10 @@ class ReplicatedStore:
         """Whether this node is certain to be the only leader now."""
         return self.driver.may_dispatch(now)
 
+    def is_lease_awaited(self, now: float) -> bool:
+        """Whether a leader before this one may still dispatch."""
+        return self.driver.is_lease_awaited(now)
+
     # ---- reading
 
     def read(self, record_number: int) -> MessageRecord:

@@ -65,6 +65,8 @@ class Checkers:
         self.log = CommittedLog(history)
         self.leaders: dict[int, str] = {}
         self.top_term = 0
+        self.dispatching_term = 0
+        """The newest term whose leader may have dispatched."""
         self.commit_chains: dict[int, bytes] = {}
         """Chain values by index, as far as any node called them committed."""
         self.commit_index = 0
@@ -148,6 +150,8 @@ class Checkers:
 
     def _check_leader(self, node: SimulatedNode) -> None:
         term = node.driver.term
+        if term > self.dispatching_term and node.driver.may_dispatch(node.clock.monotonic()):
+            self.dispatching_term = term
         leader = self.leaders.get(term)
         if leader is None:
             self.leaders[term] = node.name
@@ -554,13 +558,17 @@ class Checkers:
     # ---- what clients see
 
     def on_written(self, node: SimulatedNode, data: bytes) -> None:
-        """S12: who dispatches is not the follower of a newer leader."""
+        """S12: nobody dispatches once a newer leader may."""
         if data.startswith(b"MESSAGE\n") or b"\0MESSAGE\n" in data:
             term = node.driver.term
-            if term < self.top_term:
+            if term < self.dispatching_term:
                 raise ViolationError(
-                    "S12", f"{node.name} dispatches in term {term}; {self.top_term} has a leader"
+                    "S12",
+                    f"{node.name} dispatches in term {term}; the leader of"
+                    f" {self.dispatching_term} does, too",
                 )
+            if term < self.top_term:
+                self.world.count("lease outlives a leadership")
 
     def _check_confirm(self, token: str) -> None:
         if not self.log.is_committed(token):

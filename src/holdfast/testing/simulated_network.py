@@ -110,6 +110,10 @@ class PeerNetwork:
         self.ports = PeerPorts(world, stream)
         self._arrivals: dict[tuple[str, str], float] = {}
         self._dialing: set[tuple[str, int]] = set()
+        self._half_open: dict[tuple[str, str], float] = {}
+        """By node and peer: until when the node takes a link that is gone for one that is there."""
+        self.late_ends_until = 0.0
+        """Until then the two ends of a link hear of its end late, each in its own time."""
 
     # ---- messages
 
@@ -181,6 +185,7 @@ class PeerNetwork:
         """Let everything pass again, and well."""
         self.cut.clear()
         self.trouble.clear()
+        self._half_open.clear()
         for node in self.nodes.values():
             self.dial_soon(node)
 
@@ -215,6 +220,8 @@ class PeerNetwork:
         pairs = ((one.name, other.name), (other.name, one.name))
         if not other.is_running or pairs[0] in self.cut or pairs[1] in self.cut:
             return
+        if self._is_half_open(*pairs[0]):
+            return
         self.ports.dial(one, other, lambda: self._connect(one, other, other.life))
 
     def _connect(self, one: SimulatedNode, other: SimulatedNode, life: int) -> None:
@@ -222,6 +229,8 @@ class PeerNetwork:
         pairs = ((one.name, other.name), (other.name, one.name))
         is_gone = not other.is_running or other.life != life
         if is_gone or pairs[0] in self.cut or pairs[1] in self.cut or self._link(*pairs[0]):
+            return
+        if self._is_half_open(*pairs[0]):
             return
         self._dial_count += 1
         hellos = shake_hands(one, other, self._dial_count)
@@ -241,7 +250,7 @@ class PeerNetwork:
                 self.unlink(node.name, name, closed=closed)
 
     def unlink(self, one: str, other: str, *, closed: bool) -> None:
-        """Drop a link; both ends are told soon."""
+        """Drop a link; both ends are told, soon or each in its own time."""
         pair = (one, other) if one < other else (other, one)
         if pair not in self._linked:
             return
@@ -249,11 +258,46 @@ class PeerNetwork:
         for here, there in (pair, pair[::-1]):
             node = self.nodes[here]
             pause = 0.0001 + self._random.random() * 0.002
+            if self._timeline.now < self.late_ends_until and node.is_alive:
+                pause += self._random.random() * _SILENCE_SECONDS
+                self._leave_half_open(node, there, pause)
+                self._world.count("end of a link told late")
             node.post(pause, self._told, node, there, closed)
+
+    def reset_one_side(self, one: str, other: str, seconds: float) -> bool:
+        """Let `one` hear at once that the link was closed, and `other` only so much later."""
+        pair = (one, other) if one < other else (other, one)
+        if pair not in self._linked:
+            return False
+        del self._linked[pair]
+        here, there = self.nodes[one], self.nodes[other]
+        here.post(0.0, self._told, here, other, True)
+        self._leave_half_open(there, one, seconds)
+        there.post(seconds, self._told, there, one, False)
+        return True
+
+    def _leave_half_open(self, node: SimulatedNode, peer: str, seconds: float) -> None:
+        self._half_open[node.name, peer] = self._timeline.now + seconds
+
+    def forget_half_open(self, node: SimulatedNode) -> None:
+        """A process has just started: it believes in no link of the one before."""
+        self._half_open = {pair: it for pair, it in self._half_open.items() if pair[0] != node.name}
+
+    def _is_half_open(self, one: str, other: str) -> bool:
+        """Whether one of them refuses a new link, because it believes in the old one."""
+        half_open = self._half_open
+        if not half_open:
+            return False
+        now = self._timeline.now
+        return any(
+            now < half_open.get((here, there), 0.0) and self.nodes[here].is_alive
+            for here, there in ((one, other), (other, one))
+        )
 
     def _told(self, node: SimulatedNode, peer: str, closed: bool) -> None:
         if self._link(node.name, peer):
             return
+        self._half_open.pop((node.name, peer), None)
         node.driver.link_down(peer, closed=closed)
         node.conductor.schedule()
         self.dial_soon(node)

@@ -254,6 +254,7 @@ class SimulatedNode:
         self.is_alive, self.is_paused = True, False
         self.is_built = False
         self.is_disk_hanging = self._is_write_held = False
+        self.world.network.forget_half_open(self)
         self.writing, self._waiting = [], []
         self._backlog = []
         self.pipes = {}

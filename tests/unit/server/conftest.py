@@ -36,6 +36,7 @@ class FakeStore:
         self.is_handing_over = False
         self.learners: dict[str, int] = {}
         self.has_lease = True
+        self.is_awaiting_lease = False
         self.is_low = False
         self.term = 1
         self.generation = 0
@@ -107,6 +108,9 @@ class FakeStore:
 
     def may_dispatch(self, now: float) -> bool:
         return self.has_lease
+
+    def is_lease_awaited(self, now: float) -> bool:
+        return self.is_awaiting_lease
 
     def read(self, record_number: int) -> MessageRecord:
         for entry in self.entries:

@@ -177,7 +177,7 @@ def test_a_disk_that_hangs_does_not_keep_a_node_from_ending(tmp_path) -> None:
     released = threading.Event()
     node = Node(config(tmp_path))
     settings = node.conductor.settings
-    node.conductor.settings = replace(settings, drain_seconds=0.05)
+    node.conductor.settings = replace(settings, close_seconds_max=0.05)
     write = node.writer._write
 
     def hang(*job: Any) -> None:
@@ -190,15 +190,15 @@ def test_a_disk_that_hangs_does_not_keep_a_node_from_ending(tmp_path) -> None:
         node.conductor.schedule()
         await asyncio.sleep(0)
 
-    try:
-        assert (None, 1) == asyncio.run(within(node, work))
-        assert node.is_disk_abandoned
-    finally:
-        released.set()
-        assert node.writer._thread is not None
-        node.writer._thread.join(_WAIT_SECONDS)
-        node.writer.close()
-        node.journal.close()
+    async def scenario() -> tuple[None, int]:
+        try:
+            return await within(node, work)
+        finally:
+            released.set()
+
+    assert (None, 1) == asyncio.run(scenario())
+    assert node.is_disk_abandoned
+    node.journal.close()
 
 
 def test_a_directory_has_one_owner(tmp_path) -> None:

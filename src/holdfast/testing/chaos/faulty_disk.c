@@ -65,10 +65,16 @@ static bool lies(void)
     return __atomic_load_n(&control->lies, __ATOMIC_RELAXED) != 0;
 }
 
-/* A slow disk is slow when it syncs; killed meanwhile, what it was to sync is not durable. */
+/* A slow disk is slow when it syncs; killed meanwhile, what it was to sync is not durable. One that
+ * hangs (less than no time) is asked again and again whether it still does. */
 static void delay_sync(void)
 {
     int64_t pause = __atomic_load_n(&control->sync_nanoseconds, __ATOMIC_RELAXED);
+    while (pause < 0) {
+        struct timespec look = {0, NANOSECONDS / 100};
+        nanosleep(&look, NULL);
+        pause = __atomic_load_n(&control->sync_nanoseconds, __ATOMIC_RELAXED);
+    }
     if (pause > 0) {
         struct timespec rest = {pause / NANOSECONDS, pause % NANOSECONDS};
         while (nanosleep(&rest, &rest) && errno == EINTR)

@@ -210,6 +210,10 @@ class FaultyDisk:
         """Make every sync last so much longer; 0 for a disk as it is."""
         self._set("sync_nanoseconds", int(seconds_per_sync * _NANOSECONDS))
 
+    def hang(self, on: bool) -> None:
+        """Let no sync return until told otherwise; those that wait go on then."""
+        self._set("sync_nanoseconds", -1 if on else 0)
+
     def lie(self, on: bool) -> None:
         """Say that syncs succeeded while they make nothing durable; a later honest one does."""
         self._set("lies", int(on))

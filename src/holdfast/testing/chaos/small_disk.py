@@ -21,6 +21,7 @@ _COMMAND_SECONDS: Final = 60
 # Waits until the program closes the pipe, by intention or by its death.
 _GUARD: Final = """
 mount -o loop "$2" "$1" 2>&1 && echo mounted && exec > /dev/null 2>&1 && cat
+fsfreeze --unfreeze "$1"
 umount "$1" || umount -l "$1"
 rm -f "$2"
 """
@@ -101,6 +102,19 @@ class SmallDisk:
     def make_room(self) -> None:
         """Give back what `fill` took."""
         (self.folder / _BALLAST).unlink(missing_ok=True)
+
+    def freeze(self) -> None:
+        """
+        Let everything that writes wait inside the kernel, as for a storage that is out of reach.
+
+        Raises:
+            SmallDiskError: The tool is missing, or the machine does not let us.
+        """
+        _run("fsfreeze", "--freeze", str(self.folder))
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        _run("fsfreeze", "--unfreeze", str(self.folder))
 
     def close(self) -> None:
         """Unmount, and remove the image; harmless if that is done already."""

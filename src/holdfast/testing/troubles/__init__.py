@@ -10,6 +10,7 @@ from __future__ import annotations
 from holdfast.testing.rare_trouble import RareTrouble
 from holdfast.testing.troubles import (
     descriptors,
+    half_open_links,
     hand_overs,
     hanging_disks,
     long_outages,
@@ -19,6 +20,7 @@ from holdfast.testing.troubles import (
 
 _ALL: tuple[RareTrouble, ...] = (
     *descriptors.TROUBLES,
+    *half_open_links.TROUBLES,
     *hand_overs.TROUBLES,
     *hanging_disks.TROUBLES,
     *long_outages.TROUBLES,

@@ -1,0 +1,53 @@
+"""
+What keeps two leaders from dispatching at once, switched off one by one.
+
+Their trouble is links of which only one end knows that they are closed: then a new leader is
+elected while the one before still dispatches, rightly.
+"""
+
+from __future__ import annotations
+
+from holdfast.replication import lease
+from holdfast.replication.messages import VoteResponse
+from holdfast.replication.state import NEVER, State
+from holdfast.testing.ablation import Ablation, Patch
+
+
+def _dispatch_at_once() -> list[Patch]:
+    def begin(state: State) -> None:
+        state.dispatch_from = NEVER
+
+    return [(lease, "begin", begin)]
+
+
+def _forget_promises() -> list[Patch]:
+    return [(lease, "start", lambda _state, _started_at: None)]
+
+
+def _take_a_closed_link_for_an_end() -> list[Patch]:
+    def vote(state: State, *, granted: bool) -> VoteResponse:
+        if state.is_leader_link_closed:
+            state.promise.until = NEVER
+        return kept(state, granted=granted)
+
+    kept = lease.vote
+    return [(lease, "vote", vote)]
+
+
+ABLATIONS = [
+    Ablation(
+        "a new leader waits for the lease of the one before",
+        _dispatch_at_once,
+        ("followers' links reset",),
+    ),
+    Ablation(
+        "a voter that was restarted promises a full lease",
+        _forget_promises,
+        ("restart beside a reset",),
+    ),
+    Ablation(
+        "a closed link does not prove that its leader has ended",
+        _take_a_closed_link_for_an_end,
+        ("followers' links reset",),
+    ),
+]
