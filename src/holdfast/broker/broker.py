@@ -62,6 +62,8 @@ class Broker:
         self.in_flight: deque[Batch] = deque()
         """Batches taken and not yet applied, oldest first."""
         self.uncommitted_bytes = 0
+        self.volatile_bytes = 0
+        """Non-persistent messages on queues, with their overhead."""
         self.held_bytes = 0
         """Content held by open transactions."""
         self.acknowledged_queues: list[Queue] = []
@@ -98,6 +100,7 @@ class Broker:
         self.closed.clear()
         self.in_flight.clear()
         self.uncommitted_bytes = 0
+        self.volatile_bytes = 0
         self.held_bytes = 0
         self.acknowledged_queues.clear()
         self.deliveries.clear()
@@ -230,7 +233,14 @@ class Broker:
         queue.waiting.append(message.key)
         queue.enqueued_total += 1
         self.state.memory_bytes += message.size + self.state.overhead
+        self.volatile_bytes += message.size + self.state.overhead
         self.state.touch(queue)
+
+    def has_room(self, destination: Queue | Topic) -> bool:
+        """Whether one more non-persistent message may go to a destination now."""
+        if isinstance(destination, Topic):
+            return not destination.blocked_by
+        return self.volatile_bytes <= self.settings.memory_bytes
 
     def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
         """Hand a message to every live subscription of a topic."""
@@ -476,6 +486,7 @@ class Broker:
             queue.redelivered.discard(key)
             queue.withheld.discard(key)
             self.state.memory_bytes -= message.size + self.state.overhead
+            self.volatile_bytes -= message.size + self.state.overhead
 
     def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
         """Reply once everything asked so far is stored; at once if nothing is under way."""

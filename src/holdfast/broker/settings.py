@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.model.limits import MiB
+from holdfast.model.limits import KiB, MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class BrokerSettings:
 
     memory_bytes: int = 256 * MiB
     """Message contents kept in memory. Beyond it persistent bodies are read from the log again, and
-    producers of non-persistent messages wait."""
+    producers of non-persistent messages wait: these may take so much beside the others."""
 
     message_memory_overhead_bytes: int = 400
     """What one message in memory costs beside its content; counted against `memory_bytes`."""
@@ -49,6 +49,16 @@ class BrokerSettings:
 
     topic_pending_bytes_max: int = 4 * MiB
     """What waits for one slow topic subscriber; beyond it the topic's producers wait."""
+
+    send_wait_seconds_max: float = 30.0
+    """A SEND without room, in memory or on a blocked topic, waits so long; then it is refused,
+    and so is each after it until there is room."""
+
+    waiting_bytes_max: int = 64 * KiB
+    """What waits so of one connection; beyond it the connection is not read for now."""
+
+    waiting_total_bytes_max: int = 64 * MiB
+    """What waits so of all connections; beyond it a SEND without room is refused at once."""
 
     producer_idle_seconds: float = 7 * 24 * 3600.0
     """A producer's last sequence is forgotten after so long without a message, by log time."""

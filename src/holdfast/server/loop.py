@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import structlog
 
@@ -59,6 +60,8 @@ QUORUM_LOST = (
     " or an operator promotes this node"
 )
 _DAMAGED_PAUSE_SECONDS = 0.5
+_WAITING_PER_TURN = 256
+"""Clients whose SENDs wait for room that are asked in one turn."""
 
 
 class Conductor:
@@ -189,6 +192,7 @@ class Conductor:
             self.schedule()
 
     def _refresh(self, now: float) -> None:
+        self.context.now = now
         self.broker.now_microseconds = self.clock.wall_microseconds()
         refusal = self.store.refusal(now)
         if (refusal is None) != (self.context.refusal is None):
@@ -277,12 +281,7 @@ class Conductor:
                 self.containment.broke(session, error)
                 continue
             session.protocol.note_received(self.clock.monotonic())
-            if session.held:
-                self.pause(connection)
-            is_blocked = session.blocked_on is not None and bool(session.blocked_on.blocked_by)
-            if is_blocked and not session.is_in_debt:
-                self.pause(connection)
-            if self._is_memory_full() and self._may_wait(session):
+            if session.held or session.waiting.is_full:
                 self.pause(connection)
         if broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready:
@@ -297,37 +296,25 @@ class Conductor:
         for connection in self.ready:
             self.pause(connection)
 
-    def _is_memory_full(self) -> bool:
-        return self.broker.state.memory_bytes > self.broker.settings.memory_bytes
-
-    @staticmethod
-    def _may_wait(session: StompSession) -> bool:
-        """Whether pausing this producer cannot keep it from acknowledging what fills the memory."""
-        return session.has_sent and not session.is_in_debt
-
     def _unblock(self) -> None:
         """Read again from those who waited, where what they waited for has come."""
         self.broker.unblocked_topics.clear()
-        memory_bytes = self.broker.state.memory_bytes
-        limit = self.broker.settings.memory_bytes
-        self.context.memory_refusal = None
-        if memory_bytes > 2 * limit:
-            self.context.memory_refusal = (
-                f"memory for non-persistent messages is full ({memory_bytes:,} bytes);"
-                f" acknowledge some first"
-            )
+        waiting = self.context.waiting
+        for session in list(islice(waiting, _WAITING_PER_TURN)):
+            if session not in waiting:
+                continue
+            waiting[session] = waiting.pop(session)  # To the end: the others have their turn.
+            try:
+                session.send_waiting()
+            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                self.containment.broke(session, error)
         if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             return
-        full = memory_bytes > limit
         for connection in list(self.paused):
-            session = connection.session
-            if session.blocked_on is not None and session.blocked_on.blocked_by:
-                continue
-            if (full and self._may_wait(session)) or session.held:
+            if connection.session.held or connection.session.waiting.is_full:
                 continue
             if connection.commit_count == self.commit_count and self.pending:
                 continue
-            session.blocked_on = None
             connection.is_paused = False
             connection.uncommitted_bytes = 0
             self.paused.discard(connection)
@@ -527,6 +514,8 @@ class Conductor:
             else:
                 connection.transport.abort()
         self.context.dirty.clear()
+        self.context.waiting.clear()
+        self.context.waiting_bytes = 0
         self.broker.follow()
         self.cleaner.stop()
 

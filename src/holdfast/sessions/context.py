@@ -16,6 +16,9 @@ class Session(Protocol):
     is_closing: bool
     owner: object
 
+    def send_waiting(self) -> None:
+        """Do what waited for room, as far as there is room now."""
+
 
 class SessionContext:
     """The node as its sessions see it."""
@@ -25,12 +28,14 @@ class SessionContext:
         "default_persistent",
         "dirty",
         "is_lease_awaited",
-        "memory_refusal",
         "node",
+        "now",
         "refusal",
         "server",
         "session_count",
         "term",
+        "waiting",
+        "waiting_bytes",
     )
 
     def __init__(
@@ -47,8 +52,12 @@ class SessionContext:
         """An earlier leader may deliver yet: what is acknowledged now, it could deliver again."""
         self.refusal: str | None = None
         """Why storing is refused now, or None."""
-        self.memory_refusal: str | None = None
-        """Why non-persistent messages are refused now, or None."""
+        self.now = 0.0
+        """Monotonic time of this turn."""
+        self.waiting: dict[Session, None] = {}
+        """Sessions whose SENDs wait for room, who waits longest first."""
+        self.waiting_bytes = 0
+        """What waits there, of all sessions."""
         self.dirty: list[Session] = []
         """Sessions that have something to send."""
         self.session_count = 0

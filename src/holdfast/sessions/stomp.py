@@ -45,6 +45,7 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
+from holdfast.sessions.waiting_sends import WaitingSends
 
 _NOT_SERVED = {
     "selector": "selectors",
@@ -104,15 +105,15 @@ class StompSession:
         self.is_connected = False
         self.is_closing = False
         """Nothing more is read; the connection is to be closed when `out` is sent."""
-        self.blocked_on: Topic | None = None
-        """The topic whose slow subscribers this producer waits for."""
         self.held: list[Event] = []
         """An acknowledgement that waits until no other leader may deliver, and what came after."""
+        self.waiting = WaitingSends(context, broker.settings)
+        self._is_next = False
+        """What is being done is the first of what waited."""
         self.leaving_receipt: bytes | None = None
         context.session_count += 1
         self.owner: object = None
         """The server's own: the connection this session is of."""
-        self.has_sent = False
         self.id = f"{context.node}-{context.term}-{context.session_count}"
         self.delivered_count = 0
 
@@ -153,11 +154,9 @@ class StompSession:
                 self._fail(error, event.receipt)
 
     def _send(self, frame: SendFrame) -> None:
-        self.has_sent = True
-        block = frame.block
-        target = block.memo
+        target = frame.block.memo
         if type(target) is not SendTarget or target.destination.is_deleted:
-            target = self._resolve(block)
+            target = self._resolve(frame.block)
         receipt = frame.receipt
         headers = target.lines
         if target.transaction is not None:
@@ -165,14 +164,16 @@ class StompSession:
             self.broker.hold(
                 transaction, target.destination, headers, frame.body, persistent=target.persistent
             )
-            if type(target.destination) is Topic and target.destination.blocked_by:
-                self.blocked_on = target.destination
             if receipt is not None:
                 self.reply(receipt)
             return
         destination = target.destination
         broker = self.broker
+        waiting = self.waiting
         if target.persistent:
+            if waiting and not self._is_next and destination in waiting.places:
+                waiting.add(frame)  # Behind what was sent there before.
+                return
             sequence = 0
             if target.producer_id is not None:
                 sequence = _number(frame.producer_sequence, "producer-sequence")
@@ -184,26 +185,64 @@ class StompSession:
                 destination, headers, frame.body, self, receipt, target.producer_id, sequence
             )
             return
-        if self.context.memory_refusal is not None:
-            raise StoreFullError(self.context.memory_refusal)
+        if (waiting and not self._is_next) or not broker.has_room(destination):
+            self._wait(frame, destination)
+            return
+        waiting.is_refusing = False
         if type(destination) is Topic:
-            if destination.blocked_by and self.is_in_debt:
-                raise StoreFullError(
-                    f"a subscriber of topic {destination.name!r} is too slow;"
-                    f" acknowledge what this connection holds, then send again"
-                )
             broker.publish(destination, headers, frame.body)
-            if destination.blocked_by:
-                self.blocked_on = destination
         elif isinstance(destination, Queue):
             broker.send_transient(destination, headers, frame.body)
         if receipt is not None:
             self.reply(receipt)
 
-    @property
-    def is_in_debt(self) -> bool:
-        """Whether this client holds deliveries: not reading from it could keep it from settling."""
-        return any(each.unacknowledged for each in self.subscriptions.values())
+    def _wait(self, frame: SendFrame, destination: Queue | Topic) -> None:
+        """Set a SEND aside until there is room, or refuse it if it must not wait any more."""
+        waiting = self.waiting
+        if not waiting.is_allowed:
+            raise StoreFullError(_no_room(destination))
+        waiting.add(frame, destination)
+        self.context.waiting[self] = None
+
+    def send_waiting(self) -> None:
+        """Do what waited for room, as far as there is room now, and refuse what waited too long."""
+        waiting = self.waiting
+        while True:
+            if not waiting:
+                self.context.waiting.pop(self, None)
+                return
+            frame = waiting.first()
+            if isinstance(frame, Frame):
+                waiting.remove_first()
+                self._disconnect(frame)
+                continue
+            if not waiting.is_late and not self._has_room(frame):
+                return
+            self._is_next = True
+            try:
+                if not self._has_room(frame):
+                    waiting.is_refusing = True
+                    raise StoreFullError(_no_room(self._target(frame.block).destination))
+                self._send(frame)
+            except RefusedError as error:
+                self._refuse(error, frame)
+            finally:
+                self._is_next = False
+                waiting.remove_first()
+
+    def _has_room(self, frame: SendFrame) -> bool:
+        try:
+            target = self._target(frame.block)
+        except RefusedError:
+            return True  # It is refused in its turn.
+        return target.persistent or self.broker.has_room(target.destination)
+
+    def _target(self, block: HeaderBlock) -> SendTarget:
+        """What a SEND with these headers means now."""
+        target = block.memo
+        if type(target) is not SendTarget or target.destination.is_deleted:
+            target = self._resolve(block)
+        return target
 
     def _resolve(self, block: HeaderBlock) -> SendTarget:
         """Work out what a SEND with these headers means and keep it with the headers."""
@@ -461,9 +500,9 @@ class StompSession:
         """Refuse what there is no room for, on disk or in memory."""
         if self.context.refusal is not None:
             raise StoreFullError(self.context.refusal)
-        refusal = self.context.memory_refusal
-        if refusal is not None and any(not each[3] for each in transaction.sends):
-            raise StoreFullError(refusal)
+        for destination, _, _, persistent in transaction.sends:
+            if not persistent and not self.broker.has_room(destination):
+                raise StoreFullError(_no_room(destination))
 
     def _abort(self, frame: Frame) -> None:
         transaction = self._transaction(frame.headers["transaction"])
@@ -479,6 +518,9 @@ class StompSession:
         return transaction
 
     def _disconnect(self, frame: Frame) -> None:
+        if self.waiting:
+            self.waiting.add(frame)
+            return
         self.leave()
         if frame.receipt is None:
             self.is_closing = True
@@ -574,7 +616,8 @@ class StompSession:
             self.broker.abort(self.transactions.popitem()[1])
         self.by_ordinal.clear()
         self.broker.drop_temporary(self)
-        self.blocked_on = None
+        self.waiting.clear()
+        self.context.waiting.pop(self, None)
 
     @property
     def held_count(self) -> int:
@@ -588,6 +631,15 @@ def _mode(text: str) -> AcknowledgeMode:
     except ValueError:
         modes = ", ".join(mode.value for mode in AcknowledgeMode)
         raise DestinationError(f"acknowledgement mode {text!r}; expected one of {modes}") from None
+
+
+def _no_room(destination: Queue | Topic) -> str:
+    if type(destination) is Topic:
+        return (
+            f"a subscriber of topic {destination.name!r} is too slow; take what this connection"
+            f" was sent, then send again"
+        )
+    return "memory for non-persistent messages is full; acknowledge some first"
 
 
 def _number(raw: bytes | None, name: str) -> int:

@@ -371,13 +371,15 @@ def test_a_full_memory_holds_back_producers_but_not_consumers(new_node, subscrib
     node = new_node(broker=limits)
     node.serve()
     transient = b"SEND\ndestination:/queue/q\n\n" + b"x" * 400 + b"\0"
-    producer = node.connect(transient * 3)
+    producer = node.connect(transient * 300)
     assert not producer.transport.is_reading
     consumer = node.connect(subscribe)
     node.settle()
     assert consumer.transport.is_reading
-    for serial in (1, 2, 3):
+    for serial in range(1, 301):
         consumer.data_received(b"ACK\nid:1--%d\n\n\0" % serial)
+        node.turn()
+        node.turn()
     node.settle()
     assert producer.transport.is_reading
     assert node.broker.state.memory_bytes == 0
@@ -391,10 +393,12 @@ def test_a_producer_waits_for_a_blocked_topic(new_node) -> None:
     node.serve()
     slow = node.connect(b"SUBSCRIBE\nid:s\ndestination:/topic/t\n\n\0")
     slow.pause_writing()
-    producer = node.connect(b"SEND\ndestination:/topic/t\n\n" + b"x" * 200 + b"\0")
+    message = b"SEND\ndestination:/topic/t\n\n" + b"x" * 200 + b"\0"
+    producer = node.connect(message * 200)
     node.turn()
     assert not producer.transport.is_reading
     slow.resume_writing()
+    node.settle()
     node.turn()
     node.turn()
     assert producer.transport.is_reading

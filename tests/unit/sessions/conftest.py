@@ -159,6 +159,9 @@ class Desk:
             self.seal()
             self.commit()
             self.dispatch()
+            for session in list(self.context.waiting):
+                session.send_waiting()
+            self.dispatch()
             if not self.broker.has_batch():
                 return
         raise AssertionError("the broker does not come to rest")

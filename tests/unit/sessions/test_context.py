@@ -13,6 +13,6 @@ def test_a_new_context_refuses_nothing() -> None:
     """
     context = SessionContext(node="n1", version="1.2.3", cluster="c")
     assert context.server == "Holdfast/1.2.3"
-    assert (context.refusal, context.memory_refusal) == (None, None)
+    assert (context.refusal, context.waiting) == (None, {})
     assert not context.default_persistent
     assert not context.dirty

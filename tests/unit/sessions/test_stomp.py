@@ -263,20 +263,6 @@ def test_a_full_store_refuses_publishing_and_nothing_else(desk) -> None:
     assert [frame.command for frame in client.frames()] == ["RECEIPT", "MESSAGE"]
 
 
-def test_full_memory_refuses_non_persistent_messages(desk) -> None:
-    """
-    What lives in memory only cannot grow for ever.
-    """
-    client = desk.connect()
-    desk.context.memory_refusal = "memory is full"
-    for destination in ("/queue/a", "/topic/a"):
-        error = client.refusal("SEND", destination=destination, receipt="1")
-        assert error.headers["code"] == "store-full"
-    client.send(b"x", receipt="2")
-    desk.turn()
-    assert [frame.command for frame in client.frames()] == ["RECEIPT"]
-
-
 def test_a_queue_that_was_deleted_is_declared_again(desk) -> None:
     """
     A producer keeps what its headers mean; a deleted queue must not swallow what it sends.
@@ -551,41 +537,6 @@ def test_a_topic_goes_to_everyone_who_is_there(desk) -> None:
         assert (message.body, message.headers["kind"]) == (b"all", "a:b")
         assert message.headers["subscription"] == "s"
     assert desk.broker.state.live_count() == 0
-
-
-def test_a_slow_subscriber_blocks_the_topics_producers(new_desk) -> None:
-    """
-    Beyond its backlog the producer is held back; once it has caught up, it goes on.
-    """
-    desk = new_desk(BrokerSettings(topic_pending_bytes_max=100))
-    publisher, slow, quick = desk.connect(), desk.connect(), desk.connect()
-    slow.subscribe("/topic/t", ack="auto")
-    quick.subscribe("/topic/t", ack="auto")
-    slow.session.room_bytes = 0
-    for number in range(4):
-        publisher.ask("SEND", b"%30d" % number, destination="/topic/t", timestamp="1")
-    topic = publisher.session.blocked_on
-    assert topic is not None
-    assert topic.blocked_by
-    assert len(quick.bodies()) == 4
-    slow.session.room_bytes = 1000
-    desk.broker.resume(slow.session)
-    assert [body.strip() for body in slow.bodies()] == ["0", "1", "2", "3"]
-    assert not topic.blocked_by
-
-
-def test_a_blocked_subscriber_that_leaves_unblocks(new_desk) -> None:
-    """
-    A dead subscriber must not hold the producers for ever.
-    """
-    desk = new_desk(BrokerSettings(topic_pending_bytes_max=10))
-    publisher, slow = desk.connect(), desk.connect()
-    slow.subscribe("/topic/t", ack="auto")
-    slow.session.room_bytes = 0
-    publisher.ask("SEND", b"x" * 50, destination="/topic/t")
-    assert publisher.session.blocked_on.blocked_by
-    slow.leave()
-    assert not publisher.session.blocked_on.blocked_by
 
 
 def test_topic_acknowledgements_open_the_window(desk) -> None:

@@ -341,15 +341,29 @@ def test_open_transactions_together_have_a_limit(new_desk) -> None:
     assert desk.broker.held_bytes == 0
 
 
-def test_a_transactional_publisher_is_held_back_too(new_desk) -> None:
+def test_a_commit_without_room_is_refused_whole(new_desk) -> None:
     """
-    A blocked topic makes its producers wait, also those that send in transactions.
+    A slow subscriber, or full memory: nothing is taken, and the same COMMIT may be repeated.
     """
-    desk = new_desk(BrokerSettings(topic_pending_bytes_max=10))
+    desk = new_desk(BrokerSettings(topic_pending_bytes_max=10, memory_bytes=100))
     client, slow = desk.connect(), desk.connect()
     slow.subscribe("/topic/t", ack="auto")
     slow.session.room_bytes = 0
     desk.connect().ask("SEND", b"x" * 50, destination="/topic/t")
-    client.ask("BEGIN", transaction="t")
+    client.say("BEGIN", transaction="t")
+    client.send(b"kept", transaction="t")
     client.ask("SEND", b"x", destination="/topic/t", transaction="t")
-    assert client.session.blocked_on is not None
+    error = client.refusal("COMMIT", transaction="t", producer_id="p", producer_sequence="1")
+    assert error.headers["code"] == "store-full"
+    assert desk.broker.state.live_count() == 0
+    slow.session.room_bytes = 1000
+    desk.broker.resume(slow.session)
+    desk.turn()
+    repeated = {"producer_id": "p", "producer_sequence": "1", "receipt": "r"}
+    (receipt,) = client.ask("COMMIT", transaction="t", **repeated)
+    assert receipt.command == "RECEIPT"
+    assert desk.broker.state.live_count() == 1
+    client.ask("SEND", b"x" * 50, destination="/queue/volatile")
+    client.say("BEGIN", transaction="u")
+    client.ask("SEND", b"x", destination="/queue/volatile", transaction="u")
+    assert client.refusal("COMMIT", transaction="u").headers["code"] == "store-full"

@@ -1,0 +1,178 @@
+"""
+A SEND without room waits; everything else of its client, and everybody else, goes on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+
+FULL = BrokerSettings(
+    memory_bytes=1000, message_memory_overhead_bytes=100, waiting_total_bytes_max=70_000
+)
+VOLATILE = "/queue/volatile"
+
+
+@pytest.fixture
+def full(new_desk):
+    """A desk whose memory for non-persistent messages is full."""
+    desk = new_desk(FULL)
+    client = desk.connect()
+    for _ in range(2):
+        client.ask("SEND", b"x" * 450, destination=VOLATILE)
+    assert not client.session.waiting
+    assert desk.broker.volatile_bytes > FULL.memory_bytes
+    desk.filler = client
+    return desk
+
+
+def commands(client) -> list[str]:
+    return [frame.command for frame in client.frames()]
+
+
+def test_only_who_fills_the_memory_waits(full) -> None:
+    """
+    Persistent messages, of the same client too, and the SUBSCRIBE that drains it, are served.
+    """
+    client, other = full.filler, full.connect()
+    assert client.ask("SEND", b"waits", destination=VOLATILE, receipt="1") == []
+    client.send(b"p", receipt="2")
+    other.send(b"p", receipt="3")
+    full.turn()
+    assert (commands(client), commands(other)) == (["RECEIPT"], ["RECEIPT"])
+    client.subscribe(VOLATILE, ack="auto")
+    full.turn()
+    full.turn()
+    found = client.frames()
+    assert [frame.command for frame in found].count("RECEIPT") == 1
+    assert found[-1].body == b"waits"
+    assert full.broker.volatile_bytes == 0
+    assert full.context.waiting_bytes == 0
+
+
+def test_acknowledgements_behind_a_send_that_waits_are_read(full) -> None:
+    """
+    They make the room it waits for.
+    """
+    client = full.filler
+    client.subscribe(VOLATILE)
+    full.turn()
+    held = [frame.headers["ack"] for frame in client.frames()]
+    assert len(held) == 2
+    assert client.ask("SEND", b"waits", destination=VOLATILE, receipt="1") == []
+    for id in held:
+        client.say("ACK", id=id)
+    full.turn()
+    full.turn()
+    assert sorted(commands(client)) == ["MESSAGE", "RECEIPT"]
+
+
+def test_one_producers_order_holds(full) -> None:
+    """
+    What is sent to a place where something waits goes behind it, persistent or not.
+    """
+    client = full.filler
+    client.say("SEND", b"1", destination=VOLATILE)
+    client.send(b"2", VOLATILE)
+    client.say("SEND", b"3", destination=VOLATILE)
+    client.subscribe(VOLATILE, ack="auto")
+    full.turn()
+    full.turn()
+    assert [frame.body for frame in client.frames()][-3:] == [b"1", b"2", b"3"]
+
+
+def test_who_waits_too_long_is_refused(full) -> None:
+    """
+    Else two clients that wait for each other would do so for ever; later ones do not wait again.
+    """
+    client = full.filler
+    client.say("SEND", b"a", destination=VOLATILE, receipt="1")
+    full.context.now += FULL.send_wait_seconds_max + 1
+    full.turn()
+    (error,) = client.frames()
+    assert (error.headers["code"], error.headers["receipt-id"]) == ("store-full", "1")
+    assert client.refusal("SEND", destination=VOLATILE).headers["code"] == "store-full"
+    other = full.connect()
+    other.subscribe(VOLATILE, ack="auto")
+    full.turn()
+    assert client.ask("SEND", b"b", destination=VOLATILE, receipt="2")[0].command == "RECEIPT"
+    assert not client.session.waiting
+
+
+def test_what_waits_is_bounded(full) -> None:
+    """
+    For one connection, which is not read then, and for all together, which are refused.
+    """
+    client = full.filler
+    client.ask("SEND", b"x" * 80_000, destination=VOLATILE)
+    assert client.session.waiting.is_full
+    other = full.connect()
+    assert other.refusal("SEND", destination=VOLATILE).headers["code"] == "store-full"
+    client.leave()
+    assert not client.session.waiting
+    assert full.context.waiting_bytes == 0
+
+
+def test_a_goodbye_waits_behind_them(full) -> None:
+    """
+    Its receipt says that all before it is done.
+    """
+    client = full.filler
+    client.say("SEND", b"last", destination=VOLATILE)
+    assert client.ask("DISCONNECT", receipt="bye") == []
+    other = full.connect()
+    other.subscribe(VOLATILE, ack="auto")
+    full.turn()
+    full.turn()
+    assert commands(client) == ["RECEIPT"]
+    assert client.session.is_closing
+    assert "last" in other.bodies()
+
+
+def test_a_slow_subscriber_holds_back_the_topics_producers(new_desk) -> None:
+    """
+    Beyond its backlog they wait; once it has caught up, or has left, they go on.
+    """
+    desk = new_desk(BrokerSettings(topic_pending_bytes_max=100))
+    publisher, slow, quick = desk.connect(), desk.connect(), desk.connect()
+    slow.subscribe("/topic/t", ack="auto")
+    quick.subscribe("/topic/t", ack="auto")
+    slow.session.room_bytes = 0
+    for number in range(4):
+        publisher.ask("SEND", b"%30d" % number, destination="/topic/t", timestamp="1")
+    had = len(quick.bodies())
+    assert had < 4
+    assert publisher.session.waiting
+    slow.session.room_bytes = 1000
+    desk.broker.resume(slow.session)
+    assert [body.strip() for body in slow.bodies()] == ["0", "1", "2", "3"]
+    assert len(quick.bodies()) == 4 - had
+    slow.session.room_bytes = 0
+    for number in range(8):
+        publisher.ask("SEND", b"%30d" % number, destination="/topic/t", timestamp="1")
+    assert publisher.session.waiting
+    slow.leave()
+    desk.turn()
+    assert not publisher.session.waiting
+    assert len(quick.bodies()) == 8
+
+
+def test_two_who_publish_to_each_other_do_not_wait_for_ever(new_desk) -> None:
+    """
+    Neither takes what it is sent while it sends; in the end both are told, and may go on.
+    """
+    desk = new_desk(BrokerSettings(topic_pending_bytes_max=100))
+    clients = [desk.connect(), desk.connect()]
+    for client, topic in zip(clients, ("/topic/a", "/topic/b"), strict=True):
+        client.subscribe(topic)
+        client.session.room_bytes = 0
+    for _ in range(6):
+        clients[0].ask("SEND", b"x" * 60, destination="/topic/b")
+        clients[1].ask("SEND", b"x" * 60, destination="/topic/a")
+    assert all(client.session.waiting for client in clients)
+    desk.context.now += FULL.send_wait_seconds_max + 1
+    desk.turn()
+    for client in clients:
+        assert not client.session.waiting
+        assert {frame.headers.get("code") for frame in client.frames()} == {"store-full"}
