@@ -51,6 +51,7 @@ from holdfast.replication import (
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
 from holdfast.replication.formation import Refusal
+from holdfast.replication.linked_members import LinkedMembers
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import (
@@ -63,7 +64,6 @@ from holdfast.replication.messages import (
     RepairResponse,
 )
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.replication.shared_settings import warned_differences
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
     LagLedger,
@@ -204,9 +204,7 @@ class Driver:
         self._taken_epoch = 0
         self._trim_deadline = ALWAYS
         self._tell_again_at = NEVER
-        self._linked_membership: Membership | None = None
-        self._is_linked_settled = False
-        self._warned: dict[str, list[str]] = {}
+        self._linked_members = LinkedMembers(links, self._bootstrap)
         self._failure: JournalFailedError | None = None
         self._is_started = False
 
@@ -579,7 +577,7 @@ class Driver:
             if state.is_retired(message.hello):
                 self._links.drop(peer)  # What shut it out was committed since it was let in.
                 return
-            self._warn_of_differences(message.hello)
+            self._linked_members.warn(state, message.hello)
             self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
         elif isinstance(message, _Moving):
@@ -589,14 +587,6 @@ class Driver:
             consensus.link_down(state, peer, closed=message.closed)
         elif not self._is_stale(peer):
             consensus.receive(state, peer, message)
-
-    def _warn_of_differences(self, hello: Hello) -> None:
-        """Say once of each peer what it was told otherwise and need not be refused for."""
-        found = warned_differences(self._state.name, self._state.shared, hello.name, hello.shared)
-        if found != self._warned.get(hello.name, []):
-            self._warned[hello.name] = found
-            for sentence in found:
-                logger.warning("%s", sentence)
 
     def _is_stale(self, peer: str) -> bool:
         """Whether the peer is of another cluster or generation, so that nothing it says counts."""
@@ -736,15 +726,7 @@ class Driver:
             self.hello = replace(hello, cluster_id=state.cluster_id, generation=state.generation)
             news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
             state.outbox[:0] = news
-        members = state.membership or self._bootstrap
-        is_settled = state.has_settled_members
-        if members is not self._linked_membership or is_settled is not self._is_linked_settled:
-            self._linked_membership = members
-            self._is_linked_settled = is_settled
-            for peer, linked in state.connected.items():
-                if state.is_retired(linked):
-                    self._links.drop(peer)
-            self._links.set_peers(formation.addresses(self._state, self._bootstrap))
+        self._linked_members.update(state)
 
     def _send(self) -> None:
         """Send the outbox, one call per peer, unless a ballot has to become durable first."""
