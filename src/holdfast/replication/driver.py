@@ -47,6 +47,7 @@ from holdfast.replication import (
     reconfiguration,
     repair,
     transfer,
+    trimming,
 )
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
@@ -470,13 +471,7 @@ class Driver:
         return reconfiguration.promote(self._state, name).index
 
     def promote_force(self, *, is_incomplete_accepted: bool = False) -> None:
-        """
-        Make this node the only voter of a new generation; the others are shut out for good.
-
-        Raises:
-            MembershipError: It cannot be promoted; or its log was begun anew and lacks what is
-                in no later entry of it, and `is_incomplete_accepted` is not said.
-        """
+        """Make this node the only voter of a new generation; see `consensus.promote_force`."""
         consensus.promote_force(self._state, is_incomplete_accepted=is_incomplete_accepted)
 
     def repropose_config(self) -> int:
@@ -757,21 +752,14 @@ class Driver:
                 send(peer, messages)
 
     def _trim(self) -> None:
-        """A witness drops what both data nodes hold; everybody else keeps what the store needs."""
+        """A witness drops what nobody needs; everybody else keeps what the store needs."""
         state = self._state
         self._trim_deadline = state.now + state.settings.trim_seconds
         if not state.is_witness:
             return
-        through = leader.data_match(state) if state.role is Role.LEADER else state.data_match
-        limit = min(through, state.commit_index, state.config_index)
-        if limit > self._journal.first_index:
-            self._journal.drop_before(limit)
-        is_low = self._journal.space_state(state.now) == "low"
-        if is_low is not self.hello.space_low and state.cluster_id and not state.fenced_reason:
-            log_bytes = self._journal.bytes_on_disk
-            tell = logger.error if is_low else logger.warning
-            word = "almost full" if is_low else "roomy again"
-            tell("the witness's disk is %s; its log takes %d bytes", word, log_bytes)
-            self.hello = replace(self.hello, space_low=is_low)
+        trimming.trim(state, self._journal)
+        hello = trimming.with_space(state, self._journal, self.hello)
+        if hello is not self.hello:
+            self.hello = hello
             for peer in state.connected:
-                self._links.send(peer, [self.hello])
+                self._links.send(peer, [hello])

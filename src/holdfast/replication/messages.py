@@ -172,8 +172,10 @@ class Hello:
     """Its process ends, and dispatches nothing any more."""
 
     disk_hangs: bool = False
-    space_low: bool = False
     """Its disk does not answer: it cannot take over, and lags until the disk does."""
+
+    space_low: bool = False
+    """It is a witness, and its disk is almost full."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ seconds, records and bytes without reading the log.
 
 Invariants:
     Nothing here is guessed: what only the leader can know is None elsewhere.
-    The ledger is bounded; a peer that is behind its beginning has its lag told by entries only.
+    The ledger is bounded; the lag of a peer behind its beginning is told by the log's timestamps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from holdfast.errors import StoreError
 from holdfast.replication.state import Role, State
 
 LEDGER_ENTRIES_MAX = 65_536
@@ -107,6 +108,11 @@ class LagLedger:
         place = bisect_right(self._indexes, index)
         return place < len(self._indexes) and self.bytes_total - self._bytes[place] > bytes_max
 
+    @property
+    def newest_at(self) -> float:
+        """When the newest entry was appended; 0 if none is known."""
+        return self._times[-1] if self._times else 0.0
+
     def lag(
         self, match_index: int, now: float, next_record: int
     ) -> tuple[float | None, int | None, int | None]:
@@ -121,6 +127,33 @@ class LagLedger:
             next_record - self._records[place],
             self.bytes_total - self._bytes[place],
         )
+
+
+def far_lag(
+    state: State, ledger: LagLedger, match_index: int
+) -> tuple[float | None, int | None, int | None]:
+    """
+    (seconds, records, bytes) that a peer lacks, by the log itself, over any distance.
+
+    Told by the timestamps of entries; of a peer whose place is gone, from the first kept entry on.
+    None where that entry is damaged.
+    """
+    journal = state.log.journal
+    first = max(match_index + 1, journal.first_index)
+    try:
+        entry = journal.entry(first)
+        start = journal.place_of(first).byte
+    except StoreError:
+        return None, None, None
+    size = 0
+    for segment in journal.segments():
+        if segment.base_index > first:
+            size += segment.bytes
+        elif segment.last_index >= first:
+            size += segment.bytes - start
+    since_last = state.now - (ledger.newest_at or state.leader_since)
+    seconds = (journal.last_timestamp - entry.timestamp) / 1e6 + since_last
+    return max(seconds, 0.0), journal.next_record_number - entry.first_record, size
 
 
 def role_name(state: State) -> str:
@@ -153,6 +186,8 @@ def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
         seconds, records, size = ledger.lag(match, state.now, journal.next_record_number)
         if match == journal.last_index:
             seconds, records, size = 0.0, 0, 0
+        elif not seconds:
+            seconds, records, size = far_lag(state, ledger, match)
     return MemberView(
         name=name,
         address=member.address,

@@ -6,12 +6,15 @@ import tracemalloc
 
 import pytest
 
+from holdfast.errors import CorruptEntryError
+from holdfast.journal.journal import Journal
 from holdfast.replication import leader
 from holdfast.replication.state import Role
 from holdfast.replication.status import (
     LEDGER_ENTRIES_MAX,
     LagLedger,
     contact_seconds,
+    far_lag,
     role_name,
     view_members,
 )
@@ -96,3 +99,50 @@ def test_the_leaders_age_is_told(member) -> None:
 
     state.role = Role.LEADER
     assert 0.0 == contact_seconds(state)
+
+
+def test_a_lag_beyond_the_ledger_is_told_by_the_log(leading, entry_after) -> None:
+    """A new leader has an empty ledger, and a learner may be hours behind: still a number each."""
+    bench = leading("a", "b", "c", "d:learner")
+    state = bench.state
+    for _ in range(6):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    last = bench.journal.last_index
+    state.now = state.leader_since + 50.0
+
+    lag = far_lag(state, LagLedger(), 3)
+
+    seconds, records, size = lag
+    assert records == last - 3
+    assert size is not None
+    assert (last - 3) * 6000 < size < (last - 3) * 6000 + 3 * 16384
+    assert seconds == pytest.approx(50.0 + (last - 4) / 1e6)
+    state.progress["d"].match_index = 3
+    told = {view.name: view for view in view_members(state, LagLedger())}["d"]
+    assert lag == (told.lag_seconds, told.lag_records, told.lag_bytes)
+
+
+def test_a_lag_behind_the_log_is_told_from_its_beginning(leading, entry_after) -> None:
+    """What is before is gone: at least so much."""
+    bench = leading()
+    for _ in range(6):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    bench.journal.drop_before(bench.journal.segments()[2].base_index)
+    first, last = bench.journal.first_index, bench.journal.last_index
+
+    _, records, _ = far_lag(bench.state, LagLedger(), 1)
+
+    assert records == last - first + 1
+
+
+def test_a_lag_from_a_damaged_entry_on_is_not_guessed(leading, monkeypatch) -> None:
+    """Until it is mended, only entries are counted."""
+    bench = leading()
+
+    def damaged(_journal, index):
+        raise CorruptEntryError("rot", index=index)
+
+    monkeypatch.setattr(Journal, "entry", damaged)
+    assert (None, None, None) == far_lag(bench.state, LagLedger(), 1)

@@ -1,0 +1,42 @@
+"""
+What a witness keeps of the log, and what it says of its disk.
+
+A witness serves nobody: it keeps what a data voter may still need of it. That is bounded by what
+the leader has cleaned away, so a data node that is down for long does not fill its disk.
+
+Invariants:
+    Whatever was dropped, every data voter held, or the leader had cleaned away.
+    What names the members, and what is not known to be committed, stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from holdfast.journal.journal import Journal
+from holdfast.replication import leader
+from holdfast.replication.messages import Hello
+from holdfast.replication.state import Role, State
+
+logger = logging.getLogger("holdfast.replication")
+
+
+def trim(state: State, journal: Journal) -> None:
+    """Drop the segments of a witness that nobody needs."""
+    through = leader.data_match(state) if state.role is Role.LEADER else state.data_match
+    limit = min(through, state.commit_index, state.config_index)
+    if limit > journal.first_index:
+        journal.drop_before(limit)
+
+
+def with_space(state: State, journal: Journal, hello: Hello) -> Hello:
+    """Return what a witness says of itself, renewed if its disk came to be almost full or not."""
+    is_low = journal.space_state(state.now) == "low"
+    if is_low is hello.space_low or not state.cluster_id or state.fenced_reason:
+        return hello
+    if is_low:
+        logger.error("the disk is almost full; the log takes %d bytes", journal.bytes_on_disk)
+    else:
+        logger.warning("the disk has room again")
+    return replace(hello, space_low=is_low)
