@@ -103,13 +103,17 @@ def main() -> None:
         LocalCluster(Path(directory)) as cluster,
     ):
         print_heading(Path(directory), producers=f"{count:,}, one message each; three nodes")
-        leader = cluster.leader()
+        leader = cluster.start()
         cluster.wait_level()
         before = leader.status()
         print_nodes(cluster, "before")
         honest = HonestClient(leader.stomp_port)
         honest.start()
-        seconds = send_all(leader.stomp_port, count)
+        try:
+            seconds = send_all(leader.stomp_port, count)
+        except OSError as error:
+            tails = "\n".join(node.log_tail() for node in cluster.nodes.values())
+            raise SystemExit(f"{error}\n{tails}") from error
         honest.is_stopping.set()
         honest.join(_WAIT_SECONDS)
         cluster.wait_level()

@@ -130,6 +130,8 @@ class CommittedLog:
     def _producer(self, record: ProducerRecord) -> None:
         if not record.used_at:
             self._count(record.producer_id, record.sequence)
+        elif record.producer_id in self._history.short_lived:
+            return
         elif record.sequence > self._last_sequence.get(record.producer_id, 0):
             raise ViolationError("S9", f"{record.producer_id} was carried on with another number")
 

@@ -119,6 +119,7 @@ class Plan:
     segment_bytes: int = 16 * KiB
     tail_cache_bytes: int = 1 << 20
     memory_bytes: int = 1 << 20
+    producer_count_max: int = 200_000
     mark_step: int = 64
     apply_bytes_max: int = 1 << 20
     window_bytes: int = 1 << 20

@@ -55,6 +55,8 @@ class History:
         self.settling: set[tuple[str, int]] = set()
         """Queue name and sequence of everything a client tried to settle."""
         self.settled_at: dict[bytes, float] = {}
+        self.short_lived: set[str] = set()
+        """Producers that are carried on without a message of theirs in this log."""
         self.settled_queues: set[str] = set()
         """Queues that somebody consumes without acknowledging."""
         self._newest: dict[tuple[str, bytes], int] = {}

@@ -125,6 +125,7 @@ class Simulation:
         made = self.plan
         self.broker_settings = BrokerSettings(
             memory_bytes=made.memory_bytes,
+            producer_count_max=made.producer_count_max,
             dispatch_mark_step_min=made.mark_step,
             dispatch_mark_step_max=made.mark_step * 8,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from holdfast.testing.rare_trouble import RareTrouble
 from holdfast.testing.troubles import (
     descriptors,
+    growth,
     half_open_links,
     hand_overs,
     hanging_disks,
@@ -20,6 +21,7 @@ from holdfast.testing.troubles import (
 
 _ALL: tuple[RareTrouble, ...] = (
     *descriptors.TROUBLES,
+    *growth.TROUBLES,
     *half_open_links.TROUBLES,
     *hand_overs.TROUBLES,
     *hanging_disks.TROUBLES,
