@@ -66,11 +66,14 @@ def committable_index(matches: Sequence[tuple[str, int, bool]], copies: int, sit
     count = len(matches)
     if not count:
         return 0
-    descending = sorted([match for _, match, _ in matches], reverse=True)
-    index = descending[majority(count) - 1]
     data = sorted([match for _, match, has_data in matches if has_data], reverse=True)
-    if data:
-        index = min(index, data[min(copies, len(data)) - 1])
+    wanted = min(copies, len(data))
+    if len(data) == count:
+        index = data[max(majority(count), wanted) - 1]
+    else:
+        index = majority_index([match for _, match, _ in matches])
+        if data:
+            index = min(index, data[wanted - 1])
     if sites > 1:
         index = min(index, site_index([(site, match) for site, match, _ in matches], sites))
     return index
