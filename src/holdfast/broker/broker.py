@@ -7,17 +7,18 @@ turns what must last into records of the gathering batch, and keeps subscription
 
 Every method returns at once and touches nothing outside. Time is an argument where it matters.
 
-Order: a batch is taken, made durable, committed and given back to `apply_batch`; only then does the
-caller release the batch's replies. Deliveries name applied messages only.
+Order: a batch is taken, made durable, committed and applied to the state; `applied` is told, and
+only then does the caller release the batch's replies. Deliveries name applied messages only.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 from holdfast.broker.dispatch import dispatch, make_ready
+from holdfast.broker.errands import Errands
 from holdfast.broker.late import find_late
 from holdfast.broker.outputs import Batch, Replier, size_of
 from holdfast.broker.producers import Verdict
@@ -67,7 +68,10 @@ class Broker:
         self.held_bytes = 0
         """Content held by open transactions."""
         self.acknowledged_queues: list[Queue] = []
-        self.deliveries: list[Delivery] = []
+        self.deliveries: deque[Delivery] = deque()
+        """Of topic messages, assigned and not yet asked for."""
+        self.errands = Errands()
+        """Long work for clients; it ends with the leadership."""
         self.unblocked_topics: list[Topic] = []
         self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
         self.broken: list[tuple[Queue | Topic, Exception]] = []
@@ -106,6 +110,7 @@ class Broker:
         self.deliveries.clear()
         self.backlogs.clear()
         self.broken.clear()
+        self.errands.clear()
         self.topics.clear()
         self.temporaries = Temporaries(self.settings.temporary_count_max)
         state = self.state
@@ -270,10 +275,10 @@ class Broker:
         """Add a consumer; dispatch to it begins with the next `dispatch`."""
         if isinstance(destination, Topic):
             subscription.topic = destination
-            destination.subscriptions.append(subscription)
+            destination.subscriptions[subscription] = None
             return
         subscription.queue = destination
-        destination.subscriptions.append(subscription)
+        destination.subscriptions[subscription] = None
         make_ready(subscription)
         self.state.touch(destination)
 
@@ -281,14 +286,27 @@ class Broker:
         """
         Remove a consumer; what it holds goes back to the head of the queue.
 
-        What an open transaction has acknowledged stays with the transaction until its end.
+        What an open transaction has acknowledged stays with the transaction until its end. Where
+        it holds much the queue waits until all of it is given back, in the old order.
         """
         if subscription.topic is not None:
             if subscription.topic.close_subscription(subscription):
                 self.unblocked_topics.append(subscription.topic)
         elif subscription.queue is not None:
-            subscription.queue.close_subscription(subscription)
-            self.state.touch(subscription.queue)
+            queue = subscription.queue
+            queue.close_subscription(subscription)
+            giving_back = queue.take_back(subscription, self.settings.step_count_max)
+            if next(giving_back, self) is self:
+                self.state.touch(queue)
+            else:
+                self.errands.begin(self._give_back(queue, giving_back))
+
+    def _give_back(self, queue: Queue, steps: Iterator[None]) -> Iterator[None]:
+        try:
+            yield from steps
+        except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+            self.broken.append((queue, error))
+        self.state.touch(queue)
 
     def renew(self, queue: Queue, leaving: set[int]) -> list[Receiver]:
         """
@@ -445,18 +463,13 @@ class Broker:
         dead_letters = self.queue(self.settings.dead_letter_queue)
         self.send(dead_letters, headers, record.body, replier, None)
 
-    def settled_automatically(self, queue: Queue, keys: list[int]) -> None:
-        """Settle what went to consumers that never acknowledge."""
-        for key in keys:
-            self._settle(queue, key)
-
     def withhold(self, subscription: Subscription, key: int) -> None:
         """Take back a delivery that could not be read, just dispatched and not sent."""
         queue = subscription.queue
         assert queue is not None, "only queues keep messages"
         subscription.unacknowledged.pop(key, None)
-        if subscription.mode is AcknowledgeMode.AUTO and key in queue.acknowledged:
-            queue.acknowledged.remove(key)
+        if queue.acknowledged and queue.acknowledged[-1] == key:
+            queue.acknowledged.pop()  # Settled as it was dispatched, to one that never does it.
         queue.withheld.add(key)
         self.refill(subscription)
 
@@ -726,11 +739,15 @@ class Broker:
         return batch
 
     def apply_batch(self, batch: Batch, first_record: int, timestamp: int) -> None:
-        """Apply the oldest batch in flight: its entry is committed."""
+        """Apply the oldest batch in flight at once: its entry is committed."""
+        self.state.apply(first_record, batch.records, timestamp)
+        self.applied(batch)
+
+    def applied(self, batch: Batch) -> None:
+        """Note that all records of the oldest batch in flight are applied to the state."""
         taken = self.in_flight.popleft()
         assert taken is batch, "batches are applied in the order they were taken"
         self.uncommitted_bytes -= batch.size_bytes
-        self.state.apply(first_record, batch.records, timestamp)
         self.publish_after_commit(batch)
 
     def publish_after_commit(self, batch: Batch) -> None:
@@ -745,7 +762,7 @@ class Broker:
                 self.broken.append((destination, error))
 
     def apply_entry(self, first_record: int, records: Iterable[Record], timestamp: int) -> None:
-        """Apply a committed entry that was not taken from this broker in this leadership."""
+        """Apply records of a committed entry, all or, in order, some at a time."""
         self.state.apply(first_record, records, timestamp)
 
     def add_records(self, records: list[Record]) -> None:
@@ -762,29 +779,39 @@ class Broker:
 
     # ---- dispatch
 
-    def dispatch(self) -> list[Delivery]:
-        """Assign what can be assigned now and give the deliveries to be made."""
+    def has_to_dispatch(self) -> bool:
+        """Whether there may be something to dispatch."""
+        return bool(self.state.touched or self.deliveries)
+
+    def dispatch(self) -> Generator[Delivery, None, None]:
+        """
+        Give the deliveries to be made, assigning each message as its delivery is asked for.
+
+        It may be closed after any delivery; the next one goes on, with that queue behind others.
+        """
         state = self.state
-        while state.touched:
-            queue = state.touched.pop()
+        deliveries = self.deliveries
+        while deliveries:
+            delivery = deliveries.popleft()
+            if not delivery[0].is_closed:
+                yield delivery
+        touched = state.touched
+        while touched:
+            queue = touched.popleft()
             queue.is_touched = False
-            if not queue.subscriptions or queue.is_deleted or not queue.ready:
+            if not queue.subscriptions or queue.is_deleted or not queue.ready or queue.returning:
                 continue
             try:
-                self._dispatch_from(queue)
+                yield from dispatch(queue, self._settle)
+            except GeneratorExit:
+                state.touch(queue)
+                raise
             except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
                 self.broken.append((queue, error))
-        deliveries = self.deliveries
-        self.deliveries = []
-        return deliveries
-
-    def _dispatch_from(self, queue: Queue) -> None:
-        automatic: list[int] = []
-        dispatch(queue, self.deliveries, automatic)
-        if automatic:
-            self.settled_automatically(queue, automatic)
-        if queue.cursor + (queue.mark_step >> 1) > queue.asked_mark and queue.number:
-            self._advance_mark(queue)
+                continue
+            finally:
+                if queue.cursor + (queue.mark_step >> 1) > queue.asked_mark and queue.number:
+                    self._advance_mark(queue)
 
     def _advance_mark(self, queue: Queue) -> None:
         """Ask for a mark further ahead, in steps that double while a backlog is drained."""

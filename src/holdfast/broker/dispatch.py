@@ -8,16 +8,19 @@ one holds nobody up.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from holdfast.broker.queue import Queue
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.topic import Delivery
 
 
-def dispatch(queue: Queue, out: list[Delivery], auto_acknowledged: list[int]) -> None:
+def dispatch(queue: Queue, settle: Callable[[Queue, int], None]) -> Iterator[Delivery]:
     """
-    Assign as many messages of `queue` as there is room for, appending to `out`.
+    Assign messages of `queue` while there is room for them, each when its delivery is asked for.
 
-    Keys given to subscriptions that never acknowledge are appended to `auto_acknowledged`.
+    So it may be left off after any delivery. What goes to a subscription that never acknowledges
+    is settled through `settle`.
     """
     ready = queue.ready
     cache = queue.cache
@@ -31,6 +34,8 @@ def dispatch(queue: Queue, out: list[Delivery], auto_acknowledged: list[int]) ->
         if receiver.room_bytes <= 0 or len(unacknowledged) >= subscription.prefetch:
             ready.popleft()
             subscription.is_ready = False
+            if subscription.is_closed:
+                queue.closed_ready_count -= 1
             continue
         key = next_key()
         if not key:
@@ -39,22 +44,27 @@ def dispatch(queue: Queue, out: list[Delivery], auto_acknowledged: list[int]) ->
         if key > 0:
             record = cache.get(key)
             receiver.room_bytes -= record.size if record is not None else 1024
-            out.append(
-                (subscription, key, record, 0 if record else index.record_number(key), flagged)
+            delivery: Delivery = (
+                subscription,
+                key,
+                record,
+                0 if record else index.record_number(key),
+                flagged,
             )
         else:
             transient = queue.transients[key]
             receiver.room_bytes -= transient.size
-            out.append((subscription, key, transient, 0, flagged))
+            delivery = (subscription, key, transient, 0, flagged)
         if flagged:
             queue.redelivered_total += 1
         queue.delivered_total += 1
         if subscription.mode is AcknowledgeMode.AUTO:
-            auto_acknowledged.append(key)
+            settle(queue, key)
         else:
             unacknowledged[key] = None
         if len(ready) > 1:
             ready.rotate(-1)
+        yield delivery
 
 
 def make_ready(subscription: Subscription) -> bool:

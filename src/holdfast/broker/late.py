@@ -33,6 +33,8 @@ def find_late(state: BrokerState, queue_number: int, key: int) -> Queue | None:
         return None
     if key in queue.reserved:
         raise _with_somebody_else(key)
+    if any(key in each.unacknowledged for each in queue.returning):
+        return queue  # Whoever had it is gone, and it is just being given back.
     if _is_at_hand(queue, key):
         if not queue.is_flagged(key):
             raise _never_delivered(key)

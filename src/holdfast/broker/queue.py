@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 from holdfast.broker.sequence_index import SequenceIndex
@@ -48,11 +49,13 @@ class TransientMessage:
 
 
 _MADE_AT_FIRST_USE: Final[dict[str, Callable[[], Any]]] = {
+    "closed_ready_count": int,
     "ready": deque,
     "redelivered": set,
     "reserved": set,
     "returned": list,
     "returned_keys": set,
+    "returning": dict,
     "waiting": deque,
     "withheld": set,
 }
@@ -70,6 +73,7 @@ class Queue:
         "asked_mark",
         "assigned_sequence",
         "cache",
+        "closed_ready_count",
         "cursor",
         "delivered_total",
         "dispatch_mark",
@@ -94,6 +98,7 @@ class Queue:
         "reserved",
         "returned",
         "returned_keys",
+        "returning",
         "subscriptions",
         "transients",
         "waiting",
@@ -111,8 +116,14 @@ class Queue:
     reserved: set[int]
     """Acknowledged in open transactions: nobody's, until those end."""
     waiting: deque[int]
-    subscriptions: list[Subscription]
+    subscriptions: dict[Subscription, None]
+    """In the order they came; a dictionary, because any of ten thousand may leave."""
     ready: deque[Subscription]
+    closed_ready_count: int
+    """Closed subscriptions that still stand in `ready`: they are taken out together."""
+    returning: dict[Subscription, None]
+    """Closed subscriptions whose deliveries are just being given back; until they all are, nothing
+    is dispatched, so that the old order is kept."""
     cache: dict[int, MessageRecord]
     transients: dict[int, TransientMessage]
 
@@ -134,7 +145,7 @@ class Queue:
         self.acknowledged_total = 0
         self.delivered_total = 0
         self.redelivered_total = 0
-        self.subscriptions = []
+        self.subscriptions = {}
         self.cache = {}
         self.transients = {}
         self.__class__ = _IdleQueue  # noqa: PLE0237 - an object's class is not in its slots
@@ -242,15 +253,36 @@ class Queue:
         return 0 < key <= self.flag_through or key in self.redelivered
 
     def close_subscription(self, subscription: Subscription) -> None:
-        """Remove a subscription; what it holds goes back, flagged."""
+        """Remove a subscription that gets nothing more; what it holds is not given back yet."""
         subscription.is_closed = True
-        if subscription in self.subscriptions:
-            self.subscriptions.remove(subscription)
+        subscription.prefetch = 0  # The ring passes over it as over one without room.
+        self.subscriptions.pop(subscription, None)
         if subscription.is_ready:
-            self.ready.remove(subscription)
-            subscription.is_ready = False
-        self.give_back([*subscription.unacknowledged], redelivered=True)
-        subscription.unacknowledged.clear()
+            ready = self.ready
+            self.closed_ready_count += 1
+            if 2 * self.closed_ready_count > len(ready):
+                for _ in range(len(ready)):
+                    each = ready.popleft()
+                    if each.is_closed:
+                        each.is_ready = False
+                    else:
+                        ready.append(each)
+                self.closed_ready_count = 0
+
+    def take_back(self, subscription: Subscription, step_count: int) -> Iterator[None]:
+        """Give back, flagged, what a closed subscription holds, in steps of so many messages."""
+        held = subscription.unacknowledged
+        keys = iter(list(held))
+        self.returning[subscription] = None
+        while subscription in self.returning:  # Else this half of the queue was built anew.
+            some = list(islice(keys, step_count))
+            self.give_back(some, redelivered=True)
+            for key in some:
+                held.pop(key, None)
+            if not held or len(some) < step_count:
+                del self.returning[subscription]
+                return
+            yield
 
     def renew(self, leaving: set[int]) -> None:
         """

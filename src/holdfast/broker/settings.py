@@ -82,5 +82,9 @@ class BrokerSettings:
     transaction_count_max: int = 1_000
     """Open transactions of one connection. One more is refused."""
 
+    step_count_max: int = 64
+    """Long work is done in steps of so many frames, deliveries or keys, well under a millisecond;
+    between two steps the loop looks at the clock."""
+
     dead_letter_queue: str = "ActiveMQ.DLQ"
     """Where rejected messages go."""

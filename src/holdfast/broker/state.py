@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -81,7 +82,7 @@ class BrokerState:
         self.hold_homes: dict[str, int] = {}
         self.memory_bytes = 0
         """Contents held in memory, with their overhead."""
-        self.touched: list[Queue] = []
+        self.touched: deque[Queue] = deque()
         """Queues that may have something new to dispatch."""
         self.appliers: dict[type, Any] = {
             AcknowledgeRecord: self._apply_acknowledge,

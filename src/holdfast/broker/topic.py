@@ -7,6 +7,8 @@ keeps a bounded backlog; once it is over the limit the topic is *blocked* and it
 
 from __future__ import annotations
 
+from collections import deque
+
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 
@@ -64,7 +66,7 @@ class Topic:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.subscriptions: list[Subscription] = []
+        self.subscriptions: dict[Subscription, None] = {}
         self.blocked_by: set[Subscription] = set()
         """Subscriptions whose backlog is over the limit."""
         self.enqueued_total = 0
@@ -75,7 +77,7 @@ class Topic:
     def publish(
         self,
         message: TransientMessage,
-        out: list[Delivery],
+        out: deque[Delivery],
         pending_bytes: int,
         backlogs: Backlogs,
     ) -> None:
@@ -97,7 +99,7 @@ class Topic:
                 subscription.unacknowledged[key] = None
             out.append((subscription, key, message, 0, False))
 
-    def drain(self, subscription: Subscription, out: list[Delivery]) -> bool:
+    def drain(self, subscription: Subscription, out: deque[Delivery]) -> bool:
         """Deliver a subscription's backlog as far as there is room; True if that unblocks."""
         pending = subscription.pending
         while pending and subscription.has_room():
@@ -115,7 +117,7 @@ class Topic:
     def close_subscription(self, subscription: Subscription) -> bool:
         """Remove a subscription; True if that unblocks the topic."""
         subscription.is_closed = True
-        self.subscriptions.remove(subscription)
+        del self.subscriptions[subscription]
         subscription.pending.clear()
         subscription.unacknowledged.clear()
         if subscription not in self.blocked_by:

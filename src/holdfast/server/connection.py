@@ -11,6 +11,7 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from holdfast.sessions.stomp import StompSession
@@ -38,7 +39,7 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, conductor: Conductor) -> None:
         self.conductor = conductor
-        self.incoming: list[bytes] = []
+        self.incoming: deque[bytes] = deque()
         self.session: StompSession
         self.transport: asyncio.Transport
         self.is_ready = False

@@ -20,6 +20,8 @@ Owned by the loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import structlog
 
 from holdfast.broker.broker import Broker
@@ -59,12 +61,21 @@ class Containment:
         self._renew(destination)
 
     def leave(self, session: StompSession) -> None:
-        """Give back everything a session holds, whatever state it is in."""
+        """Give back everything a session holds, whatever state it is in; step by step if much."""
+        leaving = self._leaving(session)
+        if session.held_count > self.broker.settings.step_count_max:
+            self.broker.errands.begin(leaving)
+            next(leaving, None)
+            return
+        for _ in leaving:
+            pass
+
+    def _leaving(self, session: StompSession) -> Iterator[None]:
         queues = [each.queue for each in session.subscriptions.values() if each.queue is not None]
         is_broken = False
         for _ in range(session.held_count + 1):
             try:
-                session.leave()
+                yield from session.leaving()
                 break
             except Exception as error:
                 is_broken = True

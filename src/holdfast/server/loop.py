@@ -8,7 +8,12 @@ the next batch (group commit). Acknowledgements that nobody waits for ride along
 tick.
 
 The order rule: a reply leaves only after its batch is committed and applied. It stands in
-`_apply_committed` and nowhere else.
+`_apply` and nowhere else.
+
+Nothing in a turn is long: reading, applying, delivering, writing and errands have a slice of time
+each, and go on in the next turn, which comes at once, after the sockets and members were heard. An
+entry that is applied in several turns is never seen half done: until it is whole it does not count
+as applied, nothing is delivered and nobody begins to serve.
 
 Invariants:
     `pending` holds the batches proposed in this leadership, in log order, none twice; one is
@@ -37,6 +42,7 @@ from holdfast.errors import (
     NotLeaderError,
     RecordNotFoundError,
 )
+from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteResult
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.heart_beat import HeartBeat
@@ -47,6 +53,7 @@ from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
+from holdfast.server.turn_budget import TurnBudget
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
@@ -95,6 +102,10 @@ class Conductor:
         self.parting: deque[tuple[float, ClientConnection]] = deque()
         """Closed with a last word that may never be read: ended at their time."""
         self.counters = Counters()
+        self.budget = TurnBudget(clock, settings.slice_seconds)
+        self.step_count = broker.settings.step_count_max
+        self.record_step_count = 8 * self.step_count
+        """To apply a record takes less than to take a frame."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
         self.admission = Admission[ClientConnection](
@@ -104,6 +115,8 @@ class Conductor:
         self.paused: set[ClientConnection] = set()
         self.pending: deque[tuple[int, Batch]] = deque()
         """Index and batch of what was proposed in this leadership and is not applied."""
+        self.applying: Iterator[None] | None = None
+        """The rest of the committed entry that is being applied."""
         self.is_serving = False
         self.is_scheduled = False
         self.is_draining = False
@@ -185,10 +198,11 @@ class Conductor:
                 self._close_slow_consumers(now)
             self._unblock()
         self._flush()
+        self._run_errands()
         if self.is_serving and self.broker.has_batch() and not self.store.is_writing:
             self._seal(now)
             self.store.turn(now)
-        if self.store.has_committed() and now >= self.apply_again_at:
+        if self._has_to_apply() and now >= self.apply_again_at:
             self.schedule()
 
     def _refresh(self, now: float) -> None:
@@ -238,12 +252,17 @@ class Conductor:
         """Give back what a client held."""
         self.admission.leave(connection)
         if connection in self.connections:
-            self.connections.discard(connection)
             self.paused.discard(connection)
-            self.containment.leave(connection.session)
-            # Else the two hold each other, and thousands wait for the collector of cycles.
-            connection.session.owner = None
+            connection.session.room_bytes = 0
+            if not connection.is_ready:  # Else what it sent before it went is read first.
+                self._forget(connection)
             self.schedule()
+
+    def _forget(self, connection: ClientConnection) -> None:
+        self.connections.discard(connection)
+        self.containment.leave(connection.session)
+        # Else the two hold each other, and thousands wait for the collector of cycles.
+        connection.session.owner = None
 
     def pause(self, connection: ClientConnection) -> None:
         """Stop reading from a client until there is room for more."""
@@ -264,28 +283,63 @@ class Conductor:
         ready = self.ready
         self.ready = []
         broker = self.broker
-        batch_bytes_max = broker.settings.batch_bytes_max
-        for connection in ready:
-            connection.is_ready = False
-            incoming = connection.incoming
-            connection.incoming = []
-            if connection not in self.connections:
-                continue
+        is_spent = self.budget.is_spent
+        self.budget.begin()
+        for place, connection in enumerate(ready, 1):
             session = connection.session
+            if connection not in self.connections:
+                connection.is_ready = False
+                connection.incoming.clear()
+                continue
             try:
-                for data in incoming:
-                    session.receive(data)
-                    if broker.batch.size_bytes > batch_bytes_max:
-                        broker.close_batch()
+                is_done = self._receive(connection)
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                connection.is_ready = False
+                connection.incoming.clear()
                 self.containment.broke(session, error)
+                continue
+            if not is_done:
+                self.ready.append(connection)
+            elif connection.is_lost:
+                self._forget(connection)
                 continue
             session.protocol.note_received(self.clock.monotonic())
             if session.held or session.waiting.is_full:
                 self.pause(connection)
+            if place < len(ready) and is_spent():
+                # Whoever was not read goes first next time.
+                self.ready[:0] = ready[place:]
+                break
         if broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready:
                 self.pause(connection)
+        if self.ready:
+            self.schedule()
+
+    def _receive(self, connection: ClientConnection) -> bool:
+        """Do what a client asks, as far as the time goes; whether that was all."""
+        session = connection.session
+        is_spent = self.budget.is_spent
+        is_done = session.proceed(is_spent)
+        incoming = connection.incoming
+        bytes_max = self.settings.read_bytes_max
+        while is_done and incoming:
+            data = incoming.popleft()
+            if len(data) > bytes_max:
+                incoming.appendleft(data[bytes_max:])
+                data = data[:bytes_max]
+            is_done = session.receive(data, is_spent)
+            self._close_full_batch()
+            if incoming and is_spent():
+                is_done = False
+        connection.is_ready = not is_done
+        return is_done
+
+    def _close_full_batch(self) -> None:
+        batch = self.broker.batch
+        is_large = batch.size_bytes > self.broker.settings.batch_bytes_max
+        if is_large or len(batch.records) > self.settings.batch_records_max:
+            self.broker.close_batch()
 
     def _hold_clients(self) -> None:
         """
@@ -367,7 +421,10 @@ class Conductor:
             if not self._propose(now):
                 return
         batch = broker.batch
-        is_full = batch.size_bytes >= broker.settings.batch_bytes_max
+        is_full = (
+            batch.size_bytes >= broker.settings.batch_bytes_max
+            or len(batch.records) >= self.settings.batch_records_max
+        )
         if (self.store.is_writing and not is_full) or not broker.has_batch():
             return
         if len(self.pending) >= in_flight_max:
@@ -407,23 +464,25 @@ class Conductor:
             self.pending[-1][1].publications.extend(batch.publications)
             return
         self.broker.publish_after_commit(batch)
-        self._reply(batch)
-
-    def _reply(self, batch: Batch) -> None:
-        """Say to each that what it asked for is stored; who cannot be told is closed."""
-        replies = iter(batch.replies)
-        while not self._reply_to(replies):
+        for _ in self._reply(batch):
             pass
 
+    def _reply(self, batch: Batch) -> Iterator[None]:
+        """Say to each, in steps, that what it asked for is stored; who cannot be told is closed."""
+        replies = iter(batch.replies)
+        while not self._reply_to(replies):
+            yield
+
     def _reply_to(self, replies: Iterator[tuple[Replier, bytes]]) -> bool:
+        """Do one step of it; False where one broke or there may be more."""
         replier: Replier | None = None
         try:
-            for replier, receipt in replies:
+            for replier, receipt in islice(replies, self.record_step_count):
                 replier.reply(receipt)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
             self.containment.broke(replier, error)
             return False
-        return True
+        return replier is None
 
     def _resume(self, session: StompSession) -> None:
         """Let a session have deliveries again."""
@@ -432,42 +491,80 @@ class Conductor:
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
             self.containment.broke(session, error)
 
+    def _has_to_apply(self) -> bool:
+        return self.applying is not None or self.store.has_committed()
+
     def _apply_committed(self, now: float) -> None:
-        """Apply what is committed, then, and only then, say so."""
-        broker = self.broker
-        pending = self.pending
+        """Apply what is committed, entry by entry, as far as the time goes."""
         if self.store.is_begun_anew():
+            self.applying = None
             self.stop_serving()
-            broker.begin_anew()
+            self.broker.begin_anew()
         if now < self.apply_again_at:
             return
+        is_spent = self.budget.is_spent
+        self.budget.begin()
+        while True:
+            was_begun = self.applying is not None
+            if self.applying is None:
+                entry = self._take_committed(now)
+                if entry is None:
+                    return
+                self.applying = self._apply(entry)
+            for _ in self.applying:
+                if is_spent():
+                    return
+            self.applying = None
+            # After a long entry the others have their turn, else it might end within the next.
+            if was_begun or is_spent():
+                return
+
+    def _take_committed(self, now: float) -> Entry | None:
         try:
-            entries = self.store.take_committed(self.settings.apply_bytes_max)
+            entries = self.store.take_committed(1)
         except CorruptEntryError as error:
             self.apply_again_at = now + _DAMAGED_PAUSE_SECONDS
             self.store.report_damage(error)
             self.on_damage(error)
-            return
-        for entry in entries:
-            if pending and pending[0][0] == entry.index and entry.term != self.context.term:
-                # Another leader's entry stands where ours would have: this leadership is over,
-                # and what it proposed from here on is not stored.
-                self.stop_serving()
-                self.on_role_change()
-            if pending and pending[0][0] == entry.index:
-                _, batch = pending.popleft()
-                broker.apply_batch(batch, entry.first_record, entry.timestamp)
-                self._reply(batch)
-                self.counters.receipts += len(batch.replies)
-                self.commit_count += 1
-            elif entry.record_count:
-                broker.apply_entry(entry.first_record, self.store.decode(entry), entry.timestamp)
-            self.store.applied(entry, broker.state.cleaned_through)
+            return None
+        return entries[0] if entries else None
+
+    def _apply(self, entry: Entry) -> Iterator[None]:
+        """Apply an entry in steps, then, and only then, say so."""
+        broker = self.broker
+        pending = self.pending
+        if pending and pending[0][0] == entry.index and entry.term != self.context.term:
+            # Another leader's entry stands where ours would have: this leadership is over,
+            # and what it proposed from here on is not stored.
+            self.stop_serving()
+            self.on_role_change()
+        batch = pending[0][1] if pending and pending[0][0] == entry.index else None
+        records = batch.records if batch is not None else self.store.decode(entry)
+        first = entry.first_record
+        if entry.record_count == 0:
+            pass  # The members of the cluster, or nothing.
+        elif entry.record_count <= self.record_step_count:
+            broker.apply_entry(first, records, entry.timestamp)
+        else:
+            steps = iter(records)
+            while some := list(islice(steps, self.record_step_count)):
+                broker.apply_entry(first, some, entry.timestamp)
+                first += len(some)
+                yield
+        self.store.applied(entry, broker.state.cleaned_through)
+        # The leadership may have ended since the first step.
+        if batch is not None and pending and pending[0][1] is batch:
+            self.pending.popleft()
+            broker.applied(batch)
+            self.commit_count += 1
+            self.counters.receipts += len(batch.replies)
+            for _ in self._reply(batch):
+                yield
 
     # ---- roles
 
     def _follow_role(self) -> None:
-        should_serve = self.store.is_serving and not self.store.has_committed()
+        should_serve = self.store.is_serving and (self.is_serving or not self._has_to_apply())
         if should_serve == self.is_serving:
             return
         if should_serve and not self.store.is_applied_whole:
@@ -523,31 +620,40 @@ class Conductor:
 
     def _dispatch(self) -> None:
         broker = self.broker
-        if not broker.state.touched and not broker.deliveries:
+        if self.applying is not None or not broker.has_to_dispatch():
             return
         # The clock is read here and now: after a pause the lease must be seen to be over.
         if not self.store.may_dispatch(self.clock.monotonic()):
             return
-        deliveries = iter(broker.dispatch())
+        self.budget.begin()
+        deliveries = broker.dispatch()
         while not self._deliver(deliveries):
             pass
+        deliveries.close()
         while broker.broken:
             self.containment.destination_broke(*broker.broken.pop())
 
     def _deliver(self, deliveries: Iterator[Delivery]) -> bool:
         """Hand deliveries to their sessions; False where one broke and others are left."""
         session: object = None
+        effort = 0
         try:
             for subscription, key, message, record_number, redelivered in deliveries:
                 session = subscription.receiver
                 assert type(session) is StompSession, "every receiver here is a session"
+                effort += 1
                 if message is None:
+                    effort = self.step_count
                     message = self._read_damaged_or_not(subscription, key, record_number)  # noqa: PLW2901 - the same message, now with its content
-                    if message is None:
-                        continue
-                assert isinstance(message, MessageRecord | TransientMessage)
-                session.deliver(subscription, key, message, redelivered=redelivered)
-                self.counters.deliveries += 1
+                if message is not None:
+                    assert isinstance(message, MessageRecord | TransientMessage)
+                    session.deliver(subscription, key, message, redelivered=redelivered)
+                    self.counters.deliveries += 1
+                if effort >= self.step_count:
+                    effort = 0
+                    if self.budget.is_spent():
+                        self.schedule()
+                        break
         except HoldfastError:
             raise  # The store's, not the session's.
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
@@ -592,8 +698,9 @@ class Conductor:
             return
         now = self.clock.monotonic()
         self.context.dirty = []
+        self.budget.begin()
         again = False
-        for session in dirty:
+        for place, session in enumerate(dirty, 1):
             connection = session.owner
             if not isinstance(connection, ClientConnection):
                 continue
@@ -607,5 +714,18 @@ class Conductor:
             if was_full and connection.session.room_bytes > 0:
                 self._resume(connection.session)
                 again = True
+            if place % 16 == 0 and self.budget.is_spent():
+                self.context.dirty[:0] = dirty[place:]
+                again = True
+                break
         if again:
+            self.schedule()
+
+    def _run_errands(self) -> None:
+        """Go on with long work; what is dead is freed behind what somebody waits for."""
+        for errands in (self.broker.errands,):
+            if errands:
+                self.budget.begin()
+                errands.run(self.budget.is_spent)
+        if self.broker.errands or (self.is_serving and self.broker.has_to_dispatch()):
             self.schedule()

@@ -26,6 +26,18 @@ class ServerSettings:
     """The loop turns at least so often; also how long acknowledgements alone may wait for
     company."""
 
+    slice_seconds: float = 0.003
+    """How long one turn goes on with each kind of work: reading frames, applying entries,
+    delivering, writing to sockets, errands. What is left is done in the next turn, after the
+    sockets and the other members had theirs."""
+
+    read_bytes_max: int = 64 * KiB
+    """What one connection brought is parsed in pieces of so many bytes."""
+
+    batch_records_max: int = 4096
+    """A batch with more records is sealed at once, even while an earlier one is being written, so
+    that every node applies an entry in few slices."""
+
     pause_seconds: float = 0.5
     """A turn this late means that the process was paused and may know nothing any more."""
 
@@ -53,9 +65,6 @@ class ServerSettings:
 
     backlog_look_bytes: int = MiB
     """So much more must wait before it is looked at again; it may be passed by that."""
-
-    apply_bytes_max: int = 8 * MiB
-    """Committed entries applied in one turn, so that a catching-up node still answers its peers."""
 
     connection_count_max: int = 10_000
     """Beyond it the oldest client that has not said who it is goes, or the new one."""

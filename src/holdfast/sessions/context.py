@@ -6,6 +6,7 @@ Written by `server`, read by the sessions; a session never asks the clock or the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -19,6 +20,9 @@ class Session(Protocol):
     def send_waiting(self) -> None:
         """Do what waited for room, as far as there is room now."""
 
+    def leave(self) -> None:
+        """Give back everything it holds."""
+
 
 class SessionContext:
     """The node as its sessions see it."""
@@ -28,6 +32,7 @@ class SessionContext:
         "default_persistent",
         "dirty",
         "is_lease_awaited",
+        "leave",
         "node",
         "now",
         "refusal",
@@ -60,4 +65,6 @@ class SessionContext:
         """What waits there, of all sessions."""
         self.dirty: list[Session] = []
         """Sessions that have something to send."""
+        self.leave: Callable[[Session], None] = lambda session: session.leave()
+        """How a session that says goodbye leaves: all at once, or step by step."""
         self.session_count = 0

@@ -11,10 +11,12 @@ The session is fed bytes and collects bytes in `out`; the server sends them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, ClassVar
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.errands import IsSpent
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.topic import Topic
@@ -61,6 +63,10 @@ _NOT_SERVED = {
 """SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
 
 ReadMessage = Callable[[int], MessageRecord]
+
+
+_MUCH = 1 << 30
+"""The effort of a frame after which the clock is looked at."""
 
 _HEART_BEAT_MS_MIN = 100
 """A client that wants beats more often gets them so often; more would only cost."""
@@ -114,25 +120,39 @@ class StompSession:
         context.session_count += 1
         self.owner: object = None
         """The server's own: the connection this session is of."""
+        self.events: Iterator[Event] = iter(())
+        """What came and is not done yet."""
+        self.effort = 0
+        """What the present frame cost beside itself, in ordinary frames."""
         self.id = f"{context.node}-{context.term}-{context.session_count}"
         self.delivered_count = 0
 
     # ---- what comes in
 
-    def receive(self, data: bytes) -> None:
-        """Take bytes from the client and do what they ask; answers are in `out`."""
+    def receive(self, data: bytes, is_spent: IsSpent = lambda: False) -> bool:
+        """
+        Take bytes from the client and do what they ask; answers are in `out`.
+
+        False if `is_spent` said that the time is over: `proceed` must do the rest before more is
+        taken.
+        """
         self.protocol.receive_data(data)
-        self._handle(self.protocol.events_received())
+        self.events = iter(self.protocol.events_received())
+        return self.proceed(is_spent)
 
     def go_on(self) -> None:
         """Do what came since an acknowledgement that had to wait; see `held`."""
         held, self.held = self.held, []
-        self._handle(held)
+        self.events = chain(held, self.events)
+        self.proceed(lambda: False)
 
-    def _handle(self, events: Iterable[Event]) -> None:
-        for event in events:
+    def proceed(self, is_spent: IsSpent) -> bool:
+        """Do what was left when the time was over; True if all is done now."""
+        effort = 0
+        effort_max = self.broker.settings.step_count_max
+        for event in self.events:
             if self.is_closing:
-                return
+                break
             if self.held:
                 self.held.append(event)
                 continue
@@ -152,6 +172,16 @@ class StompSession:
                 self._refuse(error, event)
             except ProtocolError as error:
                 self._fail(error, event.receipt)
+            effort += 1
+            if self.effort:
+                effort += self.effort
+                self.effort = 0
+            if effort >= effort_max:
+                effort = 0
+                if is_spent():
+                    return False
+        self.events = iter(())
+        return True
 
     def _send(self, frame: SendFrame) -> None:
         target = frame.block.memo
@@ -191,6 +221,7 @@ class StompSession:
         waiting.is_refusing = False
         if type(destination) is Topic:
             broker.publish(destination, headers, frame.body)
+            self.effort = len(destination.subscriptions)
         elif isinstance(destination, Queue):
             broker.send_transient(destination, headers, frame.body)
         if receipt is not None:
@@ -305,6 +336,7 @@ class StompSession:
         if frame.block is None and not frame.negative:
             self.broker.acknowledge(subscription, key, self, frame.receipt)
         else:
+            self.effort = _MUCH
             self._settle(frame, subscription, key)
 
     def _settle(
@@ -335,6 +367,7 @@ class StompSession:
         In STOMP 1.2 only late ones have this form, so that they mean exactly this message: what
         stands before it may be new to the client.
         """
+        self.effort = _MUCH
         identity = read_identity(frame.id, self.context.cluster)
         if identity is None:
             raise _unknown_name(frame.id)
@@ -521,7 +554,7 @@ class StompSession:
         if self.waiting:
             self.waiting.add(frame)
             return
-        self.leave()
+        self.context.leave(self)
         if frame.receipt is None:
             self.is_closing = True
             if not self.out:
@@ -610,14 +643,25 @@ class StompSession:
 
     def leave(self) -> None:
         """Give back everything this connection holds; called again it goes on where it failed."""
-        while self.subscriptions:
-            self.broker.unsubscribe(self.subscriptions.popitem()[1])
-        while self.transactions:
-            self.broker.abort(self.transactions.popitem()[1])
+        for _ in self.leaving():
+            pass
+
+    def leaving(self) -> Iterator[None]:
+        """Do what `leave` does in short steps; nothing more is delivered from the first on."""
+        self.events = iter(())
         self.by_ordinal.clear()
-        self.broker.drop_temporary(self)
         self.waiting.clear()
         self.context.waiting.pop(self, None)
+        subscriptions = self.subscriptions
+        for subscription in subscriptions.values():
+            subscription.prefetch = 0
+        while subscriptions:
+            self.broker.unsubscribe(subscriptions.pop(next(iter(subscriptions))))
+            yield
+        while self.transactions:
+            self.broker.abort(self.transactions.popitem()[1])
+            yield
+        self.broker.drop_temporary(self)
 
     @property
     def held_count(self) -> int:

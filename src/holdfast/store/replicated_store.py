@@ -13,16 +13,20 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
-from holdfast.journal.record import iterate_records
+from holdfast.journal.record import RecordPlaces
 from holdfast.journal.segment import SegmentStatistics
 from holdfast.model.records import MessageRecord, Record
 from holdfast.replication.driver import Driver
 from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
+
+_PLACES_MAX: Final = 2_000_000
+"""Records whose place in their entry is remembered, four bytes each."""
 
 
 class ReplicatedStore:
@@ -37,10 +41,16 @@ class ReplicatedStore:
         self._drop: tuple[int, int] | None = None
         """Up to which index to drop, and which index must be durable here first."""
         self._cleaned_through = 0
-        self._first = 1
-        self._next = 1
-        self._spans: list[tuple[int, int, int, int]] = []
+        self._applied_index = driver.taken_index
         self._entry: Entry | None = None
+        """The entry read last, and its body."""
+        self._body = memoryview(b"")
+        self._places: RecordPlaces | None = None
+        """Where its records stand."""
+        self._places_of: dict[int, RecordPlaces] = {}
+        """The same for entries read lately, by index, the latest last."""
+        self._places_known = self._places_count = 0
+        """How many records were known of the entry read last then, and of all together."""
 
     # ---- writing
 
@@ -114,13 +124,13 @@ class ReplicatedStore:
 
     @property
     def applied_index(self) -> int:
-        """The last entry given to the broker."""
-        return self.driver.taken_index
+        """The last entry that the broker has applied whole."""
+        return self._applied_index
 
     @property
     def is_applied_whole(self) -> bool:
         """Whether the broker was given all there is in the log, committed or not."""
-        return self.driver.taken_index >= self.journal.last_index
+        return self._applied_index >= self.journal.last_index
 
     def is_begun_anew(self) -> bool:
         """
@@ -131,7 +141,8 @@ class ReplicatedStore:
         if self.log_epoch == self.driver.log_epoch:
             return False
         self.log_epoch = self.driver.log_epoch
-        self._first = self._next = 1
+        self._forget_places()
+        self._applied_index = self.journal.first_index - 1
         self._cleaned_through = 0
         self._drop = None
         return True
@@ -149,6 +160,7 @@ class ReplicatedStore:
 
     def applied(self, entry: Entry, cleaned_through: int) -> None:
         """Note that the broker has applied an entry, and up to where nothing lives any more."""
+        self._applied_index = entry.index
         if cleaned_through > self._cleaned_through:
             self._cleaned_through = cleaned_through
             if cleaned_through >= self.journal.first_index:
@@ -204,22 +216,38 @@ class ReplicatedStore:
             CorruptEntryError: Its entry is damaged; the place is in the error.
             RecordNotFoundError: There is no such message.
         """
-        if not self._first <= record_number < self._next:
-            self._load(record_number)
-        kind, flags, start, end = self._spans[record_number - self._first]
+        entry = self._entry
+        if entry is None or not entry.first_record <= record_number < entry.next_record:
+            entry = self._load(record_number)
+        places = self._places
+        assert places is not None, "found with the entry"
+        body = self._body
+        kind, flags, start, end = places.find(body, record_number - entry.first_record)
         if kind != MESSAGE:
             raise RecordNotFoundError(f"record {record_number:,} is not a message")
-        entry = self._entry
-        assert entry is not None, "loaded above"
-        return decode_message(entry.body, flags, start, end)
+        return decode_message(body, flags, start, end)
 
-    def _load(self, record_number: int) -> None:
+    def _load(self, record_number: int) -> Entry:
         """Keep the entry of a record at hand: a backlog is read in order."""
+        if self._places is not None:
+            self._places_count += len(self._places) - self._places_known
         entry, _ = self.journal.locate_record(record_number)
-        self._spans = list(iterate_records(entry.body))
-        self._entry = entry
-        self._first = entry.first_record
-        self._next = entry.first_record + entry.record_count
+        known = self._places_of
+        places = known.pop(entry.index, None)
+        if places is None:
+            places = RecordPlaces()
+        known[entry.index] = places
+        while self._places_count > _PLACES_MAX and len(known) > 1:
+            self._places_count -= len(known.pop(next(iter(known))))
+        self._entry, self._body = entry, entry.body
+        self._places, self._places_known = places, len(places)
+        return entry
+
+    def _forget_places(self) -> None:
+        self._entry = self._places = None
+        self._body = memoryview(b"")
+        self._places_of.clear()
+        self._places_known = self._places_count = 0
 
     def entry(self, index: int) -> Entry:
         """

@@ -121,7 +121,9 @@ class Plan:
     memory_bytes: int = 1 << 20
     producer_count_max: int = 200_000
     mark_step: int = 64
-    apply_bytes_max: int = 1 << 20
+    slice_seconds: float = 0.003
+    """Simulated clocks stand still in a turn: 0 leaves off at every opportunity."""
+    step_count_max: int = 64
     window_bytes: int = 1 << 20
     append_bytes_max: int = 1 << 18
     copies: int = 0
@@ -153,7 +155,7 @@ class Plan:
             f" {self.victim or 'none'}, {self.chaos_seconds:.1f} s of: {names or 'nothing'};"
             f" segments {self.segment_bytes}, tail cache {self.tail_cache_bytes},"
             f" memory {self.memory_bytes}, mark step {self.mark_step},"
-            f" apply {self.apply_bytes_max}, late {self.late_seconds}"
+            f" slices {self.slice_seconds} of {self.step_count_max}, late {self.late_seconds}"
         )
 
 
@@ -192,7 +194,7 @@ def plan(seed: int, *, topology: str = "") -> Plan:
     made.tail_cache_bytes = chance.choice((0, 8 * KiB, 1 << 20, 1 << 20))
     made.memory_bytes = chance.choice((4 * KiB, 64 * KiB, 1 << 20))
     made.mark_step = chance.choice((4, 16, 64, 512))
-    made.apply_bytes_max = chance.choice((1, 2 * KiB, 1 << 20))
+    made.slice_seconds, made.step_count_max = chance.choice(((0.0, 1), (0.0, 64), (0.003, 64)))
     if chance.random() < 0.2:
         made.window_bytes = made.append_bytes_max = chance.choice((1, KiB))
     if chance.random() < 0.12 and "bad links" in picked:

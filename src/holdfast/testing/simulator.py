@@ -128,6 +128,7 @@ class Simulation:
             producer_count_max=made.producer_count_max,
             dispatch_mark_step_min=made.mark_step,
             dispatch_mark_step_max=made.mark_step * 8,
+            step_count_max=made.step_count_max,
         )
         self.journal_settings = JournalSettings(
             segment_bytes=made.segment_bytes,
@@ -156,7 +157,7 @@ class Simulation:
             learner_look_seconds=0.3,
             learner_hold_bytes_max=8 * made.segment_bytes,
             tick_seconds=0.05,
-            apply_bytes_max=made.apply_bytes_max,
+            slice_seconds=made.slice_seconds,
             output_bytes_max=64 * KiB,
             output_high_bytes=8 * KiB,
             clean_segment_count_min=1,

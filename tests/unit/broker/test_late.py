@@ -27,7 +27,7 @@ def state() -> BrokerState:
     queue.cursor = 4
     holder = Subscription(None, "s", mode=AcknowledgeMode.INDIVIDUAL, prefetch=9)  # type: ignore[arg-type]
     holder.unacknowledged = {1: None}
-    queue.subscriptions.append(holder)
+    queue.subscriptions[holder] = None
     queue.transients = {-1: TransientMessage(-1, b"", b"", 6)}
     state.next_queue_number = 3
     return state
@@ -45,6 +45,12 @@ def purged(queue: Queue) -> None:
     queue.purging_through = 6
 
 
+def its_holder_goes(queue: Queue) -> None:
+    (holder,) = queue.subscriptions
+    queue.close_subscription(holder)
+    next(queue.take_back(holder, 0))  # It holds more than is given back in one step.
+
+
 def nothing(_queue: Queue) -> None:
     pass
 
@@ -53,6 +59,8 @@ def nothing(_queue: Queue) -> None:
     ("queue_number", "key", "prepare", "outcome"),
     [
         (1, 4, nothing, "taken"),
+        (1, 1, its_holder_goes, "taken"),
+        (1, 1, its_holder_goes, "taken"),
         (1, 2, given_back, "taken"),
         (1, 3, nothing, "settled"),  # It went out, and nobody has it: its end is on its way.
         (1, 6, purged, "settled"),

@@ -137,11 +137,12 @@ def test_a_closed_subscription_gives_back_what_it_holds() -> None:
     queue = queue_of(2)
     subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
     subscription.is_ready = True
-    queue.subscriptions.append(subscription)
+    queue.subscriptions[subscription] = None
     queue.ready.append(subscription)
     subscription.unacknowledged = dict.fromkeys(drained(queue))
     queue.close_subscription(subscription)
-    assert (queue.subscriptions, list(queue.ready), subscription.unacknowledged) == ([], [], {})
+    assert list(queue.take_back(subscription, 9)) == []
+    assert (queue.subscriptions, list(queue.ready), subscription.unacknowledged) == ({}, [], {})
     assert subscription.is_closed
     assert drained(queue) == [1, 2]
     assert queue.is_flagged(1)
@@ -185,7 +186,7 @@ def test_a_renewed_queue_knows_what_is_under_way() -> None:
     queue.cursor = 4
     subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
     subscription.unacknowledged = {1: None}
-    queue.subscriptions.append(subscription)
+    queue.subscriptions[subscription] = None
     queue.reserved = {2, -5}
     queue.renew({3})
     assert subscription.is_closed

@@ -4,6 +4,8 @@ Applying records: the same log gives the same state, and what is unknown changes
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
@@ -134,7 +136,7 @@ def test_deleting_frees_everything(state) -> None:
     assert state.memory_bytes == 2 * (8 + state.overhead)
     assert [queue.number for queue in state.touched] == [1]
     state.apply(4, [DeleteQueueRecord(1)], 2)
-    assert (state.queues, state.by_name, state.touched, state.memory_bytes) == ({}, {}, [], 0)
+    assert (state.queues, state.by_name, state.touched, state.memory_bytes) == ({}, {}, deque(), 0)
 
 
 def test_a_body_less_record_keeps_no_memory(state) -> None:

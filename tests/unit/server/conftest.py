@@ -29,6 +29,8 @@ class FakeStore:
         self.first_index = 1
         self.commit_index = 0
         self.applied_index = 0
+        self.whole_index = 0
+        """The last entry of which the loop said that it is applied."""
         self.is_serving = False
         self.is_writing = False
         self.is_leader = True
@@ -92,14 +94,16 @@ class FakeStore:
         return was
 
     def take_committed(self, bytes_max: int) -> list[Entry]:
-        start, self.applied_index = self.applied_index, self.commit_index
-        for index in range(start + 1, self.commit_index + 1):
-            if index in self.damaged:
-                self.applied_index = start
-                raise CorruptEntryError("bad", index=index)
-        return self.entries[start : self.commit_index]
+        assert bytes_max == 1, "the loop takes one entry at a time"
+        if not self.has_committed():
+            return []
+        if self.applied_index + 1 in self.damaged:
+            raise CorruptEntryError("bad", index=self.applied_index + 1)
+        self.applied_index += 1
+        return self.entries[self.applied_index - 1 : self.applied_index]
 
     def applied(self, entry: Entry, cleaned_through: int) -> None:
+        self.whole_index = entry.index
         self.first_index = max(self.first_index, cleaned_through + 1)
 
     @staticmethod

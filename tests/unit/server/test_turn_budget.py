@@ -1,0 +1,267 @@
+"""
+Nothing in a turn is long: each kind of work at its limit, with a slice that is over at every look.
+
+The clock stands still and slices are of no length, so each turn does one step of each kind of work;
+what a step may hold is `step_count_max`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import MessageRecord, QueueRecord
+from holdfast.server.settings import ServerSettings
+from holdfast.server.turn_budget import TurnBudget
+
+STEP = BrokerSettings().step_count_max
+IN_MEMORY_NONE = BrokerSettings(memory_bytes=0)
+
+
+@pytest.fixture
+def hasty(new_node):
+    """A serving node that leaves off at every opportunity."""
+    node = new_node(settings=ServerSettings(slice_seconds=0.0))
+    node.serve()
+    return node
+
+
+def turns_until(node, condition, count_max: int = 10_000) -> int:
+    """Commit and turn until something holds; gives how many turns it took."""
+    for count in range(count_max):
+        if condition():
+            return count
+        node.clock.now += 0.02
+        node.store.commit_all()
+        node.turn()
+    raise AssertionError("it never comes to hold")
+
+
+def test_a_slice_ends_by_the_clock(new_node) -> None:
+    """
+    So long after it began, anew for each kind of work.
+    """
+    clock = new_node().clock
+    budget = TurnBudget(clock, 0.5)
+    budget.begin()
+    assert not budget.is_spent()
+    clock.now += 0.5
+    assert budget.is_spent()
+    budget.begin()
+    assert not budget.is_spent()
+
+
+def test_many_frames_are_read_in_several_turns(hasty, send) -> None:
+    """
+    And nothing of them is lost; whoever sends much waits behind the others.
+    """
+    busy = hasty.connect()
+    modest = hasty.connect()
+    busy.data_received(b"".join(send(b"%d" % number) for number in range(5 * STEP)))
+    modest.data_received(send(b"modest", b"m"))
+    taken = []
+    for _ in range(3):
+        before = sum(entry.record_count for entry in hasty.store.entries)
+        hasty.turn()
+        taken.append(sum(entry.record_count for entry in hasty.store.entries) - before)
+    assert max(taken) <= STEP + 1  # The queue's own record comes with the first.
+    turns_until(hasty, lambda: b"receipt-id:m" in modest.transport.written)
+    assert busy.transport.written.count(b"RECEIPT") < 5 * STEP
+    turns_until(hasty, lambda: busy.transport.written.count(b"RECEIPT") == 5 * STEP)
+    bodies = [record.body for record in stored(hasty) if record.body != b"modest"]
+    assert bodies == [b"%d" % number for number in range(5 * STEP)]
+
+
+def stored(node) -> list[MessageRecord]:
+    """The messages in the log, in order."""
+    return [
+        record
+        for entry in node.store.entries
+        for record in node.store.decode(entry, with_content=True)
+        if isinstance(record, MessageRecord)
+    ]
+
+
+def test_what_a_client_sent_before_it_went_is_read(hasty, send) -> None:
+    """
+    However many turns that takes; then it is forgotten.
+    """
+    connection = hasty.connect()
+    connection.data_received(b"".join(send(b"x") for _ in range(3 * STEP)))
+    hasty.turn()
+    connection.connection_lost(None)
+    assert turns_until(hasty, lambda: connection not in hasty.conductor.connections) > 1
+    assert len(stored(hasty)) == 3 * STEP
+
+
+def test_a_large_chunk_is_parsed_in_pieces(new_node, send) -> None:
+    """
+    To parse a whole one takes longer than a slice.
+    """
+    node = new_node(settings=ServerSettings(slice_seconds=0.0, read_bytes_max=100))
+    node.serve()
+    connection = node.connect()
+    connection.data_received(send(b"x" * 500, b"a") + send(b"y" * 500, b"b"))
+    assert turns_until(node, lambda: b"receipt-id:b" in connection.transport.written) >= 10
+    assert [record.body for record in stored(node)] == [b"x" * 500, b"y" * 500]
+
+
+def test_a_large_entry_is_applied_in_several_turns(new_node) -> None:
+    """
+    On a follower, too; until it is whole it does not count as applied, and nobody serves.
+    """
+    node = new_node(settings=ServerSettings(slice_seconds=0.0))
+    count = 50 * STEP
+    messages = [MessageRecord(1, number, b"", b"x", 1) for number in range(1, count)]
+    node.store.append([QueueRecord(1, "q"), *messages], 0.0, 1)
+    node.store.commit_all()
+    node.store.is_serving = True
+    seen = []
+    while node.broker.state.live_count() < count - 1:
+        before = node.broker.state.live_count()
+        node.turn()
+        seen.append(node.broker.state.live_count() - before)
+        assert not node.conductor.is_serving
+        assert node.store.whole_index == 0
+    assert max(seen) <= 8 * STEP
+    assert len(seen) >= 6
+    node.turn()
+    node.turn()
+    assert node.store.whole_index == 1
+    assert node.conductor.is_serving
+
+
+def test_a_leader_confirms_a_large_entry_when_it_is_whole(hasty) -> None:
+    """
+    Its messages are not delivered before, and its receipts leave in steps.
+    """
+    consumer = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
+    producer = hasty.connect(b"BEGIN\ntransaction:t\n\n\0")
+    part = b"SEND\ndestination:/queue/q\npersistent:true\ntransaction:t\n\nx\0"
+    count = 20 * STEP
+    producer.data_received(part * count + b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+    turns_until(hasty, lambda: hasty.conductor.applying is not None)
+    while hasty.conductor.applying is not None:
+        assert b"MESSAGE" not in consumer.transport.written
+        hasty.turn()
+    assert hasty.broker.state.live_count() == count
+    turns_until(hasty, lambda: b"receipt-id:c" in producer.transport.written)
+    turns_until(hasty, lambda: consumer.transport.written.count(b"MESSAGE") == count)
+
+
+def test_another_leader_may_take_over_in_the_middle_of_an_entry(hasty, send) -> None:
+    """
+    It is committed, so the rest of it is applied; its receipts are nobody's any more.
+    """
+    producer = hasty.connect(b"BEGIN\ntransaction:t\n\n\0")
+    part = b"SEND\ndestination:/queue/q\npersistent:true\ntransaction:t\n\nx\0"
+    producer.data_received(part * (20 * STEP) + b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+    turns_until(hasty, lambda: hasty.conductor.applying is not None)
+    hasty.store.is_serving = hasty.store.is_leader = False
+    for _ in range(50):
+        hasty.turn()
+    assert not hasty.conductor.is_serving
+    assert hasty.broker.state.live_count() == 20 * STEP
+    assert b"receipt-id:c" not in producer.transport.written
+
+
+def test_deliveries_to_many_consumers_take_several_turns(hasty) -> None:
+    """
+    A thousand to each of a hundred took 0.4 s in one.
+    """
+    subscribe = b"".join(
+        b"SUBSCRIBE\nid:%d\ndestination:/queue/q\nack:client\n\n\0" % number for number in range(9)
+    )
+    part = b"SEND\ndestination:/queue/q\n\nx\0"
+    producer = hasty.connect(part * (20 * STEP))
+    turns_until(hasty, lambda: not hasty.conductor.ready)
+    consumers = [hasty.connect(subscribe) for _ in range(5)]
+    counters = hasty.conductor.counters
+    seen = []
+    while counters.deliveries < 20 * STEP:
+        before = counters.deliveries
+        hasty.turn()
+        seen.append(counters.deliveries - before)
+    assert max(seen) <= STEP
+    assert producer is not None
+    assert sum(each.transport.written.count(b"MESSAGE") for each in consumers) == 20 * STEP
+
+
+def test_what_is_read_from_the_log_is_read_one_by_one(new_node, send) -> None:
+    """
+    Each may load an entry of megabytes, so the clock is looked at after each.
+    """
+    node = new_node(broker=IN_MEMORY_NONE, settings=ServerSettings(slice_seconds=0.0))
+    node.serve()
+    producer = node.connect(*(send(b"%d" % number) for number in range(20)))
+    turns_until(node, lambda: producer.transport.written.count(b"RECEIPT") == 20)
+    consumer = node.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
+    turns_until(node, lambda: b"MESSAGE" in consumer.transport.written)
+    for count in range(1, 20):
+        assert consumer.transport.written.count(b"MESSAGE") == count
+        node.turn()
+
+
+def test_leaving_with_many_subscriptions_takes_several_turns(hasty, send) -> None:
+    """
+    Ten thousand on one queue took 3.5 s; what they held is given back in its old order.
+    """
+    count = 3 * STEP
+    subscribe = b"".join(
+        b"SUBSCRIBE\nid:%d\ndestination:/queue/q\nack:client\nprefetch-count:1\n\n\0" % number
+        for number in range(count)
+    )
+    leaver = hasty.connect(subscribe)
+    turns_until(hasty, lambda: not hasty.conductor.ready)
+    producer = hasty.connect(b"".join(send(b"%d." % number) for number in range(count)))
+    turns_until(hasty, lambda: leaver.transport.written.count(b"MESSAGE") == count)
+    assert producer is not None
+    queue = hasty.broker.queue("q")
+    heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
+    leaver.connection_lost(None)
+    seen = []
+    while len(queue.subscriptions) > 1:
+        before = len(queue.subscriptions)
+        hasty.turn()
+        seen.append(before - len(queue.subscriptions))
+    assert max(seen) <= STEP
+    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count)
+    assert len(queue.ready) <= 2
+
+
+def test_a_subscription_that_holds_much_gives_it_back_in_order(hasty, send) -> None:
+    """
+    The queue waits until all of it is there again: else new messages would go before old ones.
+    """
+    count = 4 * STEP
+    leaver = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\n\n\0")
+    hasty.connect(b"".join(send(b"<%d>" % number) for number in range(count)))
+    turns_until(hasty, lambda: leaver.transport.written.count(b"MESSAGE") == count)
+    heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
+    hasty.connect(send(b"<new>"))
+    leaver.connection_lost(None)
+    assert hasty.broker.errands
+    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count + 1)
+    written = heir.transport.written
+    places = [written.index(b"<%d>" % number) for number in range(count)]
+    assert places == sorted(places)
+
+
+def test_many_sockets_are_written_to_in_several_turns(hasty) -> None:
+    """
+    One message for ten thousand subscribers is ten thousand writes.
+    """
+    subscribers = [
+        hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/topic/t\n\n\0") for _ in range(100)
+    ]
+    turns_until(hasty, lambda: not hasty.conductor.context.dirty)
+    for each in subscribers:
+        each.transport.take()
+    hasty.connect().data_received(b"SEND\ndestination:/topic/t\n\nx\0")
+    seen = []
+    total = 0
+    while total < 100:
+        hasty.turn()
+        before, total = total, sum(bool(each.transport.written) for each in subscribers)
+        seen.append(total - before)
+    assert max(seen) <= 16
