@@ -64,7 +64,9 @@ class Checkpoints:
         return base != self.segment_base and self.store.applied_index >= base - 1
 
     def begin(self) -> bool:
-        """Take the state as it is now; False if that is in vain."""
+        """Take the state as it is now; False if that is in vain, or within an entry."""
+        if self.store.is_applying:
+            return False
         index = self.store.applied_index
         self.segment_base = self.store.last_segment_base
         if index <= self.saved_index:

@@ -128,6 +128,11 @@ class ReplicatedStore:
         return self._applied_index
 
     @property
+    def is_applying(self) -> bool:
+        """Whether the broker has begun with an entry and not ended."""
+        return self._applied_index != self.driver.taken_index
+
+    @property
     def is_applied_whole(self) -> bool:
         """Whether the broker was given all there is in the log, committed or not."""
         return self._applied_index >= self.journal.last_index

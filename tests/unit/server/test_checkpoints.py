@@ -39,7 +39,10 @@ class Scene:
         self.broker.apply_entry(1, [QueueRecord(1, "a")], 1)
         self.files = Files()
         self.store = SimpleNamespace(
-            last_segment_base=1, applied_index=5, place_of=lambda index: (1, bytes(16), 6)
+            last_segment_base=1,
+            applied_index=5,
+            is_applying=False,
+            place_of=lambda index: (1, bytes(16), 6),
         )
         self.checkpoints = Checkpoints(self.broker, self.store, self.files)  # type: ignore[arg-type]
 
@@ -95,6 +98,11 @@ def test_it_waits_until_the_sealed_segment_is_applied(scene) -> None:
     assert scene.files.saved == []
 
     scene.store.applied_index = 9
+    scene.store.is_applying = True  # The next entry, in steps: the state is of neither.
+    scene.step()
+    assert scene.files.saved == []
+
+    scene.store.is_applying = False
     scene.step()
     assert [index for index, _ in scene.files.saved] == [9]
 

@@ -225,8 +225,10 @@ def test_committed_entries_are_given_once(store, driver) -> None:
     assert store.has_committed()
     assert [entry.index for entry in store.take_committed(100)] == [1, 2]
     assert store.applied_index == 0
+    assert store.is_applying
     store.applied(store.entry(2), 0)
     assert store.applied_index == 2
+    assert not store.is_applying
     assert store.take_committed(100) == []
     driver.commit_index = 3
     driver.is_witness = True
