@@ -17,7 +17,8 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
-from holdfast.broker.dispatch import dispatch, make_ready
+from holdfast.broker.dead_letters import dead_letter_headers
+from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands
 from holdfast.broker.late import find_late
 from holdfast.broker.outputs import Batch, Replier, size_of
@@ -44,9 +45,6 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-
-_ESCAPES = str.maketrans({"\\": "\\\\", ":": "\\c", "\n": "\\n", "\r": "\\r"})
-"""Stored header lines are escaped as in STOMP 1.2."""
 
 
 class Broker:
@@ -293,17 +291,12 @@ class Broker:
             if subscription.topic.close_subscription(subscription):
                 self.unblocked_topics.append(subscription.topic)
         elif subscription.queue is not None:
-            queue = subscription.queue
-            queue.close_subscription(subscription)
-            giving_back = queue.take_back(subscription, self.settings.step_count_max)
-            if next(giving_back, self) is self:
-                self.state.touch(queue)
-            else:
-                self.errands.begin(self._give_back(queue, giving_back))
+            subscription.queue.close_subscription(subscription)
+            self.errands.begin(self._give_back(subscription.queue, subscription))
 
-    def _give_back(self, queue: Queue, steps: Iterator[None]) -> Iterator[None]:
+    def _give_back(self, queue: Queue, subscription: Subscription) -> Iterator[None]:
         try:
-            yield from steps
+            yield from queue.take_back(subscription, self.settings.step_count_max)
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             self.broken.append((queue, error))
         self.state.touch(queue)
@@ -455,11 +448,7 @@ class Broker:
         self, queue: Queue, record: MessageRecord | TransientMessage, replier: Replier
     ) -> None:
         assert record.headers is not None and record.body is not None
-        headers = b"%boriginal-destination:/queue/%b\n%b" % (
-            record.headers,
-            queue.name.translate(_ESCAPES).encode(),
-            b"dlqDeliveryFailureCause:rejected\n",
-        )
+        headers = dead_letter_headers(record.headers, queue.name)
         dead_letters = self.queue(self.settings.dead_letter_queue)
         self.send(dead_letters, headers, record.body, replier, None)
 
@@ -779,10 +768,6 @@ class Broker:
 
     # ---- dispatch
 
-    def has_to_dispatch(self) -> bool:
-        """Whether there may be something to dispatch."""
-        return bool(self.state.touched or self.deliveries)
-
     def dispatch(self) -> Generator[Delivery, None, None]:
         """
         Give the deliveries to be made, assigning each message as its delivery is asked for.
@@ -814,16 +799,10 @@ class Broker:
                     self._advance_mark(queue)
 
     def _advance_mark(self, queue: Queue) -> None:
-        """Ask for a mark further ahead, in steps that double while a backlog is drained."""
-        backlog = queue.assigned_sequence - queue.cursor > queue.mark_step
-        if backlog:
-            queue.mark_step = min(queue.mark_step * 2, self.settings.dispatch_mark_step_max)
-        base = queue.cursor if backlog else queue.assigned_sequence
-        mark = max(base, queue.dispatch_mark) + queue.mark_step
-        if mark <= queue.asked_mark:
-            return
-        queue.asked_mark = mark
-        self._record(DispatchMarkRecord(queue.number, mark))
+        mark = next_mark(queue, self.settings.dispatch_mark_step_max)
+        if mark > queue.asked_mark:
+            queue.asked_mark = mark
+            self._record(DispatchMarkRecord(queue.number, mark))
 
 
 def _unknown(key: int) -> UnknownDeliveryError:

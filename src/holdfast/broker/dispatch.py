@@ -77,3 +77,12 @@ def make_ready(subscription: Subscription) -> bool:
     subscription.is_ready = True
     queue.ready.append(subscription)
     return True
+
+
+def next_mark(queue: Queue, step_max: int) -> int:
+    """Give a mark further ahead, in steps that double while a backlog is drained."""
+    backlog = queue.assigned_sequence - queue.cursor > queue.mark_step
+    if backlog:
+        queue.mark_step = min(queue.mark_step * 2, step_max)
+    base = queue.cursor if backlog else queue.assigned_sequence
+    return max(base, queue.dispatch_mark) + queue.mark_step

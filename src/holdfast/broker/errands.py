@@ -28,8 +28,9 @@ class Errands:
         return bool(self._under_way)
 
     def begin(self, errand: Iterator[object]) -> None:
-        """Take an errand; its first step is done when errands are run."""
-        self._under_way.append(errand)
+        """Do the first step of an errand now; what is left is done when errands are run."""
+        if next(errand, self) is not self:
+            self._under_way.append(errand)
 
     def run(self, is_spent: IsSpent) -> None:
         """Do steps until all errands are done or the time is spent; at least one step."""

@@ -65,7 +65,6 @@ class Containment:
         leaving = self._leaving(session)
         if session.held_count > self.broker.settings.step_count_max:
             self.broker.errands.begin(leaving)
-            next(leaving, None)
             return
         for _ in leaving:
             pass

@@ -620,7 +620,7 @@ class Conductor:
 
     def _dispatch(self) -> None:
         broker = self.broker
-        if self.applying is not None or not broker.has_to_dispatch():
+        if self.applying is not None or not (broker.state.touched or broker.deliveries):
             return
         # The clock is read here and now: after a pause the lease must be seen to be over.
         if not self.store.may_dispatch(self.clock.monotonic()):
@@ -722,10 +722,9 @@ class Conductor:
             self.schedule()
 
     def _run_errands(self) -> None:
-        """Go on with long work; what is dead is freed behind what somebody waits for."""
-        for errands in (self.broker.errands,):
-            if errands:
-                self.budget.begin()
-                errands.run(self.budget.is_spent)
-        if self.broker.errands or (self.is_serving and self.broker.has_to_dispatch()):
-            self.schedule()
+        """Go on with long work that clients left."""
+        errands = self.broker.errands
+        if errands:
+            self.budget.begin()
+            errands.run(self.budget.is_spent)
+            self.schedule()  # For the rest of it, or to deliver what was given back.
