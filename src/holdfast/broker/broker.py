@@ -774,13 +774,11 @@ class Broker:
 
         It may be closed after any delivery; the next one goes on, with that queue behind others.
         """
-        state = self.state
-        deliveries = self.deliveries
-        while deliveries:
-            delivery = deliveries.popleft()
+        while self.deliveries:
+            delivery = self.deliveries.popleft()
             if not delivery[0].is_closed:
                 yield delivery
-        touched = state.touched
+        touched = self.state.touched
         while touched:
             queue = touched.popleft()
             queue.is_touched = False
@@ -789,7 +787,7 @@ class Broker:
             try:
                 yield from dispatch(queue, self._settle)
             except GeneratorExit:
-                state.touch(queue)
+                self.state.touch(queue)
                 raise
             except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
                 self.broken.append((queue, error))
