@@ -60,7 +60,6 @@ def nothing(_queue: Queue) -> None:
     [
         (1, 4, nothing, "taken"),
         (1, 1, its_holder_goes, "taken"),
-        (1, 1, its_holder_goes, "taken"),
         (1, 2, given_back, "taken"),
         (1, 3, nothing, "settled"),  # It went out, and nobody has it: its end is on its way.
         (1, 6, purged, "settled"),
