@@ -314,13 +314,25 @@ class SimulatedDisk:
             raise PowerCut
 
     def sync_directory(self, path: Path) -> None:
-        """Make the names in this directory durable."""
+        """Make the names in this directory durable, and no others."""
         if self.step("sync_directory"):
             raise PowerCut
         if self.is_lying:
             return
-        self._durable_names = dict(self._names)
-        self._changes.clear()
+        names = self._durable_names
+        others = []
+        for change in self._changes:
+            target, source, inode = change
+            if target.parent != path:
+                others.append(change)
+                continue
+            if source is not None and names.get(source) is inode:
+                del names[source]
+            if inode is None:
+                names.pop(target, None)
+            else:
+                names[target] = inode
+        self._changes = others
 
     def free_bytes(self, path: Path) -> int:
         """Return what is left of the capacity."""

@@ -204,3 +204,21 @@ def test_a_write_that_syncs_itself_syncs_only_its_pages() -> None:
         assert data[:1024] == b"n" * 1024, "the page of what was synced"
         outcomes.add(data[4096:4608])
     assert outcomes == {b"n" * 512, b"o" * 512}
+
+
+def test_a_directorys_sync_keeps_its_own_names_only() -> None:
+    """What was made, renamed or removed elsewhere stays at the mercy of a power cut."""
+    lost = set()
+    for seed in range(20):
+        disk = SimulatedDisk(seed)
+        here, there = Path("/a"), Path("/b")
+        for directory in (here, there):
+            disk.make_directory(directory)
+            disk.open(directory / "draft", create=True)
+            disk.rename(directory / "draft", directory / "file")
+        disk.sync_directory(here)
+        assert disk.durable_paths() == [here / "file"]
+        disk.power_cut()
+        assert disk.list_directory(here) == ["file"]
+        lost.add(tuple(disk.list_directory(there)))
+    assert len(lost) > 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from holdfast.testing.ablation import Ablation
 from holdfast.testing.safeguards import (
+    claims,
     descriptors,
     growth,
     hanging_disks,
@@ -16,6 +17,7 @@ from holdfast.testing.safeguards import (
 )
 
 ABLATIONS: list[Ablation] = [
+    *claims.ABLATIONS,
     *descriptors.ABLATIONS,
     *growth.ABLATIONS,
     *hanging_disks.ABLATIONS,

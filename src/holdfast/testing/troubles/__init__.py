@@ -17,6 +17,7 @@ from holdfast.testing.troubles import (
     long_outages,
     membership,
     strangers,
+    vanished_files,
 )
 
 _ALL: tuple[RareTrouble, ...] = (
@@ -28,5 +29,6 @@ _ALL: tuple[RareTrouble, ...] = (
     *long_outages.TROUBLES,
     *membership.TROUBLES,
     *strangers.TROUBLES,
+    *vanished_files.TROUBLES,
 )
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}

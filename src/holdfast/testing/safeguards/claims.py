@@ -1,0 +1,26 @@
+"""
+What a ballot says of its log, and what recovery would believe without.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.journal import journal as journal_module
+from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.troubles.vanished_files import VANISHED
+
+
+def _forget_the_first_index() -> list[Patch]:
+    scan_log = journal_module.__dict__["scan_log"]
+
+    def scan_without(*arguments: Any, **options: Any) -> Any:
+        claim = options["claim"]._replace(first_index=0)
+        return scan_log(*arguments, **{**options, "claim": claim})
+
+    return [(journal_module, "scan_log", scan_without)]
+
+
+ABLATIONS = [
+    Ablation("take a log without its beginning", _forget_the_first_index, (VANISHED, "crash")),
+]
