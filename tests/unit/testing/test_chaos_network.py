@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import socket
+import struct
 
 import pytest
 
@@ -22,7 +23,7 @@ from holdfast.testing.chaos.network import (
     cut,
     open_network,
 )
-from holdfast.testing.chaos.packet_switch import PacketSwitch
+from holdfast.testing.chaos.packet_switch import PacketSwitch, reset_of
 
 ADDRESSES = {"a": "198.18.0.10", "b": "198.18.0.11", "c": "198.18.0.12"}
 
@@ -83,6 +84,27 @@ def test_a_cut_is_of_one_direction(hosts: Hosts):
 
     assert hosts.received == {"a": [b"kept"], "b": [b"later"], "c": []}
     assert hosts.counts("a", "b").dropped == 1
+
+
+def test_a_reset_is_for_the_receiver_only(hosts: Hosts):
+    """
+    In the sender's name, with its numbers and true checksums; what is not TCP does not arrive.
+    """
+    ip = bytes.fromhex("450000300001400040060000") + bytes((10, 0, 0, 1, 10, 0, 0, 2))
+    tcp = struct.pack(">HHIIBBHHH", 61616, 40000, 1234, 5678, 5 << 4, 0x18, 500, 0, 0)
+    packet = ip + tcp + b"eight by"
+
+    reset = reset_of(packet)
+
+    assert reset is not None
+    assert 40 == len(reset) == int.from_bytes(reset[2:4], "big")
+    assert (61616, 40000, 1234, 5678) == struct.unpack(">HHII", reset[20:32])
+    assert 0x14 == reset[33]
+    pseudo = reset[12:20] + bytes((0, 6, 0, 20))
+    for checked in (reset[:20], pseudo + reset[20:]):
+        total = sum(struct.unpack(f">{len(checked) // 2}H", checked))
+        assert 0xFFFF == (total & 0xFFFF) + (total >> 16)
+    assert None is reset_of(ip[:9] + b"\x11" + ip[10:] + tcp)
 
 
 def test_a_delayed_packet_arrives_when_it_is_due(hosts: Hosts):

@@ -152,6 +152,13 @@ def _slow_disk(stage: Stage, step: Step) -> Strike:
     return Strike((node.name,), text, partial(disk.slow, 0.0))
 
 
+def _hang(stage: Stage, step: Step) -> Strike:
+    node = stage.pick(step.where)
+    disk = disk_of(node)
+    disk.hang(True)
+    return Strike((node.name,), "has a disk that hangs", partial(disk.hang, False))
+
+
 # ---- disks that break their word
 
 
@@ -307,6 +314,7 @@ FAULTS: dict[str, Fault] = {
     "write EIO": _fail_write,
     "disk full": _fill_disk,
     "slow disk": _slow_disk,
+    "disk hangs": _hang,
     "lying disk": _lie,
     "bit flip": _flip_bit,
     "crash and a bit flip at the log's end": _flip_at_the_end,

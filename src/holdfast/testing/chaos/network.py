@@ -50,6 +50,9 @@ class LinkTrouble:
     """The share of packets that arrive twice."""
     late: float = 0.0
     """The share of packets that arrive LATE_SECONDS later."""
+    is_reset: bool = False
+    """What arrives of each TCP packet is a reset in the source's name, of which that knows nothing;
+    between namespaces only."""
 
     def __post_init__(self) -> None:
         shortest, longest = self.delay_seconds
@@ -101,6 +104,7 @@ class LinkTrouble:
 
 NO_TROUBLE = LinkTrouble()
 CUT = LinkTrouble(is_cut=True)
+RESET = LinkTrouble(is_reset=True)
 
 
 @dataclass(slots=True)

@@ -30,6 +30,8 @@ from holdfast.testing.chaos.network import NO_TROUBLE, LinkState
 
 DELAYED_BYTES_MAX = 256 * 1024 * 1024
 _PACKET_BYTES_MAX = 65_536
+_TCP_HEADER_BYTES = 20
+_TCP_RESET, _TCP_ACKNOWLEDGES = 0x04, 0x10
 _BURST = 32
 """Packets taken from one host before the next has its turn."""
 
@@ -71,6 +73,12 @@ class PacketSwitch:
         counts = link.counts
         if link.trouble is NO_TROUBLE:
             self._deliver(link, packet)
+            return
+        if link.trouble.is_reset:
+            reset = reset_of(packet)
+            counts.dropped += 1
+            if reset is not None:
+                self._deliver(link, reset)
             return
         arrivals = link.trouble.arrivals(self._randomness)
         if not arrivals:
@@ -117,6 +125,33 @@ class PacketSwitch:
         self._sequence += 1
         self._delayed_bytes += len(packet)
         heapq.heappush(self._heap, (now + delay, self._sequence, link, packet))
+
+
+def reset_of(packet: bytes) -> bytes | None:
+    """Give the reset that a firewall would send in the place of an IPv4 packet; None if not TCP."""
+    start = (packet[0] & 15) * 4
+    end = start + _TCP_HEADER_BYTES
+    if packet[9] != socket.IPPROTO_TCP or len(packet) < end:
+        return None
+    ip = bytearray(packet[:start])
+    ip[2:4] = end.to_bytes(2, "big")
+    ip[10:12] = bytes(2)
+    ip[10:12] = _checksum(ip)
+    tcp = bytearray(packet[start:end])
+    tcp[12] = _TCP_HEADER_BYTES // 4 << 4
+    tcp[13] = _TCP_RESET | _TCP_ACKNOWLEDGES
+    tcp[16:20] = bytes(4)
+    pseudo = packet[12:20] + bytes((0, socket.IPPROTO_TCP, 0, _TCP_HEADER_BYTES))
+    tcp[16:18] = _checksum(pseudo + tcp)
+    return bytes(ip + tcp)
+
+
+def _checksum(data: bytes | bytearray) -> bytes:
+    """The ones' complement sum of 16-bit words, as IP and TCP want it (RFC 1071)."""
+    total = sum(int.from_bytes(data[place : place + 2], "big") for place in range(0, len(data), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return (~total & 0xFFFF).to_bytes(2, "big")
 
 
 class SwitchLoop:

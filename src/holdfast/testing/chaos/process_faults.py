@@ -16,7 +16,7 @@ from itertools import pairwise, permutations
 
 from holdfast.admin.remote import RemoteNode
 from holdfast.errors import HoldfastError
-from holdfast.testing.chaos.network import CLIENT, CUT, LinkTrouble
+from holdfast.testing.chaos.network import CLIENT, CUT, RESET, LinkTrouble
 from holdfast.testing.chaos.schedule import Step
 from holdfast.testing.chaos.stage import (
     Fault,
@@ -166,6 +166,19 @@ def _cut_one_way(stage: Stage, step: Step) -> Strike:
         _cut(stage, [leader.name], others)
         text = f"is not heard by {', '.join(others)}"
     return Strike((leader.name,), text, stage.links.heal)
+
+
+def _reset_one_side(stage: Stage, step: Step) -> Strike:
+    """Followers see the leader's links reset; the leader hears nothing of it for a while."""
+    if stage.links.kind != "namespaces":
+        raise InapplicableError("a connection through a proxy is reset on both sides")
+    leader = stage.leader()
+    others = _names(stage.others(leader))
+    if stage.chance.random() < 0.3:
+        others = stage.chance.sample(others, 1)
+    for name in others:
+        stage.links.trouble(leader.name, name, RESET)
+    return Strike((leader.name,), f"is reset for {', '.join(others)}", stage.links.heal)
 
 
 def _part_partly(stage: Stage, step: Step) -> Strike:
@@ -322,6 +335,7 @@ FAULTS: dict[str, Fault] = {
     "site lost": _lose_site,
     "partition": _partition,
     "one-way cut": _cut_one_way,
+    "one-sided reset": _reset_one_side,
     "partial partition": _part_partly,
     "ring partition": _part_in_rings,
     "bad links": _spoil_links,

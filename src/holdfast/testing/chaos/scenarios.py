@@ -274,6 +274,22 @@ _ALL: Final = (
         ),
     ),
     Scenario(
+        name="disk hangs",
+        says="a disk that never answers stops its own node; a leader hands over",
+        topologies=("three", "five", "sites", "learner"),
+        steps=(_step("disk hangs", "follower", 5.0), _step("disk hangs", "leader", 7.0)),
+    ),
+    Scenario(
+        name="one-sided reset",
+        says="two never deliver at once where only followers see the leader's links closed",
+        topologies=TOPOLOGIES,
+        steps=(
+            _step("one-sided reset", "leader", 1.0),
+            _step("one-sided reset", "leader", 2.0),
+            _step("one-sided reset", "leader", 3.0),
+        ),
+    ),
+    Scenario(
         name="follower lags",
         says="a follower that was away for half a minute catches up under load",
         topologies=("three", "five"),

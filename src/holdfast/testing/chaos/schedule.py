@@ -74,6 +74,7 @@ KINDS: dict[str, FaultKind] = {
         _kind("partition", "F9 F34", where=("leader", "minority"), seconds=(1.0, 4.0), cost=6.0),
         _kind("one-way cut", "F10", where=("leader out", "leader in"), seconds=(2.0, 4.0),
               cost=6.0),
+        _kind("one-sided reset", "", where=("leader",), seconds=(1.0, 3.0), cost=6.0, weight=3),
         _kind("partial partition", "F11", where=("leader",), seconds=(2.0, 4.0), cost=6.0),
         _kind("ring partition", "F12", where=("all",), topologies=("five", "sites"),
               seconds=(4.0, 7.0), cost=9.5),
@@ -92,6 +93,8 @@ KINDS: dict[str, FaultKind] = {
               parameters={"how": ("told in time", "at a write")}),
         _kind("slow disk", "F27 F28", seconds=(3.0, 6.0), cost=8.0,
               parameters={"sync": (0.05, 0.2, 0.5)}),
+        _kind("disk hangs", "F27", topologies=_WITH_MAJORITY, seconds=(4.0, 7.0), cost=10.0,
+              weight=3),
         # Disks that lose what they had promised to keep.
         _kind("lying disk", "F16", seconds=(1.0, 2.0), cost=8.0, is_destructive=True),
         _kind("bit flip", "F18", seconds=(0.0, 0.0), cost=8.0, is_destructive=True,
