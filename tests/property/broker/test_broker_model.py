@@ -67,6 +67,8 @@ class Model:
         self.leaving: set[PLACE] = set()
         """To be gone by what is under way: never delivered again in this leadership."""
         self.seen: set[PLACE] = set()
+        self.claimed: set[PLACE] = set()
+        """Acknowledged late by somebody who had it from a former leader, it says."""
         self.returned: set[PLACE] = set()
         """Given back, to go out before anything new."""
         self.newest_seen: dict[str, int] = {}
@@ -94,6 +96,8 @@ class Model:
         assert place not in self.leaving, f"{place} is settled"
         if place in self.seen:
             assert flagged, f"{place} was delivered before and does not say so"
+        elif place in self.claimed:
+            assert flagged or place in self.transient, f"{place} was claimed and says nothing"
         else:
             order = self.order[place]
             assert order > self.newest_seen.get(place[0], 0), f"{place} is out of order"
@@ -284,6 +288,9 @@ class BrokerMachine(RuleBasedStateMachine):
             return
         assert may_be or place not in self.model.fresh, f"{place} was settled and never delivered"
         assert not self.is_held(place), f"{place} was settled and is somebody else's"
+        # Its sender says that it had it, from a former leader: should the word be lost, it comes
+        # again behind what was delivered meanwhile.
+        self.model.claimed.add(place)
         if opened is not None:
             assert queue is not None
             opened.late.append((queue, key, place))
