@@ -185,7 +185,7 @@ def data_match(state: State) -> int:
     names = [
         member.name
         for member in state.membership.members
-        if "voter" in {member.kind, member.promote_to}
+        if "voter" in {member.kind, member.promote_to} and member.kind != "fenced"
     ]
     if len(state.membership.data_members) < 2:
         return cleaned
