@@ -484,11 +484,7 @@ class Journal:
         base_record_number: int,
         target: Target | None = None,
     ) -> ResetJob:
-        """
-        Throw the whole log away; the next entry staged is `base_index`.
-
-        With `target`, its files are kept until `forget_filling` says that the new one has it all.
-        """
+        """Begin anew with `base_index`; with `target` the files stay until `forget_filling`."""
         if self.failure is not None:
             raise self.failure
         end = Target(
@@ -557,11 +553,9 @@ class Journal:
 
     def stage_repair(self, entry: Entry) -> RepairJob:
         """
-        Prepare to overwrite a damaged entry with the same entry from a peer.
+        Prepare to overwrite a damaged entry with a peer's copy; one at a time.
 
-        The entry stays damaged until the job is done and `finish_repair` was called; one at a
-        time. Where neighbouring entries are damaged too and their bounds unknown, repair the
-        first one first.
+        It stays damaged until `finish_repair`. Of damaged neighbours repair the first one first.
 
         Raises:
             StoreError: It is not the entry that was here.
@@ -581,8 +575,7 @@ class Journal:
         if job.is_void:
             return False
         entry, segment, start = job.entry, job.segment, job.start
-        index = entry.index
-        size = segment.place(index)[1]
+        index, size = entry.index, segment.place(entry.index)[1]
         position = index - segment.base_index
         segment.first_records[position] = entry.first_record
         if index == segment.last_index:

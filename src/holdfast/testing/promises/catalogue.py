@@ -136,7 +136,8 @@ _PROMISES = [
         " deliveries that say they are repeated.",
         simulations=("clocks",),
         limit="Holdfast does not expire messages, so there is no time to live that a clock could"
-        " cut short. The simulator's clocks drift by up to 5 %.",
+        " cut short. The simulator's clocks run up to 10 % too fast or too slow; chaos moves"
+        " wall clocks only.",
     ),
     Promise(
         fault="F15",

@@ -67,7 +67,8 @@ def _await(nemesis: Nemesis, back: SimulatedNode, dead: SimulatedNode) -> None:
     nemesis.world.timeline.after(_LOOK_SECONDS, _await, nemesis, back, dead)
 
 
-def _with_a_small_log(plan: Plan) -> None:
+def with_a_small_log(plan: Plan) -> None:
+    """Let the log turn over within the chaos, with one copy enough."""
     plan.kinds = {OUTAGE: 1}
     plan.victim = ""
     plan.copies = 1
@@ -82,6 +83,6 @@ TROUBLES = (
         act=keep_one_down,
         chance=0.2,
         topologies=("witness",),
-        prepare=_with_a_small_log,
+        prepare=with_a_small_log,
     ),
 )
