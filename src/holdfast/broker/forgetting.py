@@ -7,7 +7,8 @@ records of the log, so every node forgets the same producers at the same entry. 
 log time, which no clock of a machine turns back.
 
 Both the search and the records go in pieces: one `step` looks at some thousands, or asks for some
-hundreds to be forgotten. The bound may be passed by what arrives meanwhile.
+of them to be forgotten. The bound may be passed by what arrives meanwhile: what is too many by then
+is forgotten in the same round, so the more come the more go.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import heapq
 from typing import Final
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.producers import unpack_producer
+from holdfast.broker.producers import used_at
 from holdfast.model.records import ForgetProducerRecord
 
 _LOOKED_AT_PER_STEP: Final = 5_000
-_FORGOTTEN_PER_STEP: Final = 500
-_SHARE_AT_ONCE: Final = 32
+_FORGOTTEN_PER_STEP: Final = 2_000
+_SHARE_AT_ONCE: Final = 8
 """One part in so many is forgotten beyond what is too many: a search looks at all producers."""
 
 
@@ -78,7 +79,7 @@ class ProducerLimit:
         found = self._found
         end = self._at + _LOOKED_AT_PER_STEP
         for producer_id, value in self._items[self._at : end]:
-            key = -unpack_producer(value).used_at
+            key = -used_at(value)
             if len(found) < self._wanted:
                 heapq.heappush(found, (key, producer_id, value))
             elif key > found[0][0]:

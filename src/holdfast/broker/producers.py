@@ -139,6 +139,11 @@ def pack_producer(last: int, home: int, used_at: int) -> bytes:
     return _pack(last, home, used_at)
 
 
+def used_at(value: bytes) -> int:
+    """Give only the log time of its last message, in microseconds: quicker where many are asked."""
+    return int.from_bytes(value[16:], "little")
+
+
 def unpack_producer(value: bytes) -> Producer:
     """Give what such a value says."""
     return Producer._make(_unpack(value))
