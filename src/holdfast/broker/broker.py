@@ -568,9 +568,8 @@ class Broker:
             self._settle_transaction(transaction)
             return
         # ---- From here on nothing is refused.
-        together = self.batch.size_bytes + transaction.size_bytes
-        if self.batch.records and together > self.settings.batch_bytes_max:
-            self.close_batch()  # One entry of both might be too much for what has to carry it.
+        if not self.batch.has_room(transaction.size_bytes, self.settings.batch_bytes_max):
+            self.close_batch()
         with self._all_or_nothing(producer_id):
             for destination, headers, body, persistent in transaction.sends:
                 current = self._current(destination)
@@ -697,14 +696,7 @@ class Broker:
 
     def has_batch(self) -> bool:
         """Whether there is anything that must last."""
-        batch = self.batch
-        return bool(
-            batch.records
-            or self.acknowledged_queues
-            or batch.replies
-            or batch.publications
-            or self.closed
-        )
+        return bool(self.closed or self.acknowledged_queues or self.batch.holds_anything)
 
     def close_batch(self) -> None:
         """Let what comes next begin a batch of its own: what is gathered fills a log entry."""
@@ -712,19 +704,17 @@ class Broker:
 
     def take_batch(self) -> Batch:
         """Give the oldest of what must last, to be one log entry; it is in flight from now on."""
-        batch = self.closed.popleft() if self.closed else self._gathered()
-        self.in_flight.append(batch)
-        return batch
+        self.in_flight.append(self.closed.popleft() if self.closed else self._gathered())
+        return self.in_flight[-1]
 
     def _gathered(self) -> Batch:
         """End the gathering batch and begin the next."""
-        batch = self.batch
+        batch, self.batch = self.batch, Batch()
         for queue in self.acknowledged_queues:
             if queue.acknowledged:
                 batch.records.append(AcknowledgeRecord(queue.number, queue.acknowledged))
                 queue.acknowledged = []
         self.acknowledged_queues.clear()
-        self.batch = Batch()
         return batch
 
     def apply_batch(self, batch: Batch, first_record: int, timestamp: int) -> None:

@@ -20,7 +20,6 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import Disk, DiskLock
@@ -58,6 +57,7 @@ from holdfast.journal.scan import (
 )
 from holdfast.journal.segment import (
     SEGMENT_HEADER_BYTES,
+    EntryPlace,
     Segment,
     SegmentHeader,
     SegmentStatistics,
@@ -66,14 +66,6 @@ from holdfast.journal.settings import JournalSettings
 from holdfast.journal.space import SpaceState, SpaceWatch
 
 logger = logging.getLogger("holdfast.journal")
-
-
-class EntryPlace(NamedTuple):
-    """Where an entry is; size 0 if its bounds are lost."""
-
-    path: Path
-    byte: int
-    size: int
 
 
 class Journal:

@@ -20,8 +20,9 @@ from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import DiskFile
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import parse_entry, verify_chain
-from holdfast.journal.journal import EntryPlace, Journal
+from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
+from holdfast.journal.segment import EntryPlace
 from holdfast.journal.settings import MiB
 
 _STEP_BYTES_MAX: Final = 1 * MiB

@@ -21,7 +21,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from google_crc32c import value as crc32c
 
@@ -133,6 +133,14 @@ class SegmentStatistics:
     path: Path
     content_bytes: int = 0
     """The bytes of its entries; the rest of a sealed segment is empty."""
+
+
+class EntryPlace(NamedTuple):
+    """Where an entry is; size 0 if its bounds are lost."""
+
+    path: Path
+    byte: int
+    size: int
 
 
 class Segment:

@@ -1,5 +1,8 @@
 """
-What a ballot says of its log, and what recovery would believe without.
+What a ballot says of its log, and what recovery would believe without it.
+
+A log whose oldest files are gone looks like one that was cleaned: only the first index tells them
+apart. The plans of the seeds are bent towards files that vanish.
 """
 
 from __future__ import annotations
