@@ -1,0 +1,190 @@
+"""
+Work that grows with what clients bring: how long it keeps the others waiting.
+
+Three nodes, real processes on loopback, new ones for each line. A client does what is large, beside
+it an honest one sends message after message and times each. Printed: what was done and how long it
+took, the longest turn of the leader's and of the followers' loops since they started, and the
+slowest message of the honest client. The longest turn is of the clock on the wall: where the
+machine is shared it holds what the other processes took.
+
+Run: .venv/bin/python benches/turns.py [--only WORDS] [--scale 0.1] [--directory DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from machine import print_heading
+from producers import HonestClient
+
+from holdfast.testing.local_cluster import LocalCluster
+from holdfast.testing.stomp_socket import StompSocket
+
+_WAIT_SECONDS = 60.0
+_WINDOW = 1000
+_READ_BYTES = 1 << 20
+_CONSUMERS = 100
+_SUBSCRIPTIONS = 10_000
+_MESSAGES = 100_000
+_FILLING = 200
+"""In the slow queue's log, so many messages of another queue stand between two of its own."""
+
+
+def connected(port: int) -> StompSocket:
+    """A client that has said hello."""
+    client = StompSocket(port, timeout_seconds=_WAIT_SECONDS)
+    client.connect()
+    return client
+
+
+def fill(client: StompSocket, count: int, queue_of: Callable[[int], str]) -> None:
+    """Send so many persistent messages of 40 bytes; a receipt for each window of them."""
+    for start in range(1, count + 1, _WINDOW):
+        end = min(start + _WINDOW, count + 1)
+        frames = [
+            f"SEND\ndestination:/queue/{queue_of(number)}\npersistent:true\n"
+            f"{f'receipt:w{number}' if number == end - 1 else 'x:y'}\n\n{number:040d}\0"
+            for number in range(start, end)
+        ]
+        client.write("".join(frames).encode())
+        answer = client.await_receipt(f"w{end - 1}")
+        assert answer.command == "RECEIPT", answer
+
+
+def subscribe(client: StompSocket, queue: str, count: int) -> None:
+    """Subscribe so often to one queue, with a receipt for the last."""
+    frames = [
+        f"SUBSCRIBE\nid:{number}\ndestination:/queue/{queue}\nack:client\n"
+        f"{'receipt:s' if number == count - 1 else 'x:y'}\n\n\0"
+        for number in range(count)
+    ]
+    client.write("".join(frames).encode())
+    answer = client.await_receipt("s")
+    assert answer.command == "RECEIPT", answer
+
+
+def take(client: StompSocket, count: int) -> None:
+    """Read until so many messages came; their bodies have no end of a frame in them."""
+    seen = 0
+    while seen < count:
+        data = client.socket.recv(_READ_BYTES)
+        assert data, "the broker closed the connection"
+        seen += data.count(b"\0")
+
+
+def fill_queue(cluster: LocalCluster, scale: float) -> str:
+    """Replicate many small messages."""
+    count = int(_MESSAGES * scale)
+    with connected(cluster.leader().stomp_port) as client:
+        fill(client, count, lambda _number: "large")
+    return f"{count:,} messages of 40 bytes are stored and replicated"
+
+
+def leave(cluster: LocalCluster, scale: float) -> str:
+    """End a connection that has many subscriptions to one queue."""
+    count = int(_SUBSCRIPTIONS * scale)
+    port = cluster.leader().stomp_port
+    with connected(port) as client:
+        subscribe(client, "shared", count)
+    with connected(port) as client:
+        client.publish("/queue/shared", b"x")
+        client.subscribe("/queue/shared")
+        client.read_message()
+    return f"a client with {count:,} subscriptions to one queue leaves"
+
+
+def deliver(cluster: LocalCluster, scale: float) -> str:
+    """Let many consumers begin at once on a full queue."""
+    each = int(_MESSAGES * scale / _CONSUMERS)
+    port = cluster.leader().stomp_port
+    with connected(port) as client:
+        fill(client, each * _CONSUMERS, lambda _number: "large")
+    clients = [connected(port) for _ in range(_CONSUMERS)]
+    for client in clients:
+        client.send(
+            "SUBSCRIBE",
+            {
+                "id": "0",
+                "destination": "/queue/large",
+                "ack": "client",
+                "prefetch-count": f"{each}",
+            },
+        )
+    for client in clients:
+        take(client, each)
+        client.close()
+    return f"{each:,} messages to each of {_CONSUMERS} consumers"
+
+
+def read_slow_queue(cluster: LocalCluster, scale: float) -> str:
+    """Read a queue whose messages stand far apart in the log, after a failover."""
+    count = int(_MESSAGES * scale)
+    slow = count // _FILLING
+    with connected(cluster.leader().stomp_port) as client:
+        fill(client, count, lambda number: "large" if number % _FILLING else "slow")
+    cluster.wait_level()
+    first = cluster.leader()
+    first.kill()
+    with connected(cluster.leader(but=first).stomp_port) as client:
+        client.send("SUBSCRIBE", {"id": "0", "destination": "/queue/slow", "ack": "client"})
+        take(client, slow)
+    return f"{slow:,} messages of a slow queue after a failover, one of {_FILLING} in the log"
+
+
+WORK = (fill_queue, leave, deliver, read_slow_queue)
+
+
+def measure(work: Callable[[LocalCluster, float], str], scale: float, directory: Path) -> None:
+    """Do one kind of work on a cluster of its own, and print its line."""
+    with (
+        tempfile.TemporaryDirectory(dir=directory) as data,
+        LocalCluster(Path(data)) as cluster,
+    ):
+        leader = cluster.start()
+        cluster.wait_level()
+        honest = HonestClient(leader.stomp_port)
+        if work is not read_slow_queue:  # Its leader is killed, and the client does not follow.
+            honest.start()
+        began = time.monotonic()
+        what = work(cluster, scale)
+        seconds = time.monotonic() - began
+        honest.is_stopping.set()
+        if honest.is_alive():
+            honest.join(_WAIT_SECONDS)
+        leading, following = 0.0, 0.0
+        for node in cluster.nodes.values():
+            status = node.status() if node.is_running else None
+            if status is not None and status["role"] == "leader":
+                leading = status["turn_seconds_max"]
+            elif status is not None:
+                following = max(following, status["turn_seconds_max"])
+        slowest = f"{max(honest.seconds) * 1000:.0f} ms" if honest.seconds else "-"
+        print(
+            f"| {what} | {seconds:.1f} s | {leading * 1000:.1f} ms | {following * 1000:.1f} ms"
+            f" | {slowest} |",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=str(__doc__).strip().splitlines()[0])
+    options.add_argument("--only", choices=[work.__name__ for work in WORK])
+    options.add_argument("--scale", type=float, default=1.0, help="of what is done; 1 is the limit")
+    options.add_argument("--directory", type=Path)
+    chosen = options.parse_args()
+    directory = chosen.directory or Path(tempfile.gettempdir())
+    print_heading(directory, nodes="three")
+    print("| what | took | leader's longest turn | followers' | honest client's slowest |")
+    print("|---|---|---|---|---|")
+    for work in WORK:
+        if chosen.only in {None, work.__name__}:
+            measure(work, chosen.scale, directory)
+
+
+if __name__ == "__main__":
+    main()
