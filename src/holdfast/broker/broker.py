@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from holdfast.broker.dead_letters import dead_letter_headers
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands
-from holdfast.broker.late import find_late
+from holdfast.broker.late import find_late, not_in_delivery
 from holdfast.broker.outputs import Batch, Replier, size_of
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue, TransientMessage
@@ -30,7 +30,7 @@ from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.temporaries import Temporaries, require_room
 from holdfast.broker.topic import Backlogs, Delivery, Topic
 from holdfast.broker.transactions import Transaction
-from holdfast.errors import DestinationError, TransactionError, UnknownDeliveryError
+from holdfast.errors import DestinationError, TransactionError
 from holdfast.model.numbering import sequence_floor
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
@@ -349,7 +349,7 @@ class Broker:
             try:
                 del subscription.unacknowledged[key]
             except KeyError:
-                raise _unknown(key) from None
+                raise not_in_delivery(key) from None
             self._settle(subscription.queue, key)
         else:
             for each in self.settled_by(subscription, key, exact=exact):
@@ -368,7 +368,7 @@ class Broker:
             UnknownDeliveryError: It is not in delivery on this subscription.
         """
         if key not in subscription.unacknowledged:
-            raise _unknown(key)
+            raise not_in_delivery(key)
         if exact or subscription.mode is not AcknowledgeMode.CLIENT:
             return [key]
         keys = []
@@ -429,7 +429,7 @@ class Broker:
                 message stays in delivery.
         """
         if key not in subscription.unacknowledged:
-            raise _unknown(key)
+            raise not_in_delivery(key)
         queue = subscription.queue
         if queue is not None:
             with self._all_or_nothing():
@@ -588,17 +588,9 @@ class Broker:
     def _require_room_to_commit(self, transaction: Transaction) -> None:
         """Refuse a commit that would declare more queues than there may be."""
         known = self.state.by_name
-        missing = {
-            destination.name
-            for destination, _, _, _ in transaction.sends
-            if destination.is_deleted
-            and isinstance(destination, Queue)
-            and not destination.is_temporary
-            and destination.name not in known
-        }
+        missing = transaction.missing_queues(known)
         if missing:
-            count = len(known) + len(missing) - 1
-            require_room(count, self.settings.queue_count_max, "queues")
+            require_room(len(known) + missing - 1, self.settings.queue_count_max, "queues")
 
     def _current(self, destination: Queue | Topic) -> Queue | Topic:
         """Give what has the name of a held destination now: it may have been deleted since."""
@@ -791,10 +783,3 @@ class Broker:
         if mark > queue.asked_mark:
             queue.asked_mark = mark
             self._record(DispatchMarkRecord(queue.number, mark))
-
-
-def _unknown(key: int) -> UnknownDeliveryError:
-    return UnknownDeliveryError(
-        f"message {key} is not in delivery on this subscription;"
-        f" it was acknowledged before, or delivered to somebody else"
-    )

@@ -65,3 +65,11 @@ def _with_somebody_else(key: int) -> UnknownDeliveryError:
     return UnknownDeliveryError(
         f"message {key} was delivered to somebody else meanwhile; this acknowledgement is too late"
     )
+
+
+def not_in_delivery(key: int) -> UnknownDeliveryError:
+    """Say that an acknowledgement names nothing that its own subscription has."""
+    return UnknownDeliveryError(
+        f"message {key} is not in delivery on this subscription;"
+        f" it was acknowledged before, or delivered to somebody else"
+    )

@@ -7,6 +7,8 @@ Then all its records go into one batch, so into one log entry: all or nothing, a
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import Subscription
@@ -77,6 +79,19 @@ class Transaction:
         self._grow(1, 0)
         queue.reserve(key)
         self.late.append((queue, key))
+
+    def missing_queues(self, known: Container[str]) -> int:
+        """Count the queues it sends to that were deleted since and are not among the `known`."""
+        return len(
+            {
+                destination.name
+                for destination, _, _, _ in self.sends
+                if destination.is_deleted
+                and isinstance(destination, Queue)
+                and not destination.is_temporary
+                and destination.name not in known
+            }
+        )
 
     def undo(self) -> list[tuple[Queue, list[int]]]:
         """

@@ -288,16 +288,13 @@ class BrokerMachine(RuleBasedStateMachine):
             return
         assert may_be or place not in self.model.fresh, f"{place} was settled and never delivered"
         assert not self.is_held(place), f"{place} was settled and is somebody else's"
-        # Its sender says that it had it, from a former leader: should the word be lost, it comes
-        # again behind what was delivered meanwhile.
+        # Should this word be lost, the message comes behind what was delivered meanwhile.
         self.model.claimed.add(place)
-        if opened is not None:
-            assert queue is not None
+        self.model.returned.discard(place)
+        if opened is not None and queue is not None:
             opened.late.append((queue, key, place))
-            self.model.returned.discard(place)
         else:
             self.leaves([place])
-            self.model.returned.discard(place)
 
     def place_of(self, queue: Queue | None, key: int) -> PLACE | None:
         """Tell which live message has this key."""
@@ -317,11 +314,7 @@ class BrokerMachine(RuleBasedStateMachine):
 
     def may_be_settled_late(self, place: PLACE | None) -> bool:
         """Whether it was delivered in this leadership and nobody has it now."""
-        return (
-            place in self.model.returned
-            and place not in self.model.leaving
-            and place in self.model.live
-        )
+        return place in self.model.returned & self.model.live - self.model.leaving
 
     @staticmethod
     def settled_by(consumer: Consumer, key: int) -> list[int]:
