@@ -476,12 +476,17 @@ class Journal:
         base_record_number: int,
         target: Target | None = None,
     ) -> ResetJob:
-        """Begin anew with `base_index`; with `target` the files stay until `forget_filling`."""
+        """
+        Begin anew with `base_index`; with `target` the files stay until `forget_filling`.
+
+        If a log that is not full, durably, is begun anew itself, what is kept already stays.
+        """
         if self.failure is not None:
             raise self.failure
         end = Target(
             index=self.last_index, record=self.next_record_number, timestamp=self.last_timestamp
         )
+        stored = self.stored_index
         removed = [segment for segment in self._segments if segment.offsets or self._cut_pending]
         first = self._first_segment(base_index, previous_term, previous_chain, base_record_number)
         self._segments = [first]
@@ -498,7 +503,7 @@ class Journal:
         self.last_timestamp = 0
         job = ResetJob(base_index, previous_chain, removed)
         if target is not None:
-            if self.filling is not None and self.filling.is_reached(end.index):
+            if self.filling is not None and self.filling.is_reached(stored):
                 self.forget_filling()
             job.is_set_aside = self.filling is None
             names = tuple(segment.path.name for segment in removed)
@@ -507,8 +512,9 @@ class Journal:
         return job
 
     def forget_filling(self) -> None:
-        """Give up what is kept of the log before this one, which has it all now; durably here."""
-        if self.filling is not None:
+        """Give up what is kept of the log before this one, once the writer has begun this one."""
+        is_begun = all(isinstance(job, TruncateJob) or job.is_done for job in self._truncations)
+        if self.filling is not None and is_begun:
             self.housekeeper.drop(kept_paths(self.directory, self.filling), self._bases[0])
             self.filling = None
 

@@ -9,7 +9,8 @@ meanwhile, an operator can take them back.
 
 Invariants:
     The old files are moved before the first entry of the new log is written, and given up only
-    after its target is committed and durable here.
+    after its target is committed and durable here, or durable when it is begun anew once more.
+    What is only staged does not count: the writer may not even have moved the old files.
     The note is there exactly while the new log rules and has not reached its target. Without it, a
     move was cut short: the old files go back, and the log is what it was.
     A log taken back is begun with the wish, noted durably; a crash in between finishes it.

@@ -315,6 +315,8 @@ class SimulatedDisk:
 
     def sync_directory(self, path: Path) -> None:
         """Make the names in this directory durable, and no others."""
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
         if self.step("sync_directory"):
             raise PowerCut
         if self.is_lying:

@@ -166,6 +166,33 @@ def test_begun_anew_when_full_it_keeps_the_newer_log() -> None:
     assert 103 == filling.kept.index
 
 
+def test_what_is_only_staged_gives_up_nothing() -> None:
+    """
+    A node that slept finds resets and entries of a long time in its sockets, for one turn.
+
+    The writer has not moved the old files when the log is full in memory and begun anew again.
+    """
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    jobs = [begin_anew(log), *(log.stage(b"new" * 1000) for _ in range(4))]
+    assert log.journal.last_index == TARGET.index
+    jobs.append(begin_anew(log, 200, Target(index=199, record=2_000, timestamp=8_000_000)))
+    log.journal.forget_filling()
+
+    assert log.journal.housekeeper.failure is None
+    log.perform(*jobs)
+    fill(log, 1)
+    assert log.writer.failure is None
+    assert (200, 200) == (log.journal.first_index, log.journal.stored_index)
+    filling = log.journal.filling
+    assert filling is not None
+    assert filling.kept is not None
+    assert filling.kept.index == 5
+    assert filling == require_kept(NODE, disk)
+    log.journal.forget_filling()
+    assert ([], None) == (kept_names(disk), log.journal.filling)
+
+
 def test_what_is_partly_gone_is_not_taken_back() -> None:
     """Its removal had begun because the new log was full."""
     disk = SimulatedDisk()
