@@ -58,8 +58,14 @@ FOUND = [
     (4, "three", CUT, "a log that had to be cut behind a lost header ended its node"),
     (10, "three", CUT, "a copy of what is missing behind the log's end ended its node"),
     (33, "three", ("cut tail", "power cut", "transfer"), "no term without a readable header"),
+    (318, "three", LAST[:1], "an end that may be damaged was told of nowhere"),
 ]
 """Seeds and trouble that fail without the mend of a mistake that was found once, and which."""
+AS_DRAWN = [
+    (31062, "damage that a passing read had found was known, and asked from nobody"),
+    (710022, "two who could elect each other took longer than allowed"),
+]
+"""The same, with all that the seed draws."""
 TROUBLE = [
     ("three", POWER, "a log begun anew and still empty did not open after a power cut"),
     ("witness", DAMAGE, "damage that all others had reclaimed stopped a replica for good"),
@@ -92,6 +98,13 @@ def test_what_was_found_once_is_mended(
 ) -> None:
     """Trouble that found a mistake finds it no more."""
     assert not simulate(seed, focused(seed, kinds, topology=topology)).violation, what
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "what"), AS_DRAWN)
+def test_a_seed_that_failed_once_is_lived_through(seed: int, what: str) -> None:
+    """With everything that it draws."""
+    assert not simulate(seed).violation, what
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ import logging
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.environment.descriptors import is_out_of_descriptors
@@ -115,6 +116,8 @@ class Journal:
         self.unknown_term = scan.tail.term
         """The term of that entry, 0 if not known."""
         self._damage: dict[int, Damage] = {it.index: it for it in scan.damage}
+        self.on_damage: Callable[[int], None] = lambda _index: None
+        """Told at once of every entry found damaged, whoever looked at it and why."""
         self._missing_index = scan.last_index + 1
         """Damage at this index, behind the end of the log, is not repaired but staged again."""
         self._cut_pending = self.unknown_through > 0
@@ -594,6 +597,7 @@ class Journal:
         if self._bases[0] <= damage.index <= self.last_index:
             self._damage.setdefault(damage.index, damage)
             self._forget_read(damage.index)
+            self.on_damage(damage.index)
 
     def space_state(self, now: float) -> SpaceState:
         """Tell whether there is room to publish; `now` in seconds of the monotonic clock."""
@@ -750,6 +754,7 @@ class Journal:
         damage = Damage(segment.path.name, start, index, reason)
         self._damage.setdefault(index, damage)
         logger.error("damage found: %s", damage)
+        self.on_damage(index)
         return damage
 
     def _check_repair(self, entry: Entry, segment: Segment, start: int, size: int) -> None:

@@ -170,6 +170,8 @@ class Driver:
             assert ballot is not None
         log = ReplicatedLog(journal, [damage.index for damage in journal.damage if damage.index])
         self._state = State(name, ballot.node_id.hex(), settings, log, randomness)
+        # Whoever reads, and whether that one goes on without the entry or not: peers are asked.
+        journal.on_damage = self.report_damage
         self._journal = journal
         self._ballot_file = ballot_file
         self._writer = writer

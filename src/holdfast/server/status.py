@@ -23,10 +23,12 @@ from holdfast.admin.status import (
     StoreStatus,
 )
 from holdfast.broker.queue import Queue
+from holdfast.journal.scan import Damage
 from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.log_access import hold_status
 
 if TYPE_CHECKING:
+    from holdfast.journal.journal import Journal
     from holdfast.server.node import Node
 
 
@@ -110,15 +112,27 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         disk_wait_seconds=replication.disk_wait_seconds,
         disk_hangs=replication.disk_hangs,
         incomplete=replication.incomplete,
-        damage=tuple(
-            DamageStatus(
-                segment=str(damage.segment),
-                byte=damage.byte,
-                index=damage.index,
-                reason=damage.reason,
-            )
-            for damage in journal.damage
-        ),
+        damage=damage_status(journal),
+    )
+
+
+def damage_status(journal: Journal) -> tuple[DamageStatus, ...]:
+    """
+    Every place of the log that is damaged; last an end of which nobody can tell whether it is.
+
+    Such an end counts when this node votes, and may be all that keeps everybody from leading: an
+    operator who finds nobody leading must find its place here.
+    """
+    found = journal.damage
+    start = journal.last_index + 1
+    if journal.unknown_through and not any(it.index == start for it in found):
+        tail = journal.recovered_tail
+        reason = f"damaged or interrupted, it cannot be told which: {tail.reason}"
+        segment = journal.segments()[-1].path.name
+        found = [*found, Damage(segment, tail.start, start, reason)]
+    return tuple(
+        DamageStatus(segment=it.segment, byte=it.byte, index=it.index, reason=it.reason)
+        for it in found
     )
 
 

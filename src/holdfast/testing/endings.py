@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.server.status import damage_status
 from holdfast.testing.damage import spoil_entry
 from holdfast.testing.history import ViolationError
 from holdfast.testing.workload import Consumer, Mover
@@ -50,7 +51,7 @@ def damage_everywhere(world: Simulation) -> None:
         node.start()
     _expect_nobody(world, "F21", f"entry {index} is damaged everywhere", 0.0)
     for node in world.nodes:
-        if node.is_alive and not any(it.index == index for it in node.journal.damage):
+        if node.is_alive and not any(it.index == index for it in damage_status(node.journal)):
             raise ViolationError("F21", f"{node.name} does not tell that entry {index} is damaged")
 
 

@@ -421,6 +421,18 @@ def test_a_damaged_last_entry_is_repaired_with_the_logs_end(
     assert log.reopen().damage == []
 
 
+def test_whoever_finds_damage_it_is_told_at_once(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """A read that goes on without the entry must not keep the finding to itself: peers mend it."""
+    fill(log)
+    told: list[int] = []
+    log.journal.on_damage = told.append
+    place = log.journal.place_of(3)
+    disk.flip_bit(place.path, (place.byte + 80) * 8)
+    assert len(log.journal.entries(1, MiB)) == 2
+    log.journal.report_damage(Damage("x.segment", 10, 5, "rot"))
+    assert told == [3, 5]
+
+
 def test_reported_damage_is_listed_once(log: LocalJournal) -> None:
     """The scrubber's finding stands in the list; one about a dropped entry does not."""
     fill(log)

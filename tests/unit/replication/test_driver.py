@@ -21,6 +21,7 @@ from holdfast.errors import (
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.jobs import BallotJob, WriteResult
 from holdfast.journal.journal import Journal
+from holdfast.journal.scan import Damage
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
@@ -313,6 +314,14 @@ def test_a_repair_is_asked_for_and_answered() -> None:
 
     assert [RepairResponse(2, desk.journal.entry(2))] == desk.take_sent(RepairResponse)
     desk.turn(after=desk.driver.next_deadline() - desk.now)
+    assert (1,) == desk.driver.status().damaged
+
+
+def test_what_the_journal_finds_damaged_is_asked_from_peers() -> None:
+    """Also where the one who read goes on without it, as one that looks at a checkpoint does."""
+    desk = Desk().lead()
+    desk.journal.report_damage(Damage("x.segment", 10, 1, "rot"))
+
     assert (1,) == desk.driver.status().damaged
 
 

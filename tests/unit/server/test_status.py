@@ -5,7 +5,10 @@ The numbers of a status, for what `test_node` does not see.
 from __future__ import annotations
 
 from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.server.status import queue_status
+from holdfast.journal.journal import Journal
+from holdfast.server.status import damage_status, queue_status
+from holdfast.testing.local_journal import LocalJournal
+from holdfast.testing.simulated_disk import SimulatedDisk
 
 
 def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
@@ -22,3 +25,40 @@ def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
     assert (status.messages, status.bytes) == (2, 105)
     assert (status.enqueued, status.acknowledged, status.redelivered) == (3, 1, 2)
     assert (status.consumers, status.unacknowledged) == (0, 0)
+
+
+def rot(log: LocalJournal, index: int) -> Journal:
+    """Flip a bit of an entry while the node is down, and open the log again."""
+    place = log.journal.place_of(index)
+    log.journal.close()
+    log.disk.flip_bit(place.path, place.byte * 8 + 300)
+    log._open()
+    return log.journal
+
+
+def test_an_end_that_may_be_damaged_is_told() -> None:
+    """
+    It counts when the node votes, so nobody may lead because of it: its place must be found.
+    """
+    log = LocalJournal(SimulatedDisk(), resolve_unknown_tail=False)
+    for body in (b"one", b"two", b"three"):
+        log.append(body)
+    journal = rot(log, 3)
+    assert (journal.last_index, journal.tail_state) == (2, "unknown")
+
+    (told,) = damage_status(journal)
+    assert (told.index, told.byte) == (3, journal.recovered_tail.start)
+    assert told.segment == journal.segments()[-1].path.name
+    assert told.reason.startswith("damaged or interrupted")
+
+
+def test_damage_is_told_once() -> None:
+    """
+    What was stored for certain is damage, with nothing to add.
+    """
+    log = LocalJournal(SimulatedDisk(), resolve_unknown_tail=False)
+    for body in (b"one", b"two", b"three"):
+        log.append(body)
+    log.writer.save_floor()
+    journal = rot(log, 2)
+    assert [it.index for it in damage_status(journal)] == [it.index for it in journal.damage]
