@@ -323,14 +323,25 @@ class _IdleQueue(Queue):
     """
     A queue without what only traffic needs; whoever asks for any of it makes it a `Queue`.
 
-    A class of its own, because one with `__getattr__` is slower to ask for everything else.
+    A class of its own with a property for each, because a class with `__getattr__` is slower to
+    ask for everything else.
     """
 
     __slots__ = ()
     is_idle: ClassVar[bool] = True
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _MADE_AT_FIRST_USE:
-            raise AttributeError(name)
-        self.wake()
-        return getattr(self, name)
+
+def _made_at_first_use(name: str) -> property:
+    def take(queue: Queue) -> Any:
+        queue.wake()
+        return getattr(queue, name)
+
+    def put(queue: Queue, value: Any) -> None:
+        queue.wake()
+        setattr(queue, name, value)
+
+    return property(take, put)
+
+
+for _name in _MADE_AT_FIRST_USE:
+    setattr(_IdleQueue, _name, _made_at_first_use(_name))

@@ -150,28 +150,20 @@ class StompSession:
         """Do what was left when the time was over; True if all is done now."""
         effort = 0
         effort_max = self.broker.settings.step_count_max
-        for event in self.events:
-            if self.is_closing:
-                break
-            if self.held:
-                self.held.append(event)
-                continue
+        send = self._send
+        for event in () if self._is_stopped() else self.events:
             try:
                 if type(event) is SendFrame:
-                    self._send(event)
-                elif type(event) is AcknowledgeFrame:
-                    if self.context.is_lease_awaited:
-                        self.held.append(event)
-                    else:
-                        self._acknowledge(event)
-                elif type(event) is ProtocolFailed:
-                    self._fail(event.error, event.receipt)
-                elif type(event) is Frame:
-                    self._COMMANDS[event.command](self, event)
+                    send(event)
+                else:
+                    self._do(event)
+                    if self._is_stopped():
+                        break
             except RefusedError as error:
                 self._refuse(error, event)
             except ProtocolError as error:
                 self._fail(error, event.receipt)
+                break
             effort += 1
             if self.effort:
                 effort += self.effort
@@ -182,6 +174,24 @@ class StompSession:
                     return False
         self.events = iter(())
         return True
+
+    def _is_stopped(self) -> bool:
+        """Whether nothing more is done now: it is closing, or what comes waits for a lease."""
+        if self.held:
+            self.held.extend(self.events)
+        return self.is_closing or bool(self.held)
+
+    def _do(self, event: Event) -> None:
+        """Do what anything but a SEND asks."""
+        if type(event) is AcknowledgeFrame:
+            if self.context.is_lease_awaited:
+                self.held.append(event)
+            else:
+                self._acknowledge(event)
+        elif type(event) is ProtocolFailed:
+            self._fail(event.error, event.receipt)
+        elif type(event) is Frame:
+            self._COMMANDS[event.command](self, event)
 
     def _send(self, frame: SendFrame) -> None:
         target = frame.block.memo
@@ -201,7 +211,7 @@ class StompSession:
         broker = self.broker
         waiting = self.waiting
         if target.persistent:
-            if waiting and not self._is_next and destination in waiting.places:
+            if waiting.places and not self._is_next and destination in waiting.places:
                 waiting.add(frame)  # Behind what was sent there before.
                 return
             sequence = 0
