@@ -781,5 +781,5 @@ class Broker:
     def _advance_mark(self, queue: Queue) -> None:
         mark = next_mark(queue, self.settings.dispatch_mark_step_max)
         if mark > queue.asked_mark:
-            queue.asked_mark = mark
             self._record(DispatchMarkRecord(queue.number, mark))
+            queue.asked_mark = mark  # Now only: else nothing beyond the old mark would go out.
