@@ -28,8 +28,8 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.temporaries import Temporaries, require_room
-from holdfast.broker.topic import Backlogs, Delivery, Topic
-from holdfast.broker.transactions import Transaction
+from holdfast.broker.topic import Backlogs, Delivery, Topic, forget_idle
+from holdfast.broker.transactions import Transaction, number_messages
 from holdfast.errors import DestinationError, TransactionError
 from holdfast.model.numbering import sequence_floor
 from holdfast.model.records import (
@@ -157,16 +157,10 @@ class Broker:
         topic = self.topics.get(name)
         if topic is None:
             if len(self.topics) >= self.settings.topic_count_max:
-                self._forget_idle_topics()
+                forget_idle(self.topics)
             require_room(len(self.topics), self.settings.topic_count_max, "topics")
             topic = self.topics[name] = Topic(name)
         return topic
-
-    def _forget_idle_topics(self) -> None:
-        for name, topic in list(self.topics.items()):
-            if not topic.subscriptions:
-                topic.is_deleted = True
-                del self.topics[name]
 
     def drop_temporary(self, owner: object) -> None:
         """Remove the temporary destinations of a connection that is gone."""
@@ -529,16 +523,17 @@ class Broker:
         transaction.add_send(destination, headers, body, persistent=persistent)
         self.held_bytes += size
 
-    def abort(self, transaction: Transaction) -> None:
+    def abort(self, transaction: Transaction) -> Iterator[None]:
         """
-        Undo a transaction: what it acknowledged is in delivery again.
+        Undo a transaction in steps: what it acknowledged is in delivery again, or on its queue.
 
-        What was delivered to a consumer that is gone meanwhile goes back to its queue.
+        Whoever asked must do nothing else before the last step; everybody else may.
         """
         self.held_bytes -= transaction.size_bytes
-        for queue, keys in transaction.undo():
-            queue.release(keys)
-            self.state.touch(queue)
+        for queue in transaction.undo(self.settings.step_count_max):
+            if queue is not None:
+                self.state.touch(queue)
+            yield
 
     def commit(
         self,
@@ -561,7 +556,9 @@ class Broker:
             DestinationError: A queue was deleted meanwhile and there are too many to declare it
                 again; nothing was done.
         """
-        self._require_room_to_commit(transaction)
+        missing = transaction.missing_queues(known := self.state.by_name)
+        if missing:
+            require_room(len(known) + missing - 1, self.settings.queue_count_max, "queues")
         if producer_id is not None and not self._is_new(
             producer_id, producer_sequence, replier, receipt
         ):
@@ -571,12 +568,7 @@ class Broker:
         if not self.batch.has_room(transaction.size_bytes, self.settings.batch_bytes_max):
             self.close_batch()
         with self._all_or_nothing(producer_id):
-            for destination, headers, body, persistent in transaction.sends:
-                current = self._current(destination)
-                if persistent and isinstance(current, Queue):
-                    self.send(current, headers, body, replier, None)
-                else:
-                    self.batch.publications.append((current, headers, body))
+            self._put_sends(transaction)
             if producer_id is not None:
                 self._record(ProducerRecord(producer_id, producer_sequence))
         if self.batch.publications:
@@ -585,12 +577,19 @@ class Broker:
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
 
-    def _require_room_to_commit(self, transaction: Transaction) -> None:
-        """Refuse a commit that would declare more queues than there may be."""
-        known = self.state.by_name
-        missing = transaction.missing_queues(known)
-        if missing:
-            require_room(len(known) + missing - 1, self.settings.queue_count_max, "queues")
+    def _put_sends(self, transaction: Transaction) -> None:
+        """Put the sends of a transaction into the batch; queues that are gone are declared."""
+        current = {each: self._current(each) for each in transaction.destinations}
+        held = transaction.publications
+        self.batch.publications += [(current[to], headers, body) for to, headers, body in held]
+        self.uncommitted_bytes += self.batch.add_messages(transaction.records)
+        for destination, records in transaction.by_queue.items():
+            queue = current[destination]
+            assert isinstance(queue, Queue)
+            number_messages(queue, records, self.now_microseconds)
+            is_far = queue.assigned_sequence + (queue.mark_step >> 1) > queue.asked_mark + 1
+            if is_far and queue.subscriptions:
+                self._advance_mark(queue)
 
     def _current(self, destination: Queue | Topic) -> Queue | Topic:
         """Give what has the name of a held destination now: it may have been deleted since."""
@@ -610,27 +609,42 @@ class Broker:
         except Exception:
             for record in reversed(batch.take_back(mark)):
                 self.uncommitted_bytes -= size_of(record)
-                if isinstance(record, MessageRecord):
+                if isinstance(record, MessageRecord) and record.sequence:
                     number = record.queue_number
                     queue = self.state.queues.get(number) or self.state.plans[number]
                     queue.assigned_sequence = record.sequence
+                    record.sequence = 0
             if producer_id is not None:
                 self.state.producers.untake(producer_id)
             raise
 
     def _settle_transaction(self, transaction: Transaction) -> None:
         self.held_bytes -= transaction.size_bytes
-        for subscription, keys in transaction.settlements:
-            queue = subscription.queue
-            if queue is not None:
-                queue.reserved.difference_update(keys)
-            for key in keys:
-                self._settle(queue, key)
-        for queue, key in transaction.late:
-            queue.reserved.discard(key)
-            self._settle(queue, key)
-        for subscription in dict.fromkeys(each for each, _ in transaction.settlements):
+        for subscription, keys in transaction.settlements.items():
+            if subscription.queue is not None:
+                self._settle_all(subscription.queue, keys)
             self.refill(subscription)
+        for queue, keys in transaction.late.items():
+            self._settle_all(queue, keys)
+
+    def _settle_all(self, queue: Queue, keys: list[int]) -> None:
+        """Settle what a transaction had reserved; what is only in memory is freed in steps."""
+        lasting = [key for key in keys if key > 0]
+        if lasting:
+            queue.reserved.difference_update(lasting)
+            if not queue.acknowledged:
+                self.acknowledged_queues.append(queue)
+            queue.acknowledged += lasting
+        if len(lasting) < len(keys):
+            self.errands.begin(self._free(queue, [key for key in keys if key < 0]))
+
+    def _free(self, queue: Queue, keys: list[int]) -> Iterator[None]:
+        """Settle non-persistent messages that nobody can have any more."""
+        for place, key in enumerate(keys):
+            if place and not place % self.settings.step_count_max:
+                yield
+            self._settle_transient(queue, key)
+            queue.reserved.discard(key)
 
     # ---- what operators ask
 
@@ -764,7 +778,7 @@ class Broker:
         while touched:
             queue = touched.popleft()
             queue.is_touched = False
-            if not queue.subscriptions or queue.is_deleted or not queue.ready or queue.returning:
+            if not queue.subscriptions or queue.is_deleted or not queue.ready or queue.is_held:
                 continue
             try:
                 yield from dispatch(queue, self._settle)

@@ -17,6 +17,7 @@ from holdfast.broker.topic import Topic
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     DispatchMarkRecord,
+    MessageRecord,
     QueueRecord,
     Record,
 )
@@ -51,6 +52,14 @@ class Batch:
     def has_room(self, size: int, bytes_max: int) -> bool:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
         return not self.records or self.size_bytes + size <= bytes_max
+
+    def add_messages(self, records: list[MessageRecord]) -> int:
+        """Put messages behind what is there; gives what they count for."""
+        size = sum(record.size for record in records) + MESSAGE_OVERHEAD_BYTES * len(records)
+        self.records += records
+        self.size_bytes += size
+        self.is_urgent = self.is_urgent or bool(records)
+        return size
 
     def mark(self) -> tuple[int, int, int]:
         """Note how far it goes, for `take_back`."""

@@ -55,6 +55,7 @@ _MADE_AT_FIRST_USE: Final[dict[str, Callable[[], Any]]] = {
     "reserved": set,
     "returned": list,
     "returned_keys": set,
+    "releasing": dict,
     "returning": dict,
     "waiting": deque,
     "withheld": set,
@@ -95,6 +96,7 @@ class Queue:
         "ready",
         "redelivered",
         "redelivered_total",
+        "releasing",
         "reserved",
         "returned",
         "returned_keys",
@@ -121,6 +123,8 @@ class Queue:
     ready: deque[Subscription]
     closed_ready_count: int
     """Closed subscriptions that still stand in `ready`: they are taken out together."""
+    releasing: dict[object, None]
+    """Transactions' parts that are just being rolled back; as with `returning`."""
     returning: dict[Subscription, None]
     """Closed subscriptions whose deliveries are just being given back; until they all are, nothing
     is dispatched, so that the old order is kept."""
@@ -242,11 +246,22 @@ class Queue:
         self.reserved.add(key)
         self.withheld.add(key)
 
-    def release(self, keys: list[int]) -> None:
-        """Let everybody have what a transaction had settled that is rolled back."""
-        self.reserved.difference_update(keys)
-        self.withheld.difference_update(keys)
-        self.give_back(keys, redelivered=True)
+    def release(self, whose: object, keys: list[int], step_count: int) -> Iterator[None]:
+        """
+        Let everybody have what a transaction had settled that is rolled back, in short steps.
+
+        Until `whose` keys are all back nothing is given to anybody, so that the old order is kept.
+        """
+        if len(keys) > step_count:
+            self.releasing[whose] = None
+        for start in range(0, len(keys), step_count):
+            some = keys[start : start + step_count]
+            self.reserved.difference_update(some)
+            self.withheld.difference_update(some)
+            self.give_back(some, redelivered=True)
+            if start + step_count < len(keys):
+                yield
+        self.releasing.pop(whose, None)
 
     def is_flagged(self, key: int) -> bool:
         """Whether a delivery of `key` must say that it may have been delivered before."""
@@ -305,6 +320,11 @@ class Queue:
         self.wake()
         self.reserved = {key for key in reserved if key > 0}
         self.withheld = self.reserved | leaving
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is dispatched now, as older messages are just being given back."""
+        return bool(self.returning or self.releasing)
 
     @property
     def newest_under_way(self) -> int:

@@ -124,3 +124,11 @@ class Topic:
             return False
         self.blocked_by.discard(subscription)
         return not self.blocked_by
+
+
+def forget_idle(topics: dict[str, Topic]) -> None:
+    """Forget the topics without subscribers."""
+    for name, topic in list(topics.items()):
+        if not topic.subscriptions:
+            topic.is_deleted = True
+            del topics[name]

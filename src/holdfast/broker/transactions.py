@@ -3,41 +3,53 @@ Sends and acknowledgements held until commit.
 
 A transaction lives with its connection on the leader; nothing of it is in the log before COMMIT.
 Then all its records go into one batch, so into one log entry: all or nothing, also over a failover.
+
+What can be made ready is made ready as each part comes, and grouped by queue and subscription:
+COMMIT only numbers the records, in one pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Topic
 from holdfast.errors import TransactionError
+from holdfast.model.records import MessageRecord
 
 
 class Transaction:
     """One local transaction of one connection."""
 
     __slots__ = (
+        "by_queue",
         "failure",
         "late",
         "name",
         "operation_count",
-        "sends",
+        "publications",
+        "records",
         "settings",
         "settlements",
         "size_bytes",
+        "targets",
     )
 
     def __init__(self, name: str, settings: BrokerSettings) -> None:
         self.name = name
         self.settings = settings
-        self.sends: list[tuple[Queue | Topic, bytes, bytes, bool]] = []
-        """Destination, headers, body, persistent."""
-        self.settlements: list[tuple[Subscription, list[int]]] = []
-        self.late: list[tuple[Queue, int]] = []
-        """Queue and key: acknowledgements that outlived their connection."""
+        self.records: list[MessageRecord] = []
+        """Persistent messages for queues as they came; they get their numbers at commit."""
+        self.by_queue: dict[Queue, list[MessageRecord]] = {}
+        self.publications: list[tuple[Queue | Topic, bytes, bytes]] = []
+        """All other sends: destination, headers, body."""
+        self.targets: dict[Queue | Topic, None] = {}
+        """Where those go to."""
+        self.settlements: dict[Subscription, list[int]] = {}
+        self.late: dict[Queue, list[int]] = {}
+        """By queue: acknowledgements that outlived their connection."""
         self.failure: str | None = None
         """Why a part of it was refused; the whole can only be rolled back then."""
         self.size_bytes = 0
@@ -52,8 +64,18 @@ class Transaction:
         Raises:
             TransactionError: The transaction grew over its limits.
         """
-        self._grow(1, len(headers) + len(body))
-        self.sends.append((destination, headers, body, persistent))
+        size = len(headers) + len(body)
+        self._grow(1, size)
+        if not persistent or not isinstance(destination, Queue):
+            self.publications.append((destination, headers, body))
+            self.targets[destination] = None
+            return
+        record = MessageRecord(destination.number, 0, headers, body, size)
+        self.records.append(record)
+        of_queue = self.by_queue.get(destination)
+        if of_queue is None:
+            of_queue = self.by_queue[destination] = []
+        of_queue.append(record)
 
     def add_settlement(self, subscription: Subscription, keys: list[int]) -> None:
         """
@@ -67,7 +89,7 @@ class Transaction:
             subscription.unacknowledged.pop(key, None)
         if subscription.queue is not None:
             subscription.queue.reserved.update(keys)
-        self.settlements.append((subscription, keys))
+        self.settlements.setdefault(subscription, []).extend(keys)
 
     def add_late(self, queue: Queue, key: int) -> None:
         """
@@ -78,14 +100,19 @@ class Transaction:
         """
         self._grow(1, 0)
         queue.reserve(key)
-        self.late.append((queue, key))
+        self.late.setdefault(queue, []).append(key)
+
+    @property
+    def destinations(self) -> tuple[Queue | Topic, ...]:
+        """Where it sends to."""
+        return (*self.by_queue, *self.targets)
 
     def missing_queues(self, known: Container[str]) -> int:
         """Count the queues it sends to that were deleted since and are not among the `known`."""
         return len(
             {
                 destination.name
-                for destination, _, _, _ in self.sends
+                for destination in self.destinations
                 if destination.is_deleted
                 and isinstance(destination, Queue)
                 and not destination.is_temporary
@@ -93,28 +120,27 @@ class Transaction:
             }
         )
 
-    def undo(self) -> list[tuple[Queue, list[int]]]:
+    def undo(self, step_count: int) -> Iterator[Queue | None]:
         """
-        Roll back: what was acknowledged is in delivery again and may be acknowledged again.
+        Roll back in steps: what was acknowledged is in delivery again and may be so again.
 
-        It stands before what was delivered after it. Gives what cannot be in delivery, because its
-        subscription is closed or it never had one, by queue.
+        It stands before what was delivered after it. What cannot be in delivery, because its
+        subscription is closed or it never had one, goes back to its queue, from which nothing else
+        is given meanwhile; each such queue is told of when all of it is there.
         """
-        by_subscription: dict[Subscription, list[int]] = {}
-        for subscription, keys in self.settlements:
-            by_subscription.setdefault(subscription, []).extend(keys)
-        homeless: dict[Queue, list[int]] = {}
-        for subscription, keys in by_subscription.items():
+        for subscription, keys in self.settlements.items():
             queue = subscription.queue
             if not subscription.is_closed:
                 if queue is not None:
                     queue.reserved.difference_update(keys)
                 subscription.unacknowledged = dict.fromkeys([*keys, *subscription.unacknowledged])
+                yield None
             elif queue is not None:
-                homeless.setdefault(queue, []).extend(keys)
-        for queue, key in self.late:
-            homeless.setdefault(queue, []).append(key)
-        return list(homeless.items())
+                yield from queue.release(subscription, keys, step_count)
+                yield queue
+        for queue, keys in self.late.items():
+            yield from queue.release(object(), keys, step_count)
+            yield queue
 
     def _grow(self, count: int, size: int) -> None:
         settings = self.settings
@@ -130,3 +156,14 @@ class Transaction:
             )
         self.operation_count += count
         self.size_bytes += size
+
+
+def number_messages(queue: Queue, records: list[MessageRecord], now_microseconds: int) -> None:
+    """Give messages of a transaction the next numbers of the queue that they go to now."""
+    first = queue.assigned_sequence
+    queue.assigned_sequence = first + len(records)
+    number = queue.number
+    for sequence, record in enumerate(records, first):
+        record.queue_number = number
+        record.sequence = sequence
+        record.stored_at = now_microseconds

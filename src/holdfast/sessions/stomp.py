@@ -124,6 +124,10 @@ class StompSession:
         """What came and is not done yet."""
         self.effort = 0
         """What the present frame cost beside itself, in ordinary frames."""
+        self.rollback: Iterator[None] = iter(())
+        """The rest of an ABORT; what comes behind it waits, as it counts on what that restores."""
+        self.rollback_count = 0
+        """The operations of that transaction."""
         self.id = f"{context.node}-{context.term}-{context.session_count}"
         self.delivered_count = 0
 
@@ -148,6 +152,8 @@ class StompSession:
 
     def proceed(self, is_spent: IsSpent) -> bool:
         """Do what was left when the time was over; True if all is done now."""
+        if not self._go_on_rolling_back(is_spent):
+            return False
         effort = 0
         effort_max = self.broker.settings.step_count_max
         send = self._send
@@ -170,7 +176,7 @@ class StompSession:
                 self.effort = 0
             if effort >= effort_max:
                 effort = 0
-                if is_spent():
+                if is_spent() or not self._go_on_rolling_back(is_spent):
                     return False
         self.events = iter(())
         return True
@@ -192,6 +198,10 @@ class StompSession:
             self._fail(event.error, event.receipt)
         elif type(event) is Frame:
             self._COMMANDS[event.command](self, event)
+
+    def _go_on_rolling_back(self, is_spent: IsSpent) -> bool:
+        """Do steps of what an ABORT left; True if all of it is done."""
+        return all(not is_spent() for _ in self.rollback)
 
     def _send(self, frame: SendFrame) -> None:
         target = frame.block.memo
@@ -522,8 +532,7 @@ class StompSession:
     def _commit(self, frame: Frame) -> None:
         transaction = self._transaction(frame.headers["transaction"])
         if transaction.failure is not None:
-            self.broker.abort(transaction)
-            del self.transactions[transaction.name]
+            self._roll_back(transaction, None)
             raise TransactionError(
                 f"transaction {transaction.name!r} is rolled back, because a part of it was"
                 f" refused: {transaction.failure}"
@@ -534,7 +543,8 @@ class StompSession:
             producer_id = _producer_id(producer_id)
             text = frame.headers.get("producer-sequence", "")
             sequence = _number(text.encode(), "producer-sequence")
-        if transaction.sends and not self.broker.has_taken(producer_id, sequence):
+        has_sends = transaction.records or transaction.targets
+        if has_sends and not self.broker.has_taken(producer_id, sequence):
             self._require_store(transaction)
         self.broker.commit(transaction, self, frame.receipt, producer_id, sequence)
         del self.transactions[transaction.name]
@@ -543,16 +553,24 @@ class StompSession:
         """Refuse what there is no room for, on disk or in memory."""
         if self.context.refusal is not None:
             raise StoreFullError(self.context.refusal)
-        for destination, _, _, persistent in transaction.sends:
-            if not persistent and not self.broker.has_room(destination):
+        for destination in transaction.targets:
+            if not self.broker.has_room(destination):
                 raise StoreFullError(_no_room(destination))
 
     def _abort(self, frame: Frame) -> None:
-        transaction = self._transaction(frame.headers["transaction"])
-        self.broker.abort(transaction)
+        self._roll_back(self._transaction(frame.headers["transaction"]), frame.receipt)
+
+    def _roll_back(self, transaction: Transaction, receipt: bytes | None) -> None:
         del self.transactions[transaction.name]
-        if frame.receipt is not None:
-            self.reply(frame.receipt)
+        self.rollback = self._rolling_back(transaction, receipt)
+        self.rollback_count = transaction.operation_count
+        self.effort = self.broker.settings.step_count_max  # It is gone on with before anything.
+
+    def _rolling_back(self, transaction: Transaction, receipt: bytes | None) -> Iterator[None]:
+        yield from self.broker.abort(transaction)
+        self.rollback_count = 0
+        if receipt is not None:
+            self.reply(receipt)
 
     def _transaction(self, name: str) -> Transaction:
         transaction = self.transactions.get(name)
@@ -668,15 +686,17 @@ class StompSession:
         while subscriptions:
             self.broker.unsubscribe(subscriptions.pop(next(iter(subscriptions))))
             yield
+        yield from self.rollback
         while self.transactions:
-            self.broker.abort(self.transactions.popitem()[1])
+            yield from self.broker.abort(self.transactions.popitem()[1])
             yield
         self.broker.drop_temporary(self)
 
     @property
     def held_count(self) -> int:
         """What `leave` has to give back."""
-        return len(self.subscriptions) + len(self.transactions)
+        held = sum(each.operation_count for each in self.transactions.values())
+        return len(self.subscriptions) + len(self.transactions) + held + self.rollback_count
 
 
 def _mode(text: str) -> AcknowledgeMode:

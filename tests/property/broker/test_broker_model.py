@@ -407,7 +407,8 @@ class BrokerMachine(RuleBasedStateMachine):
     def abort_transaction(self, number: int) -> None:
         opened = self.transaction(number)
         self.transactions.remove(opened)
-        self.broker.abort(opened.transaction)
+        for _ in self.broker.abort(opened.transaction):
+            pass
         for consumer, held in reversed(opened.settled):
             if consumer in self.consumers:
                 consumer.held = {**held, **consumer.held}

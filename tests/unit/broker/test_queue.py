@@ -169,9 +169,9 @@ def test_what_is_given_back_twice_goes_out_once() -> None:
     for _ in range(3):
         queue.give_back([2], redelivered=True)
         queue.reserve(2)
-        queue.release([2])
+        assert list(queue.release(queue, [2], 64)) == []
         queue.reserve(3)
-        queue.release([3])
+        assert list(queue.release(queue, [3], 64)) == []
     assert len(queue.returned) == 1
     assert drained(queue) == [2, 3]
 
@@ -195,7 +195,7 @@ def test_a_renewed_queue_knows_what_is_under_way() -> None:
     assert drained(queue) == [1, 4]
     assert queue.is_flagged(4)
     assert not queue.is_flagged(5)
-    queue.release([2])
+    assert list(queue.release(queue, [2], 64)) == []
     assert drained(queue) == [2]
 
 
@@ -261,3 +261,21 @@ def test_a_queue_built_anew_is_forgotten_like_any_other() -> None:
     assert queue.withheld == {3}
     queue.forget_leadership(1)
     assert queue.withheld == set()
+
+
+def test_much_is_released_in_steps_and_nothing_goes_out_meanwhile() -> None:
+    """
+    A transaction that settled much is rolled back; the old order is kept.
+    """
+    queue = queue_of(9)
+    keys = [queue.next_key() for _ in range(6)]
+    queue.reserved.update(keys)
+    steps = queue.release("a transaction", keys, 2)
+    for left in (4, 2):
+        next(steps)
+        assert queue.is_held
+        assert len(queue.reserved) == left
+    assert list(steps) == []
+    assert not queue.is_held
+    assert not queue.reserved
+    assert [queue.next_key() for _ in range(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]

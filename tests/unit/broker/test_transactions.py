@@ -9,7 +9,7 @@ import pytest
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.transactions import Transaction
+from holdfast.broker.transactions import Transaction, number_messages
 from holdfast.errors import TransactionError
 
 SETTINGS = BrokerSettings(transaction_bytes_max=100, transaction_operation_count_max=5)
@@ -31,7 +31,7 @@ def test_undo_restores_the_order_of_delivery() -> None:
     transaction.add_settlement(subscription, [2])
     subscription.unacknowledged[9] = None
     assert list(subscription.unacknowledged) == [3, 9]
-    assert transaction.undo() == []
+    assert list(transaction.undo(64)) == [None]
     assert list(subscription.unacknowledged) == [5, 1, 2, 3, 9]
 
 
@@ -44,7 +44,7 @@ def test_undo_tells_what_has_no_subscription_any_more() -> None:
     transaction = Transaction("t", SETTINGS)
     transaction.add_settlement(subscription, [1])
     subscription.is_closed = True
-    assert transaction.undo() == [(queue, [1])]
+    assert list(transaction.undo(64)) == [queue]
     assert list(subscription.unacknowledged) == [2]
 
 
@@ -61,7 +61,7 @@ def test_it_does_not_grow_over_its_limits(count, size, why) -> None:
         transaction.add_send(queue, b"", b"x" * size, persistent=True)
     with pytest.raises(TransactionError, match=why):
         transaction.add_send(queue, b"", b"x" * size, persistent=True)
-    assert len(transaction.sends) == count - 1
+    assert len(transaction.records) == count - 1
     assert transaction.size_bytes == (count - 1) * size
     assert transaction.operation_count == count - 1
 
@@ -81,7 +81,7 @@ def test_acknowledgements_count_too() -> None:
     with pytest.raises(TransactionError):
         transaction.add_late(queue, 72)
     assert list(subscription.unacknowledged) == [4, 5, 6, 7, 8]
-    assert transaction.late == [(queue, 70), (queue, 71)]
+    assert transaction.late == {queue: [70, 71]}
     assert queue.reserved == {70, 71}
 
 
@@ -111,6 +111,21 @@ def test_a_rollback_takes_one_pass_over_what_was_acknowledged() -> None:
     for key in range(1, 10_001):
         transaction.add_settlement(counting, [key])
     built = 0
-    assert transaction.undo() == []
+    assert list(transaction.undo(64)) == [None]
     assert list(counting.unacknowledged) == list(range(1, 10_001))
     assert built == 1
+
+
+def test_its_messages_get_their_numbers_in_one_pass() -> None:
+    """
+    On the queue that has the name now, which may be another than when they came.
+    """
+    transaction = Transaction("t", BrokerSettings())
+    gone, queue = Queue(1, "q"), Queue(2, "q")
+    for body in (b"x", b"y"):
+        transaction.add_send(gone, b"", body, persistent=True)
+    queue.assigned_sequence = 7
+    number_messages(queue, transaction.by_queue[gone], 99)
+    found = [(each.queue_number, each.sequence, each.stored_at) for each in transaction.records]
+    assert found == [(2, 7, 99), (2, 8, 99)]
+    assert queue.assigned_sequence == 9

@@ -265,3 +265,93 @@ def test_many_sockets_are_written_to_in_several_turns(hasty) -> None:
         before, total = total, sum(bool(each.transport.written) for each in subscribers)
         seen.append(total - before)
     assert max(seen) <= 16
+
+
+def acknowledging_all(node, send, count: int):
+    """A client that was given messages and has acknowledged each in a transaction."""
+    client = node.connect(
+        b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client-individual\n\n\0"
+        b"BEGIN\ntransaction:t\n\n\0"
+    )
+    node.connect(b"".join(send(b"<%d>" % number) for number in range(count)))
+    turns_until(node, lambda: client.transport.written.count(b"MESSAGE") == count)
+    (subscription,) = client.session.subscriptions.values()
+    frames = [
+        b"ACK\nid:%d-%d\ntransaction:t\n\n\0" % (subscription.ordinal, key)
+        for key in list(subscription.unacknowledged)
+    ]
+    client.data_received(b"".join(frames))
+    turns_until(node, lambda: not subscription.unacknowledged)
+    return client
+
+
+def test_a_rollback_takes_several_turns_and_others_go_on(hasty, send) -> None:
+    """
+    A hundred thousand operations took up to 220 ms; what comes behind it waits for all of it.
+    """
+    count = 5 * STEP
+    client = acknowledging_all(hasty, send, count)
+    (subscription,) = client.session.subscriptions.values()
+    hasty.broker.unsubscribe(subscription)
+    queue = hasty.broker.queue("q")
+    heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
+    client.data_received(
+        b"ABORT\ntransaction:t\nreceipt:a\n\n\0BEGIN\ntransaction:u\nreceipt:b\n\n\0"
+    )
+    other = hasty.connect(send(b"<new>", b"o"))
+    seen = []
+    while queue.reserved:
+        before = len(queue.reserved)
+        hasty.turn()
+        seen.append(before - len(queue.reserved))
+        if queue.reserved:
+            assert b"RECEIPT" not in client.transport.written
+            assert b"MESSAGE" not in heir.transport.written
+    assert max(seen) <= STEP
+    turns_until(hasty, lambda: b"receipt-id:b" in client.transport.written)
+    assert b"receipt-id:a" in client.transport.written
+    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count + 1)
+    written = heir.transport.written
+    places = [written.index(b"<%d>" % number) for number in range(count)]
+    assert places == sorted(places)
+    assert b"receipt-id:o" in other.transport.written
+
+
+def test_who_leaves_with_a_large_transaction_takes_several_turns(hasty, send) -> None:
+    """
+    In the middle of an ABORT too: another client gets all of it, in the old order.
+    """
+    count = 5 * STEP
+    client = acknowledging_all(hasty, send, count)
+    queue = hasty.broker.queue("q")
+    client.connection_lost(None)
+    seen = []
+    while queue.reserved:
+        before = len(queue.reserved)
+        hasty.turn()
+        seen.append(before - len(queue.reserved))
+    assert max(seen) <= STEP
+    heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
+    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count)
+
+
+def test_a_commit_settles_what_is_only_in_memory_in_several_turns(hasty) -> None:
+    """
+    Nobody can have it any more, so nobody sees that it goes in steps.
+    """
+    count = 5 * STEP
+
+    def send(body: bytes) -> bytes:
+        return b"SEND\ndestination:/queue/q\npersistent:false\n\n%b\0" % body
+
+    client = acknowledging_all(hasty, send, count)
+    queue = hasty.broker.queue("q")
+    client.data_received(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+    seen = []
+    while queue.transients:
+        before = len(queue.transients)
+        hasty.turn()
+        seen.append(before - len(queue.transients))
+    assert max(seen) <= 2 * STEP
+    assert hasty.broker.volatile_bytes == 0
+    assert b"receipt-id:c" in client.transport.written
