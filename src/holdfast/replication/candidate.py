@@ -6,7 +6,8 @@ Invariants:
     A candidate's own vote counts when it is durable, like everybody's.
     Who has a hole in its log does not stand. Who may have lost its last entries stands with what is
     left and needs so many votes that the lost entries are proven uncommitted: a voter that held
-    them refuses, and one that votes will never take them from an older leader any more.
+    them refuses, and one that votes will never take them from an older leader any more. Where no
+    other member is left, it stands as a single node does.
 """
 
 from __future__ import annotations
@@ -127,7 +128,10 @@ def _votes(state: State) -> list[bool]:
 
 
 def _votes_needed(state: State) -> int:
-    has_unknown_tail = state.log.unknown_index > 0
+    # Who is alone can ask nobody: an end that was never known to be durable is given up, as by a
+    # single node. One that was known is damage, and stays in the way.
+    is_alone = not state.peers and state.log.is_whole
+    has_unknown_tail = state.log.unknown_index > 0 and not is_alone
     return votes_needed(len(state.voter_names), has_unknown_tail=has_unknown_tail)
 
 

@@ -153,6 +153,20 @@ def test_with_an_unknown_tail_all_others_must_vote(member) -> None:
     assert 0 == bench.state.log.unknown_index
 
 
+@pytest.mark.parametrize("is_known_durable", [False, True])
+def test_who_is_left_alone_gives_up_an_unknown_tail(member, is_known_durable) -> None:
+    """Nobody can vote for it; an end that was durable once is damage, and not given up."""
+    bench = member("a", "b:fenced")
+    bench.state.log.unknown_index, bench.state.log.unknown_term = 3, 1
+    if is_known_durable:
+        bench.state.log.damaged.add(bench.state.log.last_index + 1)
+
+    candidate.stand(bench.state)
+    candidate.on_ballot_stored(bench.state, 2, "a")
+
+    assert (Role.LEADER is bench.state.role) is not is_known_durable
+
+
 def test_a_hand_over_skips_the_question(member) -> None:
     """The leader asked for it: stand at once, and say that it is a transfer."""
     bench = member()
