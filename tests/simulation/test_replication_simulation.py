@@ -331,3 +331,33 @@ def test_committing_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader, "committable", lambda state: state.log.journal.stored_index)
 
     assert is_found(range(1, 5))
+
+
+def test_a_voter_without_room_for_two_logs_begins_anew() -> None:
+    """It was down for so long that it must, and its disk is almost full of its old log."""
+    group = SimulatedGroup([Member(name, f"{name}:1") for name in "abc"], seed=3)
+    group.start()
+    group.run_until(lambda: group.leader() is not None, 10)
+    leading = group.leader()
+    assert leading is not None
+    behind = next(node for name, node in group.nodes.items() if name != leading.name)
+    for count in range(160):
+        if count == 80:
+            group.crash(behind.name)
+        group.propose(leading.name, bytes([count]) * 6000)
+        group.run(0.02)
+    leading.driver.repropose_config()
+    group.turn(leading)
+    group.run(1)
+    for node in group.nodes.values():
+        if node is not behind:
+            node.journal.drop_before(112)
+    # The new log takes 450 KiB, the old one takes 500.
+    behind.disk.limit(300 * 1024)
+
+    group.restart(behind.name)
+    group.run(10)
+
+    assert behind.journal.failure is None
+    assert leading.journal.last_index == behind.journal.stored_index
+    assert behind.journal.filling is None

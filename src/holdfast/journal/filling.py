@@ -33,9 +33,13 @@ class Filling:
     base_index: int
     target: Target
     kept: Target | None = None
-    """Where the kept log ends; None if there was none."""
+    """Where the kept log ends; None if there was none, or it was given up."""
     kept_files: tuple[str, ...] = ()
     """Its segment files, oldest first."""
+
+    def without_kept(self) -> Filling:
+        """The same, once what is kept is being removed."""
+        return replace(self, kept=None)
 
     def is_reached(self, index: int) -> bool:
         """Whether a log that ends with `index` has all that was there when it was begun."""

@@ -514,12 +514,13 @@ class Journal:
         self._truncations.append(job)
         return job
 
-    def forget_filling(self) -> None:
-        """Give up what is kept of the log before this one, once the writer has begun this one."""
+    def forget_filling(self, *, is_full: bool = True) -> None:
+        """Give up what is kept of the log before this one, once this is begun; its note if full."""
         is_begun = all(isinstance(job, TruncateJob) or job.is_done for job in self._truncations)
         if self.filling is not None and is_begun:
-            self.housekeeper.drop(kept_paths(self.directory, self.filling), self._bases[0])
-            self.filling = None
+            paths = kept_paths(self.directory, self.filling)
+            self.housekeeper.drop(paths if is_full else paths[:-1], self._bases[0])
+            self.filling = None if is_full else self.filling.without_kept()
 
     def drop_before(self, index: int) -> int:
         """

@@ -9,7 +9,8 @@ meanwhile, an operator can take them back.
 
 Invariants:
     The old files are moved before the first entry of the new log is written, and given up only
-    after its target is committed and durable here, or durable when it is begun anew once more.
+    after its target is committed and durable here, or durable when it is begun anew once more; by a
+    voter also where there is no room for both.
     What is only staged does not count: the writer may not even have moved the old files.
     The note is there exactly while the new log rules and has not reached its target. Without it, a
     move was cut short: the old files go back, and the log is what it was.
@@ -145,7 +146,7 @@ def require_kept(directory: Path, disk: Disk) -> Filling:
         if not disk.exists(_kept_path(directory, filling, name)):
             raise StoreError(
                 f"{name} of the older log is gone: its removal had begun, because the new log"
-                f" had everything"
+                f" had everything, or the disk no room for both"
             )
     return filling
 

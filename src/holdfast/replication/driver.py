@@ -539,6 +539,9 @@ class Driver:
         consensus.flush(state)
         if self._journal.filling is not None:
             state.log.settle_filling(state.commit_index)
+            if state.is_voter:
+                # A majority has it all; without room this node would never be one of it again.
+                state.log.make_room(now)
         if state.editions.is_news:
             self._share_editions()
         self._persist()

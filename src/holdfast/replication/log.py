@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Protocol
 
 from holdfast.errors import CorruptEntryError
@@ -20,6 +21,8 @@ from holdfast.journal.entry import Entry
 from holdfast.journal.filling import Filling, Target
 from holdfast.journal.settings import JournalSettings
 from holdfast.replication.messages import NO_CHAIN
+
+logger = logging.getLogger("holdfast.replication")
 
 
 class EntryLog(Protocol):
@@ -66,7 +69,8 @@ class EntryLog(Protocol):
     ) -> Any: ...
     def stage_repair(self, entry: Entry) -> Any: ...
     def finish_repair(self, job: Any) -> bool: ...
-    def forget_filling(self) -> None: ...
+    def forget_filling(self, *, is_full: bool = True) -> None: ...
+    def space_state(self, now: float) -> str: ...
     def drop_before(self, index: int) -> int: ...
 
 
@@ -192,6 +196,14 @@ class ReplicatedLog:
         filling = self.journal.filling
         if filling is not None and filling.is_reached(min(commit_index, self.journal.stored_index)):
             self.journal.forget_filling()
+
+    def make_room(self, now: float) -> None:
+        """Give up what is kept of the log before this one, if the disk has no room for both."""
+        filling = self.journal.filling
+        if filling is not None and filling.kept and self.journal.space_state(now) == "low":
+            self.journal.forget_filling(is_full=False)
+            if self.journal.filling is not filling:
+                logger.warning("the disk has no room for two logs: the one before this is given up")
 
     def forget_dropped(self) -> None:
         """Damage in segments that were reclaimed meanwhile concerns nobody any more."""

@@ -194,7 +194,7 @@ def test_what_is_only_staged_gives_up_nothing() -> None:
 
 
 def test_what_is_partly_gone_is_not_taken_back() -> None:
-    """Its removal had begun because the new log was full."""
+    """Its removal had begun because the new log was full, or the disk."""
     disk = SimulatedDisk()
     log = old_log(disk)
     log.perform(begin_anew(log))
@@ -204,6 +204,30 @@ def test_what_is_partly_gone_is_not_taken_back() -> None:
 
     with pytest.raises(StoreError, match="its removal had begun"):
         take_back(NODE, disk)
+
+
+def test_where_there_is_no_room_the_old_log_goes_and_the_note_stays() -> None:
+    """What the new log lacks is told as before, and once it is full nothing is left."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    job = begin_anew(log)
+    log.journal.forget_filling(is_full=False)
+    assert log.journal.filling is not None
+    assert log.journal.filling.kept is not None  # its files are not even moved
+    log.perform(job)
+    fill(log, 1)
+
+    log.journal.forget_filling(is_full=False)
+
+    filling = log.journal.filling
+    assert filling is not None
+    assert (None, False) == (filling.kept, filling.is_reached(102))
+    log.reopen_after_power_cut()
+    assert 1 == len(kept_names(disk))
+    fill(log, 3)
+    log.journal.forget_filling()
+    log.reopen_after_power_cut()
+    assert (103, None, []) == (log.journal.last_index, log.journal.filling, kept_names(disk))
 
 
 def test_where_nothing_is_kept_nothing_is_taken_back() -> None:
