@@ -462,7 +462,7 @@ class Journal:
         segment.cut_after(after_index)
         job = TruncateJob(after_index, fields[12], segment, segment.end, end, removed)
         if self._cut_pending:
-            job.keep_in = self._lost_and_found
+            job.keep_in = self.directory / "lost+found"
         self._forget_after(after_index)
         self.last_term = fields[7]
         self.last_timestamp = fields[8]
@@ -518,8 +518,8 @@ class Journal:
         """Give up what is kept of the log before this one, once this is begun; its note if full."""
         is_begun = all(isinstance(job, TruncateJob) or job.is_done for job in self._truncations)
         if self.filling is not None and is_begun:
-            paths = kept_paths(self.directory, self.filling)
-            self.housekeeper.drop(paths if is_full else paths[:-1], self._bases[0])
+            paths = kept_paths(self.directory, self.filling, is_full=is_full)
+            self.housekeeper.drop(paths, self._bases[0])
             self.filling = None if is_full else self.filling.without_kept()
 
     def drop_before(self, index: int) -> int:
@@ -606,10 +606,6 @@ class Journal:
 
     # Inside.
 
-    @property
-    def _lost_and_found(self) -> Path:
-        return self.directory / "lost+found"
-
     def _first_segment(self, index: int, term: int, chain: bytes, record: int) -> Segment:
         capacity = self.settings.segment_bytes
         header = SegmentHeader(index, record, term, chain, capacity)
@@ -638,7 +634,7 @@ class Journal:
         tail = self.recovered_tail
         segment = self._segments[-1]
         job = TruncateJob(self.last_index, self.last_chain, segment, tail.start, tail.end, [])
-        job.keep_in = self._lost_and_found
+        job.keep_in = self.directory / "lost+found"
         job.lowers_floor = False
         self._cut_pending = False
         return job

@@ -106,10 +106,11 @@ def note_filling(directory: Path, disk: Disk, filling: Filling) -> None:
     disk.sync_directory(kept)
 
 
-def kept_paths(directory: Path, filling: Filling) -> list[Path]:
+def kept_paths(directory: Path, filling: Filling, *, is_full: bool = True) -> list[Path]:
     """Everything to be removed once the new log is full, in this order: the note goes last."""
     note = directory / KEPT_DIRECTORY / f"{filling.origin:020d}{_NOTE}"
-    return [*(_kept_path(directory, filling, name) for name in filling.kept_files), note]
+    paths = [_kept_path(directory, filling, name) for name in filling.kept_files]
+    return [*paths, note] if is_full else paths
 
 
 def take_back(directory: Path, disk: Disk) -> Filling:
