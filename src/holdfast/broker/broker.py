@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from holdfast.broker.dead_letters import dead_letter_headers
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands
-from holdfast.broker.late import find_late, not_in_delivery
+from holdfast.broker.late import find_late, not_in_delivery, settled_by
 from holdfast.broker.outputs import Batch, Replier, size_of
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue, TransientMessage
@@ -28,7 +28,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.temporaries import Temporaries, require_room
-from holdfast.broker.topic import Backlogs, Delivery, Topic, forget_idle
+from holdfast.broker.topic import Backlogs, Delivery, IdleTopics, Topic
 from holdfast.broker.transactions import Transaction, number_messages
 from holdfast.errors import DestinationError, TransactionError
 from holdfast.model.numbering import sequence_floor
@@ -54,6 +54,7 @@ class Broker:
         self.settings = settings
         self.state = state or BrokerState(settings)
         self.topics: dict[str, Topic] = {}
+        self.idle_topics = IdleTopics()
         self.temporaries = Temporaries(settings.temporary_count_max)
         self.batch = Batch()
         self.closed: deque[Batch] = deque()
@@ -110,6 +111,7 @@ class Broker:
         self.broken.clear()
         self.errands.clear()
         self.topics.clear()
+        self.idle_topics.clear()
         self.temporaries = Temporaries(self.settings.temporary_count_max)
         state = self.state
         state.touched.clear()
@@ -157,9 +159,10 @@ class Broker:
         topic = self.topics.get(name)
         if topic is None:
             if len(self.topics) >= self.settings.topic_count_max:
-                forget_idle(self.topics)
+                self.idle_topics.forget_one(self.topics)
             require_room(len(self.topics), self.settings.topic_count_max, "topics")
             topic = self.topics[name] = Topic(name)
+            self.idle_topics.add(topic)
         return topic
 
     def drop_temporary(self, owner: object) -> None:
@@ -168,9 +171,10 @@ class Broker:
             self._drop_transients(queue)
 
     def _drop_transients(self, queue: Queue) -> None:
-        for key in list(queue.transients):
-            self._settle_transient(queue, key)
+        # They are gone at once; the memory is given back in steps.
+        doomed, queue.transients = queue.transients, {}
         queue.waiting.clear()
+        self.errands.begin(self._free(queue, list(doomed), doomed))
 
     # ---- sending
 
@@ -282,8 +286,11 @@ class Broker:
         it holds much the queue waits until all of it is given back, in the old order.
         """
         if subscription.topic is not None:
-            if subscription.topic.close_subscription(subscription):
-                self.unblocked_topics.append(subscription.topic)
+            topic = subscription.topic
+            if topic.close_subscription(subscription):
+                self.unblocked_topics.append(topic)
+            if not (topic.subscriptions or topic.is_temporary):
+                self.idle_topics.add(topic)
         elif subscription.queue is not None:
             subscription.queue.close_subscription(subscription)
             self.errands.begin(self._give_back(subscription.queue, subscription))
@@ -346,31 +353,13 @@ class Broker:
                 raise not_in_delivery(key) from None
             self._settle(subscription.queue, key)
         else:
-            for each in self.settled_by(subscription, key, exact=exact):
+            for each in settled_by(subscription, key, exact=exact):
                 del subscription.unacknowledged[each]
                 self._settle(subscription.queue, each)
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
         if not subscription.is_ready:
             self.refill(subscription)
-
-    def settled_by(self, subscription: Subscription, key: int, *, exact: bool = False) -> list[int]:
-        """
-        Give the keys that an acknowledgement of `key` settles.
-
-        Raises:
-            UnknownDeliveryError: It is not in delivery on this subscription.
-        """
-        if key not in subscription.unacknowledged:
-            raise not_in_delivery(key)
-        if exact or subscription.mode is not AcknowledgeMode.CLIENT:
-            return [key]
-        keys = []
-        for each in subscription.unacknowledged:
-            keys.append(each)
-            if each == key:
-                break
-        return keys
 
     def acknowledge_identity(
         self, queue_number: int, key: int, replier: Replier, receipt: bytes | None
@@ -426,6 +415,9 @@ class Broker:
             raise not_in_delivery(key)
         queue = subscription.queue
         if queue is not None:
+            size = record.size if record is not None else 0
+            if not self.batch.has_room(size, self.settings.batch_bytes_max):
+                self.close_batch()  # Many small frames can move many large messages.
             with self._all_or_nothing():
                 if record is not None and queue.name != self.settings.dead_letter_queue:
                     self._send_dead_letter(queue, record, replier)
@@ -476,11 +468,13 @@ class Broker:
             self._settle_transient(queue, key)
 
     def _settle_transient(self, queue: Queue, key: int) -> None:
-        message = queue.transients.pop(key, None)
+        self._forget_transient(queue, queue.transients.pop(key, None))
+
+    def _forget_transient(self, queue: Queue, message: TransientMessage | None) -> None:
         if message is not None:
             queue.acknowledged_total += 1
-            queue.redelivered.discard(key)
-            queue.withheld.discard(key)
+            queue.redelivered.discard(message.key)
+            queue.withheld.discard(message.key)
             self.state.memory_bytes -= message.size + self.state.overhead
             self.volatile_bytes -= message.size + self.state.overhead
 
@@ -636,14 +630,17 @@ class Broker:
                 self.acknowledged_queues.append(queue)
             queue.acknowledged += lasting
         if len(lasting) < len(keys):
-            self.errands.begin(self._free(queue, [key for key in keys if key < 0]))
+            volatile = [key for key in keys if key < 0]
+            self.errands.begin(self._free(queue, volatile, queue.transients))
 
-    def _free(self, queue: Queue, keys: list[int]) -> Iterator[None]:
+    def _free(
+        self, queue: Queue, keys: list[int], held: dict[int, TransientMessage]
+    ) -> Iterator[None]:
         """Settle non-persistent messages that nobody can have any more."""
         for place, key in enumerate(keys):
             if place and not place % self.settings.step_count_max:
                 yield
-            self._settle_transient(queue, key)
+            self._forget_transient(queue, held.pop(key, None))
             queue.reserved.discard(key)
 
     # ---- what operators ask

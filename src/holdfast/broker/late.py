@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.state import BrokerState
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import UnknownDeliveryError
 
 
@@ -73,3 +74,22 @@ def not_in_delivery(key: int) -> UnknownDeliveryError:
         f"message {key} is not in delivery on this subscription;"
         f" it was acknowledged before, or delivered to somebody else"
     )
+
+
+def settled_by(subscription: Subscription, key: int, *, exact: bool = False) -> list[int]:
+    """
+    Give the keys that an acknowledgement of `key` settles, be it late or not.
+
+    Raises:
+        UnknownDeliveryError: It is not in delivery on this subscription.
+    """
+    if key not in subscription.unacknowledged:
+        raise not_in_delivery(key)
+    if exact or subscription.mode is not AcknowledgeMode.CLIENT:
+        return [key]
+    keys = []
+    for each in subscription.unacknowledged:
+        keys.append(each)
+        if each == key:
+            break
+    return keys

@@ -7,7 +7,7 @@ keeps a bounded backlog; once it is over the limit the topic is *blocked* and it
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
@@ -126,9 +126,28 @@ class Topic:
         return not self.blocked_by
 
 
-def forget_idle(topics: dict[str, Topic]) -> None:
-    """Forget the topics without subscribers."""
-    for name, topic in list(topics.items()):
-        if not topic.subscriptions:
-            topic.is_deleted = True
-            del topics[name]
+class IdleTopics:
+    """The topics that nobody subscribes to, found without looking at all the others."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self) -> None:
+        self._topics: OrderedDict[Topic, None] = OrderedDict()
+        """All of them, who is so for longest first, and some that have subscribers again."""
+
+    def add(self, topic: Topic) -> None:
+        """Note that a topic is new, or that its last subscriber left."""
+        self._topics[topic] = None
+
+    def forget_one(self, topics: dict[str, Topic]) -> None:
+        """Delete the one without subscribers for longest, if there is any."""
+        while self._topics:
+            topic = self._topics.popitem(last=False)[0]
+            if not topic.subscriptions:
+                topic.is_deleted = True
+                del topics[topic.name]
+                return
+
+    def clear(self) -> None:
+        """Forget all: nobody is connected any more."""
+        self._topics.clear()

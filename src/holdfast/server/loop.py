@@ -120,6 +120,8 @@ class Conductor:
         self.is_serving = False
         self.is_scheduled = False
         self.is_draining = False
+        self.is_behind = False
+        """Topic messages are left that the last turn had no time to deliver."""
         self.has_failed = False
         self.commit_count = 0
         self.gathering_since = 0.0
@@ -186,6 +188,8 @@ class Conductor:
         self._refresh(now)
         if self.store.is_handing_over:
             self._hold_clients()
+        elif self.is_behind:
+            self.schedule()  # First what was published goes out: else more comes in than leaves.
         else:
             self._read()
         self._seal(now)
@@ -354,14 +358,19 @@ class Conductor:
         """Read again from those who waited, where what they waited for has come."""
         self.broker.unblocked_topics.clear()
         waiting = self.context.waiting
-        for session in list(islice(waiting, _WAITING_PER_TURN)):
+        is_spent = self.budget.is_spent
+        self.budget.begin()
+        for session in list(islice(() if self.is_behind else waiting, _WAITING_PER_TURN)):
             if session not in waiting:
                 continue
             waiting[session] = waiting.pop(session)  # To the end: the others have their turn.
             try:
-                session.send_waiting()
+                session.send_waiting(is_spent)
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 self.containment.broke(session, error)
+            if is_spent():
+                self.schedule()
+                break
         if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             return
         for connection in list(self.paused):
@@ -417,8 +426,12 @@ class Conductor:
         if not self.is_serving or not broker.has_batch() or self.store.is_handing_over:
             return
         in_flight_max = self.settings.batches_in_flight_max
+        self.budget.begin()
         while broker.closed and len(self.pending) < in_flight_max:
             if not self._propose(now):
+                return
+            if self.budget.is_spent():
+                self.schedule()
                 return
         batch = broker.batch
         is_full = (
@@ -595,7 +608,7 @@ class Conductor:
         """Close every client, with a last ERROR if there is a reason to tell; forget the lead."""
         if farewell:
             log.warning(farewell)
-        self.is_serving = False
+        self.is_serving = self.is_behind = False
         self.pending.clear()
         connections = list(self.connections)
         self.connections.clear()
@@ -620,7 +633,10 @@ class Conductor:
 
     def _dispatch(self) -> None:
         broker = self.broker
-        if self.applying is not None or not (broker.state.touched or broker.deliveries):
+        if self.applying is not None:
+            return
+        self.is_behind = False
+        if not (broker.state.touched or broker.deliveries):
             return
         # The clock is read here and now: after a pause the lease must be seen to be over.
         if not self.store.may_dispatch(self.clock.monotonic()):
@@ -630,6 +646,7 @@ class Conductor:
         while not self._deliver(deliveries):
             pass
         deliveries.close()
+        self.is_behind = bool(broker.deliveries)
         while broker.broken:
             self.containment.destination_broke(*broker.broken.pop())
 
@@ -688,6 +705,8 @@ class Conductor:
             return
         self.damaged = [item for item in self.damaged if now - item[0] < wait]
         for _, queue, key in due:
+            if key in queue.reserved:
+                continue  # An open transaction settles it, or gives it back itself.
             queue.withheld.discard(key)
             queue.give_back([key], redelivered=False)
             self.broker.state.touch(queue)

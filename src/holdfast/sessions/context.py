@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.broker.errands import IsSpent
+
 
 class Session(Protocol):
     """A session as the server sees it, whatever it speaks."""
@@ -17,8 +19,8 @@ class Session(Protocol):
     is_closing: bool
     owner: object
 
-    def send_waiting(self) -> None:
-        """Do what waited for room, as far as there is room now."""
+    def send_waiting(self, is_spent: IsSpent = ...) -> None:
+        """Do what waited for room, as far as there is room and time now."""
 
     def leave(self) -> None:
         """Give back everything it holds."""

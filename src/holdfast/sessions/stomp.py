@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
+from holdfast.broker.late import settled_by
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.topic import Topic
@@ -255,10 +256,17 @@ class StompSession:
         waiting.add(frame, destination)
         self.context.waiting[self] = None
 
-    def send_waiting(self) -> None:
-        """Do what waited for room, as far as there is room now, and refuse what waited too long."""
+    def send_waiting(self, is_spent: IsSpent = lambda: False) -> None:
+        """
+        Do what waited for room, as far as there is room now, and refuse what waited too long.
+
+        Where `is_spent` says that the time is over, the rest goes on waiting.
+        """
         waiting = self.waiting
-        while True:
+        effort = 0
+        while effort < self.broker.settings.step_count_max or not is_spent():
+            effort = effort % self.broker.settings.step_count_max + 1 + self.effort
+            self.effort = 0
             if not waiting:
                 self.context.waiting.pop(self, None)
                 return
@@ -374,7 +382,7 @@ class StompSession:
         elif transaction is None:
             self.broker.acknowledge(subscription, key, self, frame.receipt, exact=exact)
         else:
-            keys = self.broker.settled_by(subscription, key, exact=exact)
+            keys = settled_by(subscription, key, exact=exact)
             transaction.add_settlement(subscription, keys)
             self.broker.refill(subscription)
             if frame.receipt is not None:
@@ -550,9 +558,12 @@ class StompSession:
         del self.transactions[transaction.name]
 
     def _require_store(self, transaction: Transaction) -> None:
-        """Refuse what there is no room for, on disk or in memory."""
+        """Refuse what there is no room for, and what would go before SENDs that wait for room."""
         if self.context.refusal is not None:
             raise StoreFullError(self.context.refusal)
+        for destination in transaction.destinations:
+            if destination in self.waiting.places:
+                raise StoreFullError(_no_room(destination))
         for destination in transaction.targets:
             if not self.broker.has_room(destination):
                 raise StoreFullError(_no_room(destination))

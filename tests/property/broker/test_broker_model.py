@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from holdfast.broker.broker import Broker
 from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.cleaning import homeless, live_copy, settling
+from holdfast.broker.late import settled_by
 from holdfast.broker.outputs import Batch
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.settings import BrokerSettings
@@ -380,7 +381,7 @@ class BrokerMachine(RuleBasedStateMachine):
         holders = [consumer for consumer in self.consumers if consumer.held]
         consumer = holders[number % len(holders)]
         key = list(consumer.held)[place % len(consumer.held)]
-        keys = self.broker.settled_by(consumer.subscription, key)
+        keys = settled_by(consumer.subscription, key)
         assert keys == self.settled_by(consumer, key)
         opened.transaction.add_settlement(consumer.subscription, keys)
         opened.settled.append((consumer, {each: consumer.held.pop(each) for each in keys}))

@@ -8,7 +8,7 @@ from collections import deque
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.topic import Backlogs, Delivery, Topic
+from holdfast.broker.topic import Backlogs, Delivery, IdleTopics, Topic
 
 
 def subscribed(topic: Topic, client, mode=AcknowledgeMode.AUTO, prefetch=10) -> Subscription:
@@ -81,3 +81,26 @@ def test_a_backlog_within_the_limit_blocks_nobody(new_client) -> None:
     assert not topic.blocked_by
     topic.publish(message(3), out, 20, Backlogs(0))
     assert topic.blocked_by
+
+
+def test_only_topics_without_subscribers_are_forgotten(new_client) -> None:
+    """
+    Who is so for longest goes first; who has a subscriber by then stays.
+    """
+    idle = IdleTopics()
+    topics = {name: Topic(name) for name in ("a", "b", "c")}
+    for topic in topics.values():
+        idle.add(topic)
+    taken = topics["a"]
+    subscribed(taken, new_client())
+    idle.forget_one(topics)
+    assert list(topics) == ["a", "c"]
+    idle.forget_one(topics)
+    idle.forget_one(topics)
+    assert list(topics) == ["a"]
+    assert not taken.is_deleted
+    taken.subscriptions.clear()
+    idle.add(taken)
+    idle.clear()
+    idle.forget_one(topics)
+    assert list(topics) == ["a"]

@@ -317,6 +317,30 @@ def test_a_damaged_message_is_withheld_and_offered_again(node, send, subscribe) 
     assert b"first" in consumer.transport.take()
 
 
+def test_a_damaged_message_that_a_transaction_holds_is_not_offered(node, send, subscribe) -> None:
+    """
+    The commit would settle what somebody else has in delivery.
+    """
+    node.connect(send(b"first"))
+    node.settle()
+    node.connect(subscribe).connection_lost(None)
+    node.settle()
+    queue = node.broker.queue("q")
+    node.broker.state.forget_content(queue, 1)
+    queue.redelivered.add(1)
+    node.store.damaged = {1}
+    consumer = node.connect(subscribe)
+    node.settle()
+    node.connect(
+        b"BEGIN\ntransaction:t\n\n\0ACK\nid:ID\\cc-%d-1\ntransaction:t\n\n\0" % queue.number
+    )
+    assert queue.reserved == {1}
+    node.store.damaged.clear()
+    node.clock.now += 6
+    node.conductor.tick()
+    assert b"first" not in consumer.transport.take()
+
+
 def test_damage_of_a_former_leadership_is_forgotten(node, send, subscribe) -> None:
     """
     A new leadership finds the message by its own cursor; offering it twice would deliver it twice.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError
 
 
@@ -366,6 +367,26 @@ def test_a_late_acknowledgement_of_a_transient_message(desk) -> None:
     assert client.ask("SEND", b"y", destination="/queue/orders")[0].body == b"y"
     assert client.ask("ACK", id="ID:c0ffee-1-t1.1", receipt="r")[0].command == "RECEIPT"
     assert desk.broker.state.memory_bytes > 0
+
+
+def test_rejected_messages_fill_batches_of_their_own(new_desk) -> None:
+    """
+    A few bytes of NACK move a large message: four in one read made one entry of 240 MB.
+    """
+    desk = new_desk(BrokerSettings(batch_bytes_max=1500))
+    client = desk.connect()
+    client.subscribe("/queue/orders")
+    for _ in range(4):
+        client.send(b"x" * 1000)
+        desk.turn()
+    names = [frame.headers["ack"] for frame in client.frames()]
+    entries = len(desk.log)
+    client.raw(b"".join(b"NACK\nid:%b\n\n\0" % name.encode() for name in names))
+    desk.turn()
+    assert len(desk.log) == entries + 4
+    client.subscribe("/queue/ActiveMQ.DLQ", id="dead")
+    desk.turn()
+    assert len(client.frames()) == 4
 
 
 def test_a_late_rejection_is_refused(desk) -> None:

@@ -41,6 +41,30 @@ def test_one_topic_too_many_is_refused(new_desk) -> None:
     assert error.headers["code"] == "destination"
 
 
+def test_at_the_limit_no_topic_with_subscribers_is_looked_at(new_desk) -> None:
+    """
+    Each SEND to a new name looked at all 100,000, which held the loop for seconds.
+    """
+    desk = new_desk(BrokerSettings(topic_count_max=3))
+    client = desk.connect()
+    client.subscribe("/topic/a", id="a")
+    client.subscribe("/topic/b", id="b")
+    client.subscribe("/topic/c", id="c")
+    assert client.refusal("SEND", destination="/topic/d").headers["code"] == "destination"
+    desk.broker.topics = Unlisted(desk.broker.topics)
+    assert client.refusal("SEND", destination="/topic/d").headers["code"] == "destination"
+    client.ask("UNSUBSCRIBE", id="b")
+    client.say("SEND", b"x", destination="/topic/d")
+    assert set(desk.broker.topics) == {"a", "c", "d"}
+
+
+class Unlisted(dict):
+    """A dictionary that nobody may go through."""
+
+    def items(self):
+        raise AssertionError("all topics are looked at")
+
+
 def test_one_temporary_queue_too_many_is_refused(new_desk) -> None:
     """
     Temporary queues cost memory of the leader.

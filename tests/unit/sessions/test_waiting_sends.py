@@ -82,6 +82,29 @@ def test_one_producers_order_holds(full) -> None:
     assert [frame.body for frame in client.frames()][-3:] == [b"1", b"2", b"3"]
 
 
+def test_a_commit_does_not_go_before_sends_that_wait(full) -> None:
+    """
+    It is refused, and may be repeated; one that sends elsewhere is served.
+    """
+    client = full.filler
+    client.ask("SEND", b"first", destination="/queue/q")
+    for name, queue in (("t", "/queue/q"), ("u", "/queue/other")):
+        client.say("BEGIN", transaction=name)
+        client.send(b"second", queue, transaction=name)
+    assert client.refusal("COMMIT", transaction="t").headers["code"] == "store-full"
+    client.say("COMMIT", transaction="u", receipt="u")
+    full.turn()
+    assert commands(client) == ["RECEIPT"]
+    full.broker.purge("volatile", full.connect().session, b"p")
+    full.turn()
+    client.say("COMMIT", transaction="t", receipt="t")
+    full.turn()
+    consumer = full.connect()
+    consumer.subscribe("/queue/q", ack="auto")
+    full.turn()
+    assert consumer.bodies() == ["first", "second"]
+
+
 def test_who_waits_too_long_is_refused(full) -> None:
     """
     Else two clients that wait for each other would do so for ever; later ones do not wait again.
