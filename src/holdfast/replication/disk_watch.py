@@ -14,6 +14,7 @@ The time is an argument; only the log lines leave.
 from __future__ import annotations
 
 import logging
+from collections import deque
 
 from holdfast.errors import MembershipError
 from holdfast.journal.jobs import WriteJob
@@ -28,8 +29,7 @@ class DiskWatch:
 
     __slots__ = (
         "_hand_over_at",
-        "_job",
-        "_newest",
+        "_jobs",
         "_pause_seconds",
         "_seen_at",
         "_since",
@@ -39,9 +39,8 @@ class DiskWatch:
     def __init__(self, pause_seconds: float) -> None:
         """Take a longer time than `pause_seconds` between two looks for a pause of the process."""
         self._pause_seconds = pause_seconds
-        self._job: WriteJob | None = None
-        """The job whose end is waited for: every one before it is done."""
-        self._newest: WriteJob | None = None
+        self._jobs: deque[WriteJob] = deque()
+        """Those that were not done at the last look, in the order in which they will be."""
         self._since = 0.0
         self._seen_at = 0.0
         self._hand_over_at = NEVER
@@ -50,25 +49,24 @@ class DiskWatch:
 
     def submitted(self, job: WriteJob, now: float) -> None:
         """Note that the writer was given a job."""
-        self._newest = job
-        if self._job is None:
-            self._job = job
+        if not self._jobs:
             self._since = now
+        self._jobs.append(job)
 
     def waited(self, now: float) -> float:
         """Look now, and give `seconds`."""
         pause = now - self._seen_at
         self._seen_at = now
-        job = self._job
-        if job is None:
+        jobs = self._jobs
+        if not jobs:
             return self.seconds
-        if job.is_done:
-            newest = self._newest
-            self._job = None if newest is None or newest.is_done else newest
+        if jobs[0].is_done:
+            while jobs and jobs[0].is_done:
+                jobs.popleft()
             self._since = now
         elif pause > self._pause_seconds:
             self._since = min(self._since + pause, now)
-        self.seconds = now - self._since if self._job is not None else 0.0
+        self.seconds = now - self._since if jobs else 0.0
         return self.seconds
 
     def judge(self, state: State, *, is_backlog_full: bool) -> bool:

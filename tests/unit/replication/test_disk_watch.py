@@ -40,6 +40,19 @@ def test_time_is_counted_from_the_last_progress(watch) -> None:
     assert 0.0 == looks(watch, 16.25, 18.0)
 
 
+def test_a_queue_that_moves_is_no_hanging_disk(watch) -> None:
+    """However long it is, and however far off the newest job's turn."""
+    jobs = [WriteJob() for _ in range(40)]
+    for job in jobs:
+        watch.submitted(job, 10.0)
+    waited = []
+    for place, job in enumerate(jobs):
+        job.is_done = True
+        waited.append(watch.waited(10.25 + place / 4))
+
+    assert {0.0} == set(waited)
+
+
 def test_a_pause_of_the_process_is_not_the_disks(watch) -> None:
     """After SIGCONT the writer has had no chance yet to say that it was done long ago."""
     watch.submitted(WriteJob(), 10.0)
