@@ -258,7 +258,14 @@ def decode_hello(payload: bytes) -> Hello:
             disk_hangs=bool(fields.get("disk_hangs", False)),
             space_low=bool(fields.get("space_low", False)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        OverflowError,  # an infinite number
+    ) as error:
         raise RemoteProtocolError(f"a hello that makes no sense: {error}") from error
     return hello
 

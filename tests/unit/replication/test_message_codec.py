@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from holdfast.errors import RemoteProtocolError
 from holdfast.journal.entry import FIRST_CHAIN, Entry, seal_entry
-from holdfast.replication.message_codec import FRAME_HEADER, decode_message, encode_message
+from holdfast.replication.message_codec import (
+    FRAME_HEADER,
+    decode_hello,
+    decode_message,
+    encode_message,
+)
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
@@ -144,6 +149,12 @@ def test_a_hello_of_a_newer_version_is_understood() -> None:
     assert Hello("a", "0f") == decode_message(11, text, 0, len(text))
     with pytest.raises(RemoteProtocolError):
         decode_message(11, b'{"name":"a","node_id":"xyz"}', 0, 28)
+
+
+def test_a_hello_with_an_infinite_number_is_refused() -> None:
+    """JSON here knows such, and no whole number is one."""
+    with pytest.raises(RemoteProtocolError, match="makes no sense"):
+        decode_hello(b'{"name":"a","node_id":"00","generation":1e999}')
 
 
 def test_the_frame_header_is_five_bytes() -> None:
