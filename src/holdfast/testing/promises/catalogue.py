@@ -237,7 +237,8 @@ _PROMISES = [
         promised="A slow follower is not noticed. A slow leader confirms as soon as two others"
         " have stored; nothing is lost.",
         simulations=("slow disks",),
-        limit="A slow leader does not hand over by itself: `holdfast cluster transfer` does it.",
+        limit="A leader whose disk hangs hands over by itself; one whose disk is only slow does"
+        " not: `holdfast cluster transfer` does it.",
     ),
     Promise(
         fault="F28",
