@@ -209,8 +209,6 @@ class Housekeeper:
             return True
         try:
             self._disk.unlink(path)
-        except FileNotFoundError:
-            pass  # its removal was cut short before
         except OSError as error:
             # Space is not freed, nothing is lost: the next start finds the file again.
             logger.warning("cannot remove %s: %s", path, error)
