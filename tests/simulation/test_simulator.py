@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.testing.ablation import catch
 from holdfast.testing.ablations import ABLATIONS
+from holdfast.testing.checkers import BEGUN_TWICE
 from holdfast.testing.endings import ENDINGS
 from holdfast.testing.faults import (
     DESTRUCTIVE,
@@ -30,6 +31,7 @@ from holdfast.testing.faults import (
 from holdfast.testing.simulated_clock import SimulatedClock, Timeline
 from holdfast.testing.simulator import simulate
 from holdfast.testing.troubles import RARE
+from holdfast.testing.troubles.long_sleeps import SLEEP
 
 SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "100"))
 FIRST_SEED = int(os.environ.get("SEED", "1"))
@@ -127,6 +129,16 @@ def test_a_leader_whose_disk_hangs_stops_nobody() -> None:
         assert not result.violation
         happened += result.faults["disk hangs for good"]
     assert happened > 6
+
+
+@pytest.mark.slow
+def test_a_node_that_slept_is_told_to_begin_anew_more_than_once() -> None:
+    """Several times in one turn, before its writer has begun; it follows all the same."""
+    results = [simulate(seed, focused(seed, (SLEEP,))) for seed in range(1, 15)]
+
+    assert not [result.violation for result in results if result.violation]
+    assert sum(result.faults[SLEEP] for result in results) > 10
+    assert sum(result.faults[BEGUN_TWICE] for result in results) > 2
 
 
 @pytest.mark.slow

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from holdfast.testing.simulated_node import SimulatedNode
     from holdfast.testing.simulator import Simulation
 
+BEGUN_TWICE = "log begun anew twice in one turn"
 DIGEST_EVERY = 16
 """The state is compared after every so many entries."""
 EXCESS_TERMS_MAX = 8
@@ -123,7 +124,10 @@ class Checkers:
         epoch = node.driver.log_epoch
         if epoch:
             identity = node.driver.hello.node_id
-            if self._epochs.get(identity) != (node.life, epoch):
+            life, before = self._epochs.get(identity, (0, 0))
+            if (life, before) != (node.life, epoch):
+                if epoch - (before if life == node.life else 0) > 1:
+                    self.world.count(BEGUN_TWICE)
                 self._epochs[identity] = (node.life, epoch)
                 self._begun_anew.add(identity)
                 self.claims[identity] = {}

@@ -408,8 +408,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def abort_transaction(self, number: int) -> None:
         opened = self.transaction(number)
         self.transactions.remove(opened)
-        for _ in self.broker.abort(opened.transaction):
-            pass
+        deque(self.broker.abort(opened.transaction), maxlen=0)
         for consumer, held in reversed(opened.settled):
             if consumer in self.consumers:
                 consumer.held = {**held, **consumer.held}
