@@ -321,8 +321,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def settled_by(consumer: Consumer, key: int) -> list[int]:
         if consumer.subscription.mode is AcknowledgeMode.INDIVIDUAL:
             return [key]
-        keys = list(consumer.held)
-        return keys[: keys.index(key) + 1]
+        return (keys := list(consumer.held))[: keys.index(key) + 1]
 
     def leaves(self, places: list[PLACE]) -> set[PLACE]:
         """Note that messages are settled with the gathering batch."""
