@@ -21,6 +21,7 @@ from holdfast.broker.dead_letters import dead_letter_headers
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands
 from holdfast.broker.late import find_late, not_in_delivery, settled_by
+from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.outputs import Batch, Replier, size_of
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue, TransientMessage
@@ -82,23 +83,29 @@ class Broker:
         self.now_microseconds = 0
         """Wall-clock time; set once per turn by whoever conducts."""
         self.is_leading = False
+        self.is_prepared = False
+        """Whether the errand that `lead` waits for is begun, or done."""
 
     # ---- the two roles
 
-    def lead(self, generation: int = 0) -> None:
-        """
-        Begin to serve: forget what a former leadership left, start from the lasting state.
-
-        In each generation of the cluster every queue gives numbers of its own.
-        """
+    def prepare(self, generation: int = 0) -> None:
+        """Begin to get ready to lead: with very many queues that is an errand of many steps."""
         self.floor = sequence_floor(generation)
         self.follow()
+        self.is_prepared = True
+
+    def lead(self, generation: int = 0) -> None:
+        """Begin to serve, from lasting state; each generation has queues' numbers of its own."""
+        if not self.is_prepared or self.floor != sequence_floor(generation):
+            self.prepare(generation)
+        self.errands.finish()
         self.is_leading = True
+        self.is_prepared = False
         self.next_queue_number = self.state.next_queue_number
 
     def follow(self) -> None:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""
-        self.is_leading = False
+        self.is_leading = self.is_prepared = False
         self.batch = Batch()
         self.closed.clear()
         self.in_flight.clear()
@@ -112,19 +119,14 @@ class Broker:
         self.errands.clear()
         self.topics.clear()
         self.idle_topics.clear()
+        temporary = list(self.temporaries.queues.values())
         self.temporaries = Temporaries(self.settings.temporary_count_max)
-        state = self.state
-        state.touched.clear()
-        state.plans.clear()
-        state.memory_bytes = 0
-        state.producers.forget_leadership()
-        state.by_name = {queue.name: queue for queue in state.queues.values() if queue.is_declared}
-        for queue in state.queues.values():
-            queue.forget_leadership(self.settings.dispatch_mark_step_min, self.floor)
+        self.errands.begin(forget_leadership(self.state, temporary, self.floor))
 
     def begin_anew(self) -> None:
         """Drop all state: the log it came from was replaced by a leader's."""
         self.state = BrokerState(self.settings)
+        self.temporaries = Temporaries(self.settings.temporary_count_max)
         self.follow()
 
     # ---- destinations

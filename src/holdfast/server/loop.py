@@ -579,11 +579,16 @@ class Conductor:
     def _follow_role(self) -> None:
         should_serve = self.store.is_serving and (self.is_serving or not self._has_to_apply())
         if should_serve == self.is_serving:
+            self.broker.is_prepared = False  # Should it lead once more, from the state of then.
             return
         if should_serve and not self.store.is_applied_whole:
             # What this term has proposed may yet be committed, and its numbers are taken.
             return
         if should_serve:
+            if not self.broker.is_prepared:
+                self.broker.prepare(self.store.generation)
+            if self.broker.errands:
+                return  # They are run in this turn and the next ones.
             self.context.term = self.store.term
             self.context.is_lease_awaited = True  # Until the next turn knows better.
             self.broker.lead(self.store.generation)

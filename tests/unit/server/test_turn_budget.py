@@ -437,3 +437,55 @@ def test_batches_are_proposed_in_several_turns(hasty, send) -> None:
         hasty.turn()
         seen.append(len(hasty.store.entries))
     assert seen == [2, 4, 6]  # One before what is committed is applied, one after it.
+
+
+def test_a_leader_with_many_queues_begins_to_serve_after_several_turns(new_node) -> None:
+    """
+    A hundred thousand held the loop for 300 ms; nobody is served before all of them are ready.
+    """
+    node = new_node(settings=ServerSettings(slice_seconds=0.0))
+    count = 5 * STEP
+    node.store.append([QueueRecord(number, f"q{number}") for number in range(1, count)], 0.0, 1)
+    node.store.commit_all()
+    node.turn()
+    node.store.is_serving = True
+    looked_at = {id(queue): queue for queue in node.broker.state.queues.values()}
+    for queue in looked_at.values():
+        queue.mark_step = 0
+    seen = []
+    while not node.conductor.is_serving:
+        before = sum(queue.mark_step > 0 for queue in looked_at.values())
+        node.turn()
+        seen.append(sum(queue.mark_step > 0 for queue in looked_at.values()) - before)
+    assert sum(seen) == count - 1
+    assert max(seen) <= 2 * STEP
+    assert not node.broker.errands
+
+
+def test_a_deposed_leader_forgets_in_several_turns_and_may_lead_again(hasty, send) -> None:
+    """
+    Elected before it is through, it begins once more.
+    """
+    count = 5 * STEP
+    producer = hasty.connect(
+        b"".join(send(b"x").replace(b"/queue/q", b"/queue/q%d" % each) for each in range(count))
+    )
+    turns_until(hasty, lambda: hasty.broker.state.live_count() == count)
+    assert producer is not None
+    hasty.store.is_serving = hasty.store.is_leader = False
+    hasty.turn()
+    state = hasty.broker.state
+    assert not hasty.conductor.is_serving
+    assert hasty.broker.errands
+    assert state.memory_bytes == sum(
+        record.size + state.overhead
+        for queue in state.queues.values()
+        for record in queue.cache.values()
+    )
+    hasty.store.is_serving = hasty.store.is_leader = True
+    turns_until(hasty, lambda: hasty.conductor.is_serving)
+    assert state.memory_bytes == 0
+    heir = hasty.connect(
+        b"".join(b"SUBSCRIBE\nid:%d\ndestination:/queue/q%d\n\n\0" % (n, n) for n in range(count))
+    )
+    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count)

@@ -1,0 +1,54 @@
+"""
+The end of a leadership, queue by queue: what only its leader had of each is dropped.
+
+With very many queues that takes long, so it is an errand: on a leader that is deposed while it
+follows already, on one that is elected before it begins to serve.
+
+Invariants:
+    Until a queue's turn has come its contents are counted, and applying keeps counting them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from holdfast.broker.queue import Queue
+from holdfast.broker.state import BrokerState
+
+
+def forget_leadership(state: BrokerState, temporary: Iterable[Queue], floor: int) -> Iterator[None]:
+    """
+    Start the leader's half of all queues anew, in steps; the first finds each queue its name.
+
+    Of temporary queues, and of those whose declaration did not come to anything, only what they
+    count for is given back.
+    """
+    strays = (*temporary, *state.plans.values())
+    state.touched.clear()
+    state.plans.clear()
+    state.producers.forget_leadership()
+    state.by_name = {queue.name: queue for queue in state.queues.values() if queue.is_declared}
+    settings = state.settings
+    step_count = settings.step_count_max
+    effort = 0
+    for queue in (*strays, *state.queues.values()):
+        for known in (queue.cache, queue.transients):
+            while known:
+                state.memory_bytes -= _content(known).size + state.overhead
+                effort += 1
+                if effort >= step_count:
+                    effort = 0
+                    yield
+        # It may have been deleted since the first step.
+        if state.queues.get(queue.number) is queue:
+            queue.forget_leadership(settings.dispatch_mark_step_min, floor)
+        effort += 1
+        if effort >= step_count:
+            effort = 0
+            yield
+
+
+def _content(known: dict[int, Any]) -> Any:
+    """Take one content out."""
+    return known.popitem()[1]

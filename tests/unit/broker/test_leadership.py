@@ -1,0 +1,73 @@
+"""
+The end of a leadership, step by step.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.leadership import forget_leadership
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.state import BrokerState
+from holdfast.model.records import DeleteQueueRecord, MessageRecord, QueueRecord
+
+SETTINGS = BrokerSettings(step_count_max=4)
+
+
+def with_queues(count: int) -> BrokerState:
+    state = BrokerState(SETTINGS)
+    state.apply(1, [QueueRecord(number, f"q{number}") for number in range(1, count + 1)], 1)
+    return state
+
+
+def test_few_queues_take_one_step() -> None:
+    """
+    So a usual leader serves in the very turn.
+    """
+    assert list(forget_leadership(with_queues(3), [], 0)) == []
+
+
+def test_many_queues_take_many_steps_and_the_state_may_change_between() -> None:
+    """
+    A queue that is deleted meanwhile stays so.
+    """
+    state = with_queues(10)
+    last = state.queues[10]
+    steps = forget_leadership(state, [], 0)
+    next(steps)
+    state.apply(11, [DeleteQueueRecord(10)], 2)
+    assert len(list(steps)) == 1
+    assert last.is_deleted
+    assert all(queue.cursor == 1 for queue in state.queues.values())
+
+
+def test_contents_are_counted_until_their_turn_comes() -> None:
+    """
+    Of a queue with many of them some are dropped in each step; strays count as well.
+    """
+    state = with_queues(1)
+    state.apply(2, [MessageRecord(1, number, b"", b"x", 1) for number in range(1, 10)], 1)
+    cost = 1 + state.overhead
+    assert state.memory_bytes == 9 * cost
+    steps = forget_leadership(state, [], 0)
+    next(steps)
+    assert state.memory_bytes == 5 * cost == len(state.queues[1].cache) * cost
+    assert len(list(steps)) == 1
+    assert state.memory_bytes == 0
+
+
+def test_a_broker_that_is_prepared_leads_at_once() -> None:
+    """
+    What is not done is done then, and a change of heart costs nothing but time.
+    """
+    broker = Broker(SETTINGS, with_queues(10))
+    broker.prepare()
+    assert broker.errands
+    broker.lead()
+    assert not broker.errands
+    assert broker.is_leading
+    broker.send_transient(broker.temporaries.queue("t", owner=broker), b"", b"x")
+    broker.send_transient(broker.queue("planned"), b"", b"x")
+    broker.follow()
+    assert not broker.is_prepared
+    broker.errands.finish()
+    assert broker.state.memory_bytes == 0
