@@ -189,6 +189,7 @@ class BallotFile:
         "current",
         "damaged_slots",
         "first_index",
+        "is_busy",
         "seen",
     )
 
@@ -197,6 +198,8 @@ class BallotFile:
         self._disk = disk
         self._file: DiskFile | None = None
         self._lock = threading.RLock()
+        self.is_busy = False
+        """A slot is being written: whoever else wants to write waits."""
         self.first_index = 1
         """Where the log begins, for the first ballot of a directory; later ones remember it."""
         self.current: Ballot | None = None
@@ -365,7 +368,11 @@ class BallotFile:
             written = replace(written, edition=1 if previous is None else previous.edition + 1)
         # Never over the newest good slot: the parity of the sequence alternates the place.
         place = sequence % 2 * SLOT_BYTES
-        self._open().write_durable([encode_ballot(written)], place)
+        self.is_busy = True
+        try:
+            self._open().write_durable([encode_ballot(written)], place)
+        finally:
+            self.is_busy = False
         self.current = written
 
     def _open(self) -> DiskFile:

@@ -58,6 +58,8 @@ class Housekeeper:
         self._wake = threading.Event()
         self._is_stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self.is_driven = False
+        """Without a thread: somebody takes its turns, as the thread would."""
         self.is_out_of_space = False
         """A spare could not be made because the disk is full."""
         self.is_out_of_descriptors = False
@@ -103,12 +105,12 @@ class Housekeeper:
 
     def drop(self, paths: list[Path], first_index: int) -> None:
         """
-        Remove these files, oldest first; at once if the thread does not run.
+        Remove these files, oldest first; at once if nobody takes turns for that.
 
         From `first_index` on the log is kept: that is made durable before the first file goes.
         """
         self._doomed.extend([(path, first_index) for path in paths])
-        if self._thread is None:
+        if self._thread is None and not self.is_driven:
             while self._doomed and self._remove_one():
                 pass
         self._wake.set()
@@ -125,6 +127,7 @@ class Housekeeper:
             self._wake.set()
             self._thread.join()
             self._thread = None
+        self.is_driven = False
         self.drop([], 0)
         self._abandon_filling()
         while self._spares:

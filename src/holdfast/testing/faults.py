@@ -138,6 +138,12 @@ class Plan:
     operations: int = 1000
     ending: str = ""
     """What is lost after all was healed that no promise covers; see endings.py."""
+    is_binary: bool = False
+    """Bodies may hold any byte: clients read frames by their content-length."""
+    piece_bytes: int = 0
+    """Larger messages between nodes travel in pieces of this size; 0: none do."""
+    is_housekeeping_mixed: bool = False
+    """The housekeeper works between any two steps of the writer."""
     is_disk_left_hanging: bool = False
     """After the chaos the leader's disk hangs until everything is delivered."""
     is_one_left_dead: bool = False

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.environment.disk import SECTOR_BYTES
@@ -152,6 +152,7 @@ class SimulatedFile:
         end = offset + len(data)
         if self._disk.is_calm and inode.is_clean and end <= len(inode.durable):
             assert self._life == self._disk.life, "the file was opened before the power cut"
+            self._disk.before_step()
             self._disk.operations += 2
             inode.seen[offset:end] = inode.durable[offset:end] = data
             return
@@ -238,6 +239,8 @@ class SimulatedDisk:
         """How many power cuts there were."""
         self.operations = 0
         """Changes made so far."""
+        self.before_step: Callable[[], None] = lambda: None
+        """Called before each change: somebody else may be at work just then."""
         self.cut_at = 0
         """The number of the operation at which the power fails; 0 for never."""
         self.fail_next: dict[str, int] = {}
@@ -456,6 +459,7 @@ class SimulatedDisk:
 
     def step(self, kind: str, growth: int = 0) -> bool:
         """Count an operation; return whether the power fails in it, raise if it is to fail."""
+        self.before_step()
         self.operations += 1
         self._fail_if_told(kind)
         if growth and self._capacity != _PLENTY and self._used() + growth > self._capacity:

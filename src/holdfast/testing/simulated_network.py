@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from holdfast.replication.message_codec import FRAME_HEADER, decode_message, encode_message
 from holdfast.replication.messages import Message
+from holdfast.testing.pieces import Pieces
 from holdfast.testing.simulated_handshake import PeerPorts, shake_hands
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class PeerNetwork:
         """Pairs of sender and receiver between which nothing passes."""
         self.lost_count = self.doubled_count = self.late_count = self.reordered_count = 0
         self.delayed_count = self.very_late_count = 0
+        self.pieces = Pieces(world, self)
         self._good = Trouble()
         self._linked: dict[tuple[str, str], int] = {}
         """By the two names in order: the number of the link between them."""
@@ -130,6 +132,7 @@ class PeerNetwork:
             self.lost_count += 1
             return
         now = self._timeline.now
+        is_in_order = False
         pause = trouble.delay_min + chance() * (trouble.delay_max - trouble.delay_min)
         if pause > _DELAYED_SECONDS:
             self.delayed_count += 1
@@ -143,12 +146,14 @@ class PeerNetwork:
             pause += chance() * 4 * trouble.delay_max
             self.reordered_count += 1
         else:
-            arrival = max(now + pause, self._arrivals.get(pair, 0.0))
-            self._arrivals[pair] = arrival
-            pause = arrival - now
+            is_in_order = True
+            pause = max(now + pause, self._arrivals.get(pair, 0.0)) - now
         data = b"".join(encode_message(message))
         self._world.saw(*pair, data)
         node = self.nodes[target]
+        pause = self.pieces.travel(source, node, link, len(data), pause)
+        if is_in_order:
+            self._arrivals[pair] = now + pause
         node.post(pause, self._arrive, source.name, node, link, data, now)
         if trouble.doubled and chance() < trouble.doubled:
             self.doubled_count += 1
@@ -169,6 +174,11 @@ class PeerNetwork:
 
     # ---- links
 
+    def passes(self, one: str, other: str, link: int) -> bool:
+        """Whether this link between two nodes is still there, and not cut."""
+        pairs = ((one, other), (other, one))
+        return self._link(one, other) == link and not self.cut.intersection(pairs)
+
     def _link(self, one: str, other: str) -> int:
         """The number of the link between two nodes; 0 if there is none."""
         return self._linked.get((one, other) if one < other else (other, one), 0)
@@ -186,6 +196,7 @@ class PeerNetwork:
         self.cut.clear()
         self.trouble.clear()
         self._half_open.clear()
+        self.pieces.stall_seconds = 0.0
         for node in self.nodes.values():
             self.dial_soon(node)
 

@@ -44,6 +44,7 @@ from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
 from holdfast.sessions.context import SessionContext
 from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.testing.mixed_housekeeper import MixedHousekeeper
 from holdfast.testing.simulated_clock import SimulatedClock
 from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
 from holdfast.testing.simulated_network import NodeLinks
@@ -148,6 +149,7 @@ class SimulatedNode:
         self.is_disk_hanging = False
         """Nothing that its disk was asked to write is done, until `thaw_disk`."""
         self._is_write_held = False
+        self._mixed: MixedHousekeeper | None = None
         self.ended_by = ""
         self.writing: list[WriteJob] = []
         """What the simulated writer's thread is doing."""
@@ -222,8 +224,7 @@ class SimulatedNode:
         """Do what other threads do with the disk now and then."""
         self._checkpoint()
         self.tell_damage(self.scrubber.turn(self.clock.monotonic()))
-        if self.journal.housekeeper.spare_count < self.journal.settings.spare_segments:
-            self.journal.housekeeper.turn()
+        self.journal.housekeeper.turn()
 
     def tell_damage(self, found: list[Damage]) -> None:
         """Report what the scrubber has found."""
@@ -287,6 +288,7 @@ class SimulatedNode:
         self.broker = Broker(world.broker_settings, state)
         self.broker.follow()
         self.writer = JournalWriter(journal, self._stored, clock=clock)
+        self._mixed = MixedHousekeeper(self) if world.plan.is_housekeeping_mixed else None
         self.links = NodeLinks(world.network, self)
         self.driver = Driver(
             settings=self.mistaken_settings or world.replication_settings,
@@ -346,7 +348,7 @@ class SimulatedNode:
             # The writer's thread was in the middle of it.
             self.disk.cut_at = self.disk.operations + self.chance.randrange(1, 5)
             try:
-                self.writer.turn(self.writing)
+                self._take_writers_turn()
             except PowerCut:
                 pass
         self.disk.cut_at = 0
@@ -430,7 +432,7 @@ class SimulatedNode:
         if self.is_disk_hanging:
             self._is_write_held = True
             return
-        self.writer.turn(self.writing)
+        self._take_writers_turn()
         self.writing = []
         self._written_at = self.world.timeline.now
         if self._written_at - self._floor_at > _FLOOR_BUSY_SECONDS:
@@ -440,6 +442,16 @@ class SimulatedNode:
             self._write_soon()
         else:
             self.post(_FLOOR_IDLE_SECONDS, self._save_floor, self._written_at)
+
+    def _take_writers_turn(self) -> None:
+        mixed = self._mixed
+        if mixed is not None:
+            mixed.is_writing = True
+        try:
+            self.writer.turn(self.writing)
+        finally:
+            if mixed is not None:
+                mixed.is_writing = False
 
     def _save_floor(self, written_at: float) -> None:
         if written_at == self._written_at and not self.writing and not self.is_disk_hanging:

@@ -36,6 +36,30 @@ def make_frame(command: bytes, *lines: bytes, body: bytes = b"") -> bytes:
     return b"%b\n%b\n\n%b\0" % (command, b"\n".join(lines), body)
 
 
+def split_frames(data: bytes) -> list[bytes]:
+    """Cut bytes into frames, by their content-length where they say it; last what is left."""
+    frames = []
+    start = 0
+    while (end := data.find(b"\0", start)) >= 0:
+        head_end = data.find(b"\n\n", _skip_beats(data, start))
+        if 0 <= head_end < end:
+            _, found, length = data[start : head_end + 1].partition(b"\ncontent-length:")
+            if found:
+                end = head_end + 2 + int(length.partition(b"\n")[0])
+                if end >= len(data):
+                    break
+        frames.append(data[start:end])
+        start = end + 1
+    frames.append(data[start:])
+    return frames
+
+
+def _skip_beats(data: bytes, start: int) -> int:
+    while data[start : start + 1] == b"\n":
+        start += 1
+    return start
+
+
 class Client:
     """One client process: connects, reads frames, connects again."""
 
@@ -162,6 +186,8 @@ class Client:
         if self._buffer:
             data = self._buffer + data
         frames = data.split(b"\0")
+        if self.world.plan.is_binary:
+            frames = split_frames(data)
         self._buffer = frames.pop()
         for raw in frames:
             head, _, body = raw.lstrip(b"\n").partition(b"\n\n")
@@ -206,6 +232,8 @@ class Producer(Client):
         self.made = 0
         self.burst_max = 24
         self.unconfirmed: dict[int, tuple[str, bytes]] = {}
+        self.appendix = b""
+        """Bytes of any kind that the next message ends with."""
         self._again_planned = False
         self._interval = world.chaos_seconds / max(1, count / 12)
         world.timeline.after(self.chance.random() * 0.5, self._produce)
@@ -252,9 +280,12 @@ class Producer(Client):
         size = self.chance.randrange(20, 200)
         if self.chance.random() < 0.01:
             size = self.chance.randrange(3000, 9000)
-        body = b"%b %b" % (token.encode(), _FILLER[:size])
+        appendix, self.appendix = self.appendix, b""
+        body = b"%b %b%b" % (token.encode(), _FILLER[:size], appendix)
         self.world.history.send(token, queue, body)
         lines = [b"destination:/queue/" + queue.encode(), b"persistent:true"]
+        if appendix:
+            lines.append(b"content-length:%d" % len(body))
         if self.is_numbered:
             lines.append(b"producer-id:" + self.name.encode())
             lines.append(b"producer-sequence:%d" % number)

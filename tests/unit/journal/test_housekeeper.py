@@ -120,6 +120,22 @@ def test_a_failed_sync_ends_all_work_on_the_disk(disk: SimulatedDisk, step: str)
     assert len(told) == 1
 
 
+def test_where_somebody_takes_its_turns_a_drop_waits_for_one(disk: SimulatedDisk) -> None:
+    """As with the thread: the one who drops a file goes on before it is gone."""
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    housekeeper.is_driven = True
+    path = DIRECTORY / "1.segment"
+    disk.open(path, create=True)
+    housekeeper.drop([path], 2)
+    assert disk.exists(path)
+    assert housekeeper.turn()
+    assert not disk.exists(path)
+    disk.open(path, create=True)
+    housekeeper.drop([path], 2)
+    housekeeper.close()
+    assert not disk.exists(path)
+
+
 def test_closing_leaves_no_spares(disk: SimulatedDisk) -> None:
     """A clean stop takes spare and half-filled files away."""
     settings = JournalSettings(segment_bytes=2 * MiB)

@@ -8,11 +8,13 @@ plans of the seeds are bent towards that.
 from __future__ import annotations
 
 from holdfast.journal import recovery
+from holdfast.journal.continuation import Continuation, Found, Proof
 from holdfast.journal.journal import Journal
 from holdfast.replication import repair
 from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
+from holdfast.testing.troubles.forged_bodies import FORGED
 from holdfast.testing.troubles.long_outages import OUTAGE, with_a_small_log
 
 
@@ -32,6 +34,14 @@ def _believe_any_copy() -> list[Patch]:
     ]
 
 
+def _believe_any_candidate() -> list[Patch]:
+    def first(self: Continuation, start: int, is_possible: Proof, *_known: object) -> Found | None:
+        found = self._headers.items()
+        return next((it for it in found if it[0] >= start and is_possible(it[1])), None)
+
+    return [(Continuation, "proven", first), (Continuation, "ending", first)]
+
+
 def _keep_the_old_state() -> list[Patch]:
     return [(ReplicatedStore, "is_begun_anew", lambda _self: False)]
 
@@ -39,6 +49,10 @@ def _keep_the_old_state() -> list[Patch]:
 def _on_a_pair_with_a_small_log(plan: Plan) -> None:
     plan.topology = "witness"
     with_a_small_log(plan)
+
+
+def _with_time_to_forge(plan: Plan) -> None:
+    plan.chaos_seconds = max(plan.chaos_seconds, 2.5)
 
 
 ABLATIONS = [
@@ -49,6 +63,12 @@ ABLATIONS = [
         "mend with any copy",
         _believe_any_copy,
         ("bit flip", "leader cut off, then paused", "partition", "heal network", "crash"),
+    ),
+    Ablation(
+        "take what looks like an entry for one",
+        _believe_any_candidate,
+        (FORGED, "crash", "partition", "heal network"),
+        _with_time_to_forge,
     ),
     Ablation(
         "trust at recovery what only the cache may have",

@@ -9,27 +9,35 @@ from __future__ import annotations
 
 from holdfast.testing.rare_trouble import RareTrouble
 from holdfast.testing.troubles import (
+    clocks,
     descriptors,
+    forged_bodies,
     growth,
     half_open_links,
     hand_overs,
     hanging_disks,
+    housekeeping,
     long_outages,
     long_sleeps,
     membership,
+    narrow_links,
     strangers,
     vanished_files,
 )
 
 _ALL: tuple[RareTrouble, ...] = (
+    *clocks.TROUBLES,
     *descriptors.TROUBLES,
+    *forged_bodies.TROUBLES,
     *growth.TROUBLES,
     *half_open_links.TROUBLES,
     *hand_overs.TROUBLES,
     *hanging_disks.TROUBLES,
+    *housekeeping.TROUBLES,
     *long_outages.TROUBLES,
     *long_sleeps.TROUBLES,
     *membership.TROUBLES,
+    *narrow_links.TROUBLES,
     *strangers.TROUBLES,
     *vanished_files.TROUBLES,
 )

@@ -1,0 +1,61 @@
+"""
+What a narrow link of a simulated network does with a large message: it comes in pieces.
+
+Both ends are told of each piece; a link that ends in the middle brings nothing of the rest. What
+follows on the link comes after it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulated_network import PeerNetwork
+    from holdfast.testing.simulated_node import SimulatedNode
+    from holdfast.testing.simulator import Simulation
+
+IN_PIECES = "message larger than a link's buffer"
+STALLED = "link stalls in the middle of a message"
+_PIECE_SECONDS = 0.002
+
+
+class Pieces:
+    """How large messages travel in one world."""
+
+    __slots__ = ("_chance", "_network", "_world", "piece_bytes", "stall_seconds")
+
+    def __init__(self, world: Simulation, network: PeerNetwork) -> None:
+        self._world = world
+        self._network = network
+        self._chance = random.Random(f"{world.seed}:pieces")  # noqa: S311 - to be repeated
+        self.piece_bytes = world.plan.piece_bytes
+        """Larger messages travel in pieces of this size; 0: none do."""
+        self.stall_seconds = 0.0
+        """How long the next one stops in its middle; 0: it does not."""
+
+    def travel(
+        self, source: SimulatedNode, target: SimulatedNode, link: int, size: int, pause: float
+    ) -> float:
+        """Plan the pieces that begin to arrive after `pause`; give when the last one does."""
+        if not self.piece_bytes or size <= self.piece_bytes:
+            return pause
+        count = -(-size // self.piece_bytes)
+        self._world.faults[IN_PIECES] += 1
+        stalls_at = 0
+        if self.stall_seconds:
+            stalls_at = self._chance.randrange(1, count)
+            self._world.count(STALLED)
+        for number in range(1, count):
+            source.post(pause, self._moved, source, target.name, link)
+            target.post(pause, self._moved, target, source.name, link)
+            pause += _PIECE_SECONDS * self._chance.random()
+            if number == stalls_at:
+                pause += self.stall_seconds
+                self.stall_seconds = 0.0
+        return pause
+
+    def _moved(self, node: SimulatedNode, peer: str, link: int) -> None:
+        if self._network.passes(node.name, peer, link):
+            node.driver.moving(peer)
+            node.conductor.schedule()
