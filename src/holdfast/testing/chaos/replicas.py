@@ -14,7 +14,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,14 +23,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from holdfast.broker.checkpoint import decode_state
+from holdfast.broker.settings import BrokerSettings
 from holdfast.cli.log_files import LogFiles
 from holdfast.errors import HoldfastError
 
 _ENTRY: Final = struct.Struct("<4sHBBIIQQQQII16s")
 _NUMBERS: Final = struct.Struct("<QQ")
 _SEGMENT: Final = struct.Struct("<4sHHIIQQQQ16s")
-_CHECKPOINT_BYTES: Final = struct.calcsize("<4sHHIIQQQQ16s16s")
-_LENGTH: Final = struct.Struct("<I")
+CHECKPOINT_HEADER_BYTES: Final = struct.calcsize("<4sHHIIQQQQ16s16s")
 _BLOCK_BYTES: Final = 4096
 _ENTRY_MAGIC: Final = b"HFE1"
 _EXAMPLES_MAX: Final = 10
@@ -281,17 +281,14 @@ def _state(checkpoint: bytes) -> bytes:
     """
     What a checkpoint says of the state; the totals in it are statistics, and may differ.
 
-    Raises nothing: one that makes no sense is given as it is, and differs from all others.
+    Nor has the order of queues and producers a meaning: it is that in which they were made or
+    changed while the checkpoint was. Raises nothing: a checkpoint that makes no sense is given as
+    it is, and differs from all others.
     """
-    body = checkpoint[_CHECKPOINT_BYTES:]
     try:
-        (length,) = _LENGTH.unpack_from(body)
-        head = json.loads(body[_LENGTH.size : _LENGTH.size + length])
-        for queue in head["queues"]:
-            queue.pop("totals", None)
-    except (ValueError, TypeError, KeyError, struct.error):
+        return decode_state(checkpoint[CHECKPOINT_HEADER_BYTES:], BrokerSettings()).digest()
+    except HoldfastError:
         return checkpoint
-    return json.dumps(head).encode() + body[_LENGTH.size + length :]
 
 
 def _left_over(queues: Iterable[Mapping[str, int]]) -> dict[str, int]:
