@@ -147,7 +147,8 @@ def test_what_a_broker_did_not_sync_is_really_lost(start_on_disks):
     node.start()
     node.wait_until(lambda status: status["serving"], "serving")
 
-    assert cut.sectors_lost > 300
+    # A new file whose name was not synced is lost as a whole, and none of its sectors is counted.
+    assert cut.sectors_lost > 300 or cut.names_undone, cut
     assert 200 <= count_messages(node) < confirmed - 100
 
 
