@@ -7,9 +7,14 @@ that others may send there and nobody meets them by chance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from holdfast.broker.queue import Queue
 from holdfast.broker.topic import Topic
 from holdfast.errors import DestinationError
+
+_Place = TypeVar("_Place", Queue, Topic)
 
 
 class Temporaries:
@@ -29,15 +34,7 @@ class Temporaries:
         Raises:
             DestinationError: It does not exist, or its connection is gone.
         """
-        queue = self.queues.get(name)
-        if queue is None:
-            if owner is None:
-                raise DestinationError(f"temporary queue {name!r} does not exist any more")
-            require_room(len(self.queues), self.count_max, "temporary queues")
-            queue = self.queues[name] = Queue(0, name)
-            queue.is_temporary = True
-            queue.owner = owner
-        return queue
+        return _given(self.queues, "queue", name, owner, self.count_max, _new_queue)
 
     def topic(self, name: str, owner: object | None = None) -> Topic:
         """
@@ -46,15 +43,7 @@ class Temporaries:
         Raises:
             DestinationError: It does not exist, or its connection is gone.
         """
-        topic = self.topics.get(name)
-        if topic is None:
-            if owner is None:
-                raise DestinationError(f"temporary topic {name!r} does not exist any more")
-            require_room(len(self.topics), self.count_max, "temporary topics")
-            topic = self.topics[name] = Topic(name)
-            topic.is_temporary = True
-            topic.owner = owner
-        return topic
+        return _given(self.topics, "topic", name, owner, self.count_max, Topic)
 
     def drop(self, owner: object) -> list[Queue]:
         """Forget the destinations of a connection that is gone; gives its queues."""
@@ -77,3 +66,26 @@ def require_room(count: int, count_max: int, what: str) -> None:
     """
     if count >= count_max:
         raise DestinationError(f"there are {count:,} {what} already; at most {count_max:,}")
+
+
+def _new_queue(name: str) -> Queue:
+    return Queue(0, name)
+
+
+def _given(
+    places: dict[str, _Place],
+    kind: str,
+    name: str,
+    owner: object | None,
+    count_max: int,
+    make: Callable[[str], _Place],
+) -> _Place:
+    place = places.get(name)
+    if place is None:
+        if owner is None:
+            raise DestinationError(f"temporary {kind} {name!r} does not exist any more")
+        require_room(len(places), count_max, f"temporary {kind}s")
+        place = places[name] = make(name)
+        place.is_temporary = True
+        place.owner = owner
+    return place

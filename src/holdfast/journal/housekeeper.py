@@ -204,12 +204,7 @@ class Housekeeper:
         try:
             self.note_first(first_index)
         except OSError as error:
-            if is_out_of_descriptors(error):
-                self._doomed.appendleft((path, first_index))
-                self._wait_for_descriptors(error)
-                return False
-            self._fail(error)
-            return True
+            return self._is_given_up((path, first_index), error)
         try:
             self._disk.unlink(path)
         except OSError as error:
@@ -225,14 +220,19 @@ class Housekeeper:
                         self.failure = error  # before anybody else may sync
                     raise
         except OSError as error:
-            if is_out_of_descriptors(error):
-                # No sync was tried. The next file may not go before this name is durably gone.
-                self._doomed.appendleft((path, first_index))
-                self._wait_for_descriptors(error)
-                return False
-            self._fail(error)
-        else:
-            self.is_out_of_descriptors = False
+            # Without a descriptor no sync was tried. The next file may not go before this name is
+            # durably gone.
+            return self._is_given_up((path, first_index), error)
+        self.is_out_of_descriptors = False
+        return True
+
+    def _is_given_up(self, doomed: tuple[Path, int], error: OSError) -> bool:
+        """Put a removal off that found no descriptor; anything else fails for good."""
+        if is_out_of_descriptors(error):
+            self._doomed.appendleft(doomed)
+            self._wait_for_descriptors(error)
+            return False
+        self._fail(error)
         return True
 
     def _wait_for_descriptors(self, error: OSError) -> None:

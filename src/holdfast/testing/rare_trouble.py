@@ -20,6 +20,15 @@ def nothing(_plan: Plan) -> None:
     """Change nothing of the plan."""
 
 
+def let_the_log_turn_over(plan: Plan, name: str) -> None:
+    """Give a seed this trouble alone, and a log so small that it turns over within the chaos."""
+    plan.kinds = {name: 1}
+    plan.victim = ""
+    plan.segment_bytes = 16 * 1024
+    plan.operations = max(plan.operations, 1_500)
+    plan.chaos_seconds = max(plan.chaos_seconds, 12.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RareTrouble:
     """One kind of trouble: how often seeds have it, and what it does."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.testing.rare_trouble import RareTrouble
+from holdfast.testing.rare_trouble import RareTrouble, let_the_log_turn_over
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
@@ -69,12 +69,8 @@ def _await(nemesis: Nemesis, back: SimulatedNode, dead: SimulatedNode) -> None:
 
 def with_a_small_log(plan: Plan) -> None:
     """Let the log turn over within the chaos, with one copy enough."""
-    plan.kinds = {OUTAGE: 1}
-    plan.victim = ""
+    let_the_log_turn_over(plan, OUTAGE)
     plan.copies = 1
-    plan.segment_bytes = 16 * 1024
-    plan.operations = max(plan.operations, 1_500)
-    plan.chaos_seconds = max(plan.chaos_seconds, 12.0)
 
 
 TROUBLES = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.testing.rare_trouble import RareTrouble
+from holdfast.testing.rare_trouble import RareTrouble, let_the_log_turn_over
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
@@ -53,11 +53,7 @@ def _look(nemesis: Nemesis, node: SimulatedNode, life: int, passes: float) -> No
 
 def with_a_small_log(plan: Plan) -> None:
     """Let the log turn over several times within the chaos."""
-    plan.kinds = {SLEEP: 1}
-    plan.victim = ""
-    plan.segment_bytes = 16 * 1024
-    plan.operations = max(plan.operations, 1_500)
-    plan.chaos_seconds = max(plan.chaos_seconds, 12.0)
+    let_the_log_turn_over(plan, SLEEP)
 
 
 TROUBLES = (
