@@ -30,9 +30,8 @@ from holdfast.errors import (
     JournalFailedError,
     RecordNotFoundError,
     StoreError,
-    StoreLockedError,
 )
-from holdfast.journal.ballot import NO_CLAIM, BallotFile
+from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import (
     HEADER_BYTES,
     Entry,
@@ -42,11 +41,11 @@ from holdfast.journal.entry import (
     verify_chain,
 )
 from holdfast.journal.filling import Filling, Target, begin_filling
-from holdfast.journal.housekeeper import SPARE_PREFIX, Housekeeper
+from holdfast.journal.housekeeper import Housekeeper
 from holdfast.journal.jobs import AppendJob, Piece, RepairJob, ResetJob, TruncateJob
-from holdfast.journal.kept_log import kept_paths, load_filling
+from holdfast.journal.kept_log import kept_paths
 from holdfast.journal.open_files import OpenFiles
-from holdfast.journal.recovery import finish_recovery
+from holdfast.journal.opening import open_directory
 from holdfast.journal.scan import (
     MISSING,
     MISSING_FILE,
@@ -54,7 +53,6 @@ from holdfast.journal.scan import (
     LogScan,
     Progress,
     TailState,
-    scan_log,
 )
 from holdfast.journal.segment import (
     SEGMENT_HEADER_BYTES,
@@ -65,6 +63,7 @@ from holdfast.journal.segment import (
 )
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.space import SpaceState, SpaceWatch
+from holdfast.journal.terms import TermTable
 
 logger = logging.getLogger("holdfast.journal")
 
@@ -101,8 +100,7 @@ class Journal:
         self._segments = scan.segments or [self._first_segment(1, 0, scan.last_chain, 1)]
         self._bases = array("Q", [segment.base_index for segment in self._segments])
         self._record_bases = array("Q", [it.header.base_record for it in self._segments])
-        self._term_starts = scan.term_starts
-        self._term_values = scan.term_values
+        self._terms = TermTable(scan.term_starts, scan.term_values)
         self.last_index = scan.last_index
         self.last_term = scan.last_term
         self.last_chain = scan.last_chain
@@ -157,51 +155,13 @@ class Journal:
             StoreError: A file is missing, foreign, or of another version.
             JournalFailedError: The disk refused to be written.
         """
-        try:
-            disk.make_directory(directory / "journal")
-            lock = disk.lock(directory / "lock")
-        except BlockingIOError:
-            raise StoreLockedError(
-                f"{directory} is in use by another process; stop it, or use another directory"
-            ) from None
-        except OSError as error:
-            raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
-        try:
-            filling = load_filling(directory, disk)
-            ballot_file = BallotFile(directory / "ballot", disk)
-            ballot_error: BallotLostError | None = None
-            claim = NO_CLAIM
-            try:
-                ballot = ballot_file.load()
-                claim = NO_CLAIM if ballot is None else ballot.claim
-            except BallotLostError as error:
-                ballot_error = error
-            for name in disk.list_directory(directory / "journal"):
-                if name.startswith(SPARE_PREFIX):
-                    disk.unlink(directory / "journal" / name)
-            scan = scan_log(directory / "journal", disk, claim=claim, progress=progress)
-            finish_recovery(
-                scan,
-                disk,
-                durable_floor=claim.floor,
-                resolve_unknown_tail=resolve_unknown_tail,
-                lost_and_found=directory / "lost+found",
-            )
-            first_index = scan.segments[0].base_index if scan.segments else 1
-            is_end_known = scan.tail.state != "unknown"
-            ballot_file.write_again(
-                scan.last_index, scan.last_chain, first_index, is_end_known=is_end_known
-            )
-        except OSError as error:
-            lock.release()
-            raise JournalFailedError(f"{directory} could not be recovered: {error}") from error
-        except BaseException:
-            lock.release()
-            raise
-        journal = cls(directory, disk, settings, scan, ballot_file, lock)
-        journal.housekeeper.note_first = ballot_file.save_first
-        journal.ballot_error = ballot_error
-        journal.filling = filling
+        opened = open_directory(
+            directory, disk, resolve_unknown_tail=resolve_unknown_tail, progress=progress
+        )
+        journal = cls(directory, disk, settings, opened.scan, opened.ballot_file, opened.lock)
+        journal.housekeeper.note_first = opened.ballot_file.save_first
+        journal.ballot_error = opened.ballot_error
+        journal.filling = opened.filling
         return journal
 
     def close(self) -> None:
@@ -254,8 +214,7 @@ class Journal:
             return self._segments[0].header.previous_term
         if not first <= index <= self.last_index:
             raise self._not_found(index)
-        place = bisect_right(self._term_starts, index)
-        return self._term_values[place - 1] if place else self._segments[0].header.previous_term
+        return self._terms.at(index, self._segments[0].header.previous_term)
 
     def chain_at(self, index: int) -> bytes:
         """
@@ -415,10 +374,9 @@ class Journal:
                 piece.add(entry, size)
                 pieces.append(piece)
             segment.add(entry.first_record, size)
-            if entry.term != self.last_term or not self._term_starts:
+            if entry.term != self.last_term or not self._terms:
                 assert entry.term >= self.last_term
-                self._term_starts.append(entry.index)
-                self._term_values.append(entry.term)
+                self._terms.begin(entry.index, entry.term)
                 self.last_term = entry.term
             self.last_index = entry.index
             self.last_chain = entry.chain
@@ -496,8 +454,7 @@ class Journal:
         self._bases = array("Q", [base_index])
         self._record_bases = array("Q", [base_record_number])
         self._forget_after(0)
-        self._term_starts.clear()
-        self._term_values.clear()
+        self._terms.clear()
         self._tail_first = base_index
         self.last_index = base_index - 1
         self.last_term = previous_term
@@ -584,7 +541,10 @@ class Journal:
             segment.end = start + len(entry.raw)
         elif len(entry.raw) < size:
             segment.offsets[position + 1] = start + len(entry.raw)
-        self._set_term(index, entry.term)
+        if self.term_at(index) != entry.term:
+            self.last_term = self._terms.set(
+                index, entry.term, self.term_at(index), is_last=index == self.last_index
+            )
         if index == self.last_index:
             self.last_chain = entry.chain
             self.last_timestamp = entry.timestamp
@@ -650,9 +610,7 @@ class Journal:
         self._located = None
         self._void_repair(0, index)
         self._damage = {key: it for key, it in self._damage.items() if key <= index}
-        while self._term_starts and self._term_starts[-1] > index:
-            self._term_starts.pop()
-            self._term_values.pop()
+        self._terms.cut_after(index)
         self._files.close_after(index)
         self.last_index = index
         self.unknown_through = 0
@@ -778,22 +736,6 @@ class Journal:
         job = self._repair
         if job is not None and not first_index <= job.entry.index <= last_index:
             job.is_void = True
-
-    def _set_term(self, index: int, term: int) -> None:
-        starts, values = self._term_starts, self._term_values
-        known = self.term_at(index)
-        if known == term:
-            return
-        place = bisect_right(starts, index)
-        if (place == len(starts) or starts[place] != index + 1) and index < self.last_index:
-            starts.insert(place, index + 1)
-            values.insert(place, known)
-        if place and starts[place - 1] == index:
-            values[place - 1] = term
-        else:
-            starts.insert(place, index)
-            values.insert(place, term)
-        self.last_term = values[-1]
 
 
 def _kept_index(job: TruncateJob | ResetJob) -> int:

@@ -20,8 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.broker.queue import Queue
-from holdfast.journal import journal as journal_module
-from holdfast.journal import scan
+from holdfast.journal import opening, scan
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import Entry
 from holdfast.journal.housekeeper import Housekeeper
@@ -391,13 +390,13 @@ def _vote_again() -> list[Patch]:
 
 
 def _forget_the_floor() -> list[Patch]:
-    scan_log = journal_module.__dict__["scan_log"]
+    scan_log = opening.__dict__["scan_log"]
 
     def scan_without(*arguments: Any, **options: Any) -> Any:
         claim = options["claim"]._replace(floor=0, floor_chain=b"")
         return scan_log(*arguments, **{**options, "claim": claim})
 
-    return [(journal_module, "scan_log", scan_without)]
+    return [(opening, "scan_log", scan_without)]
 
 
 def _ignore_the_sites() -> list[Patch]:

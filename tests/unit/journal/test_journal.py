@@ -9,15 +9,12 @@ import pytest
 
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import (
-    BallotLostError,
     CorruptEntryError,
     JournalFailedError,
     RecordNotFoundError,
     StoreError,
-    StoreLockedError,
 )
 from holdfast.journal.entry import FIRST_CHAIN
-from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.journal.segment import file_digest
 from holdfast.journal.settings import JournalSettings, KiB, MiB
@@ -549,44 +546,6 @@ def test_after_a_failure_nothing_is_staged(log: LocalJournal, disk: SimulatedDis
     assert log.journal.stored_index == 2
 
 
-def test_one_process_per_directory(log: LocalJournal, disk: SimulatedDisk) -> None:
-    """The second is told who is in its way; after a close the directory is free."""
-    with pytest.raises(StoreLockedError, match="in use by another process"):
-        Journal.open(Path("/node"), disk, SMALL)
-    log.close()
-    Journal.open(Path("/node"), disk, SMALL).close()
-
-
-def test_a_failed_open_frees_the_directory(log: LocalJournal, disk: SimulatedDisk) -> None:
-    """After a refusal the operator can mend and try again."""
-    log.close()
-    disk.open(Path("/node/journal/foreign"), create=True)
-    with pytest.raises(StoreError, match="foreign"):
-        log._open()
-    disk.unlink(Path("/node/journal/foreign"))
-    log._open()
-
-
-def test_a_path_that_cannot_be_a_directory_is_named(tmp_path: Path) -> None:
-    """A file where the directory should be is no crash."""
-    (tmp_path / "data").write_text("hello")
-    with pytest.raises(StoreError, match="cannot be used as a data directory"):
-        Journal.open(tmp_path / "data", RealDisk(), SMALL)
-
-
-def test_a_lost_ballot_does_not_keep_the_log_from_opening(
-    log: LocalJournal, disk: SimulatedDisk
-) -> None:
-    """The log can be read and verified; that the vote is lost is told."""
-    fill(log, 3)
-    log.close()
-    for slot in (0, 1):
-        disk.flip_bit(Path("/node/ballot"), slot * 4096 * 8 + 99)
-    log._open()
-    assert isinstance(log.journal.ballot_error, BallotLostError)
-    assert log.journal.last_index == 3
-
-
 def test_few_files_are_kept_open(disk: SimulatedDisk) -> None:
     """Reading all over a long log keeps a bounded number of handles."""
     settings = JournalSettings(
@@ -622,17 +581,6 @@ def test_a_data_directory_can_be_moved(tmp_path: Path) -> None:
     moved = LocalJournal(RealDisk(), directory=tmp_path / "two", settings=SMALL)
     assert [moved.journal.entry(i) for i in range(1, 13)] == list(log.stored.values())
     moved.close()
-
-
-def test_spare_files_of_an_earlier_life_are_removed(log: LocalJournal, disk: SimulatedDisk) -> None:
-    """Whether a left-over spare is full of zeros nobody knows, so it is not used."""
-    while log.journal.housekeeper.turn():
-        pass
-    assert log.journal.bytes_on_disk == 2 * 16 * KiB
-    log.journal.close()
-    disk.open(Path("/node/journal/spare-000001.tmp"), create=True)
-    log._open()
-    assert disk.list_directory(Path("/node/journal")) == []
 
 
 def test_a_segment_is_sealed_only_when_all_of_it_is_durable(log: LocalJournal) -> None:

@@ -1,0 +1,90 @@
+"""
+Take a data directory at start: its lock, its ballot, its log, each brought to a good state.
+
+What a crash cut short is finished or undone here, before anybody reads or writes the log.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.environment.disk import Disk, DiskLock
+from holdfast.errors import BallotLostError, JournalFailedError, StoreError, StoreLockedError
+from holdfast.journal.ballot import NO_CLAIM, BallotFile
+from holdfast.journal.filling import Filling
+from holdfast.journal.housekeeper import SPARE_PREFIX
+from holdfast.journal.kept_log import load_filling
+from holdfast.journal.recovery import finish_recovery
+from holdfast.journal.scan import LogScan, Progress, scan_log
+
+
+class OpenedDirectory(NamedTuple):
+    """A data directory that is ours, and what is in it."""
+
+    scan: LogScan
+    ballot_file: BallotFile
+    ballot_error: BallotLostError | None
+    """Why the ballot could not be read, if so."""
+    filling: Filling | None
+    lock: DiskLock
+
+
+def open_directory(
+    directory: Path,
+    disk: Disk,
+    *,
+    resolve_unknown_tail: bool = False,
+    progress: Progress | None = None,
+) -> OpenedDirectory:
+    """
+    Take the directory, read and verify the whole log, and mend what a crash left.
+
+    Raises:
+        StoreLockedError: Another process has the directory.
+        SegmentsMissingError: Files are missing at the log's beginning.
+        StoreError: A file is missing, foreign, or of another version.
+        JournalFailedError: The disk refused to be written.
+    """
+    try:
+        disk.make_directory(directory / "journal")
+        lock = disk.lock(directory / "lock")
+    except BlockingIOError:
+        raise StoreLockedError(
+            f"{directory} is in use by another process; stop it, or use another directory"
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
+    try:
+        filling = load_filling(directory, disk)
+        ballot_file = BallotFile(directory / "ballot", disk)
+        ballot_error: BallotLostError | None = None
+        claim = NO_CLAIM
+        try:
+            ballot = ballot_file.load()
+            claim = NO_CLAIM if ballot is None else ballot.claim
+        except BallotLostError as error:
+            ballot_error = error
+        for name in disk.list_directory(directory / "journal"):
+            if name.startswith(SPARE_PREFIX):
+                disk.unlink(directory / "journal" / name)
+        scan = scan_log(directory / "journal", disk, claim=claim, progress=progress)
+        finish_recovery(
+            scan,
+            disk,
+            durable_floor=claim.floor,
+            resolve_unknown_tail=resolve_unknown_tail,
+            lost_and_found=directory / "lost+found",
+        )
+        first_index = scan.segments[0].base_index if scan.segments else 1
+        is_end_known = scan.tail.state != "unknown"
+        ballot_file.write_again(
+            scan.last_index, scan.last_chain, first_index, is_end_known=is_end_known
+        )
+    except OSError as error:
+        lock.release()
+        raise JournalFailedError(f"{directory} could not be recovered: {error}") from error
+    except BaseException:
+        lock.release()
+        raise
+    return OpenedDirectory(scan, ballot_file, ballot_error, filling, lock)
