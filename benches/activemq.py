@@ -12,7 +12,7 @@ from pathlib import Path
 
 from brokers import Broker, end, package_version, wait_port
 
-from holdfast.testing.local_cluster import free_ports
+from holdfast.testing.free_ports import free_ports
 
 _PROGRAM = Path("/usr/share/activemq/bin/activemq.jar")
 _CONFIGURATION = """\

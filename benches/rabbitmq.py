@@ -16,7 +16,7 @@ from pathlib import Path
 
 from brokers import Broker, BrokerError, end, package_version, wait_port
 
-from holdfast.testing.local_cluster import free_ports
+from holdfast.testing.free_ports import free_ports
 
 _SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 _CLUSTER_SECONDS = 60.0

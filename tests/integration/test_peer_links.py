@@ -27,6 +27,7 @@ from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_link import PeerLinks
 from holdfast.replication.settings import ReplicationSettings
+from holdfast.testing.free_ports import free_ports
 
 MiB = 1024 * 1024
 
@@ -103,14 +104,6 @@ class Node:
         ).index
         self.wake()
         return index
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [it.getsockname()[1] for it in sockets]
-    for it in sockets:
-        it.close()
-    return ports
 
 
 async def until(condition: Callable[[], bool], seconds: float = 10.0) -> float:

@@ -25,7 +25,8 @@ from holdfast.cli.main import app
 from holdfast.client import blocking
 from holdfast.errors import MembershipError
 from holdfast.model.records import AcknowledgeRecord, DispatchMarkRecord, QueueRecord
-from holdfast.testing.local_cluster import LocalCluster, LocalNode, free_ports
+from holdfast.testing.free_ports import free_ports
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from holdfast.testing.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -22,7 +22,7 @@ import pyspark
 import pytest
 
 from holdfast.model.records import QueueRecord
-from holdfast.testing.local_cluster import free_ports
+from holdfast.testing.free_ports import free_ports
 from holdfast.testing.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -12,7 +12,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 from holdfast.admin.token_file import FILE_NAME, read_token
+from holdfast.testing.free_ports import free_ports
 
 _POLL_SECONDS = 0.01
 _STOP_SECONDS = 15.0
@@ -32,18 +32,6 @@ LOOPBACK = "127.0.0.1"
 
 class LocalNodeError(RuntimeError):
     """A node did not do in time what it should; the sentence ends with the tail of its log."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Give loopback ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 class LocalNode:

@@ -26,7 +26,7 @@ from holdfast.errors import (
 )
 from holdfast.model.limits import KiB
 from holdfast.server.node import Node
-from holdfast.testing.local_cluster import free_ports
+from holdfast.testing.free_ports import free_ports
 
 Answer = TypeVar("Answer")
 _WAIT_SECONDS = 10.0
