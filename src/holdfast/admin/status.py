@@ -89,6 +89,9 @@ class StoreStatus:
 
     damage: tuple[DamageStatus, ...] = ()
 
+    unremovable: tuple[str, ...] = ()
+    """Files that are not needed and could not be removed: their room is lost until they can be."""
+
     incomplete: str = ""
     """What is missing while this log is being filled anew, in a sentence; empty if it is full."""
 

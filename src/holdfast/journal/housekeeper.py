@@ -6,9 +6,11 @@ rate. Removing a large file takes milliseconds, which would delay a sync. Both h
 
 Invariants:
     A spare is offered only after it is full of zeros and synced.
-    Files are removed oldest first, each name durably gone before the next: a crash leaves no hole.
+    Files are removed oldest first, each name durably gone before the next.
     Before a file goes it is durable that the log no longer begins with it: a file that is missing
-    without that was lost.
+    without that was lost, and one that is still there is no part of the log (see `scan`).
+    A file that cannot be removed costs its room and nothing else: the others go, and it is tried
+    again. Only a note that speaks of files waits until all of them are gone.
     A full disk is no failure here: it is tried again, and `is_out_of_space` tells meanwhile. Nor is
     a file that cannot be opened because too many are open: that is waited out.
     Any other failed write or sync ends all work on the disk, the writer's too. The kernel tells of
@@ -26,7 +28,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import Disk, DiskFile, fill_zeros
@@ -43,6 +45,14 @@ _RETRY_SECONDS: Final = 1.0
 logger = logging.getLogger("holdfast.journal")
 
 
+class _Doomed(NamedTuple):
+    """A file to be removed: from where on the log is kept without it, and what must go before."""
+
+    path: Path
+    first_index: int
+    after: tuple[Path, ...] = ()
+
+
 class Housekeeper:
     """Keeps spare segment files ready and removes dropped ones."""
 
@@ -51,7 +61,11 @@ class Housekeeper:
         self._disk = disk
         self._settings = settings
         self._spares: deque[Path] = deque()
-        self._doomed: deque[tuple[Path, int]] = deque()
+        self._doomed: deque[_Doomed] = deque()
+        self._refused: list[_Doomed] = []
+        """Could not be removed; tried again once there is nothing else to do."""
+        self.unremovable: set[Path] = set()
+        """Files that should be gone and could not be removed when it was last tried."""
         self._filling: tuple[Path, DiskFile] | None = None
         self._filled = 0
         self._number = 0
@@ -79,8 +93,11 @@ class Housekeeper:
 
     def new_path(self) -> Path:
         """Return a name for a file that is not a segment yet."""
-        self._number += 1
-        return self._directory / f"{SPARE_PREFIX}{self._number:06d}{SPARE_SUFFIX}"
+        while True:
+            self._number += 1
+            path = self._directory / f"{SPARE_PREFIX}{self._number:06d}{SPARE_SUFFIX}"
+            if not self._disk.exists(path):  # One of an earlier life may not have gone.
+                return path
 
     def take_spare(self) -> Path | None:
         """Hand out a file of `segment_bytes` zeros, durable; None if none is ready."""
@@ -103,14 +120,18 @@ class Housekeeper:
                 raise self.failure
             self._disk.sync_directory(self._directory)
 
-    def drop(self, paths: list[Path], first_index: int) -> None:
+    def drop(self, paths: list[Path], first_index: int, *, note: Path | None = None) -> None:
         """
         Remove these files, oldest first; at once if nobody takes turns for that.
 
         From `first_index` on the log is kept: that is made durable before the first file goes.
+        `note` goes last, and not before all of them are gone.
         """
-        self._doomed.extend([(path, first_index) for path in paths])
+        self._doomed.extend([_Doomed(path, first_index) for path in paths])
+        if note is not None:
+            self._doomed.append(_Doomed(note, first_index, tuple(paths)))
         if self._thread is None and not self.is_driven:
+            self._take_up_refused()
             while self._doomed and self._remove_one():
                 pass
         self._wake.set()
@@ -140,6 +161,7 @@ class Housekeeper:
         if self._doomed:
             return self._remove_one()
         if self._filling is None and len(self._spares) >= self._settings.spare_segments:
+            self._take_up_refused()
             return False
         try:
             self._fill_one_chunk()
@@ -152,6 +174,7 @@ class Housekeeper:
                 self._fail(error)
                 return False
             self._abandon_filling()
+            self._take_up_refused()
             if not self.is_out_of_space:
                 logger.warning("cannot prepare the next segment: %s", error)
             self.is_out_of_space = True
@@ -165,7 +188,7 @@ class Housekeeper:
             if self.turn():
                 # A take or a drop may come meanwhile; neither needs a faster fill.
                 self._is_stopping.wait(pause)
-            elif self.is_out_of_space or self.is_out_of_descriptors:
+            elif self.is_out_of_space or self.is_out_of_descriptors or self._doomed:
                 self._wake.wait(_RETRY_SECONDS)
             else:
                 self._wake.wait()
@@ -198,19 +221,29 @@ class Housekeeper:
 
     def _remove_one(self) -> bool:
         """Remove the oldest; false if that must be tried again later."""
-        path, first_index = self._doomed.popleft()
+        doomed = self._doomed.popleft()
+        path = doomed.path
         if self.failure is not None:
             return True
+        if not self.unremovable.isdisjoint(doomed.after):
+            self._refused.append(doomed)
+            return True
         try:
-            self.note_first(first_index)
+            self.note_first(doomed.first_index)
         except OSError as error:
-            return self._is_given_up((path, first_index), error)
+            return self._is_given_up(doomed, error)
         try:
             self._disk.unlink(path)
         except OSError as error:
             # Space is not freed, nothing is lost: the next start finds the file again.
-            logger.warning("cannot remove %s: %s", path, error)
+            self._refused.append(doomed)
+            if path not in self.unremovable:
+                self.unremovable.add(path)
+                logger.warning("cannot remove %s, trying again: %s", path, error)
             return True
+        if path in self.unremovable:
+            self.unremovable.discard(path)
+            logger.warning("%s is removed after all", path)
         try:
             with self.directory_lock:
                 try:
@@ -222,11 +255,16 @@ class Housekeeper:
         except OSError as error:
             # Without a descriptor no sync was tried. The next file may not go before this name is
             # durably gone.
-            return self._is_given_up((path, first_index), error)
+            return self._is_given_up(doomed, error)
         self.is_out_of_descriptors = False
         return True
 
-    def _is_given_up(self, doomed: tuple[Path, int], error: OSError) -> bool:
+    def _take_up_refused(self) -> None:
+        """Let what could not be removed be tried again, by the next turn."""
+        self._doomed.extend(self._refused)
+        self._refused.clear()
+
+    def _is_given_up(self, doomed: _Doomed, error: OSError) -> bool:
         """Put a removal off that found no descriptor; anything else fails for good."""
         if is_out_of_descriptors(error):
             self._doomed.appendleft(doomed)
@@ -243,4 +281,5 @@ class Housekeeper:
     def _fail(self, error: OSError) -> None:
         self.failure = error
         self._doomed.clear()
+        self._refused.clear()
         self.on_failure(error)

@@ -162,6 +162,14 @@ class Journal:
         journal.housekeeper.note_first = opened.ballot_file.save_first
         journal.ballot_error = opened.ballot_error
         journal.filling = opened.filling
+        for full in opened.full:
+            paths, note = kept_paths(directory, full)
+            journal.housekeeper.drop(paths, journal.first_index, note=note)
+        journal.housekeeper.drop(opened.left_over, journal.first_index)
+        error = journal.housekeeper.failure
+        if error is not None:
+            journal.close()
+            raise JournalFailedError(f"{directory} could not be recovered: {error}") from error
         return journal
 
     def close(self) -> None:
@@ -475,8 +483,8 @@ class Journal:
         """Give up what is kept of the log before this one, once this is begun; its note if full."""
         is_begun = all(isinstance(job, TruncateJob) or job.is_done for job in self._truncations)
         if self.filling is not None and is_begun:
-            paths = kept_paths(self.directory, self.filling, is_full=is_full)
-            self.housekeeper.drop(paths, self._bases[0])
+            paths, note = kept_paths(self.directory, self.filling)
+            self.housekeeper.drop(paths, self._bases[0], note=note if is_full else None)
             self.filling = None if is_full else self.filling.without_kept()
 
     def drop_before(self, index: int) -> int:

@@ -12,8 +12,9 @@ Invariants:
     after its target is committed and durable here, or durable when it is begun anew once more; by a
     voter also where there is no room for both.
     What is only staged does not count: the writer may not even have moved the old files.
-    The note is there exactly while the new log rules and has not reached its target. Without it, a
-    move was cut short: the old files go back, and the log is what it was.
+    The note is there while the new log rules and has not reached its target, and then until the
+    last of the old files is gone. Without it, a move was cut short: the old files go back, and the
+    log is what it was.
     A log taken back is begun with the wish, noted durably; a crash in between finishes it.
 
 Written by the journal's writer, read at start and by the loop; taking back needs a stopped node.
@@ -43,22 +44,24 @@ _SEGMENT: Final = ".segment"
 _PREFIX_LENGTH: Final = 20
 
 
-def load_filling(directory: Path, disk: Disk) -> Filling | None:
+def load_filling(directory: Path, disk: Disk) -> tuple[Filling | None, list[Filling]]:
     """
     Return what is being filled, after finishing or undoing what a crash cut short.
+
+    With it the fillings that were full already: what is kept for them is still to be removed.
 
     Raises:
         StoreError: The note is damaged: which of the two logs is whole cannot be told.
     """
     kept = directory / KEPT_DIRECTORY
     if not disk.exists(kept):
-        return None
+        return None, []
     names = disk.list_directory(kept)
     notes = [name for name in names if name.endswith(_NOTE)]
     for name in names:
         if name.endswith(_TAKING_BACK):
             _finish_taking_back(directory, disk, name)
-            return None
+            return None, []
     known = {name[:_PREFIX_LENGTH] for name in notes}
     undone = [it for it in names if it.endswith(_SEGMENT) and it[:_PREFIX_LENGTH] not in known]
     for name in undone:
@@ -67,10 +70,8 @@ def load_filling(directory: Path, disk: Disk) -> Filling | None:
         disk.sync_directory(directory / "journal")
         disk.sync_directory(kept)
     # A later reset is begun only after an earlier one was full: then its removal was cut short.
-    for older in [_read(kept / name, disk) for name in notes[:-1]]:
-        for path in kept_paths(directory, older):
-            disk.unlink(path)
-    return _read(kept / notes[-1], disk) if notes else None
+    full = [_read(kept / name, disk) for name in notes[:-1]]
+    return (_read(kept / notes[-1], disk) if notes else None), full
 
 
 def set_aside(
@@ -106,11 +107,10 @@ def note_filling(directory: Path, disk: Disk, filling: Filling) -> None:
     disk.sync_directory(kept)
 
 
-def kept_paths(directory: Path, filling: Filling, *, is_full: bool = True) -> list[Path]:
-    """Everything to be removed once the new log is full, in this order: the note goes last."""
+def kept_paths(directory: Path, filling: Filling) -> tuple[list[Path], Path]:
+    """The old files, to be removed once the new log is full, and the note, which goes last."""
     note = directory / KEPT_DIRECTORY / f"{filling.origin:020d}{_NOTE}"
-    paths = [_kept_path(directory, filling, name) for name in filling.kept_files]
-    return [*paths, note] if is_full else paths
+    return [_kept_path(directory, filling, name) for name in filling.kept_files], note
 
 
 def take_back(directory: Path, disk: Disk) -> Filling:
@@ -140,7 +140,7 @@ def require_kept(directory: Path, disk: Disk) -> Filling:
     Raises:
         StoreError: There is none, or a part of it is gone already.
     """
-    filling = load_filling(directory, disk)
+    filling, _ = load_filling(directory, disk)
     if filling is None or filling.kept is None:
         raise StoreError(f"{directory} keeps no older log: there is nothing to take back")
     for name in filling.kept_files:

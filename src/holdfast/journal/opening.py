@@ -27,6 +27,10 @@ class OpenedDirectory(NamedTuple):
     ballot_error: BallotLostError | None
     """Why the ballot could not be read, if so."""
     filling: Filling | None
+    full: list[Filling]
+    """Logs that replaced others and are full: what was kept for them is to be removed."""
+    left_over: list[Path]
+    """Files that are no part of the log and are to be removed."""
     lock: DiskLock
 
 
@@ -56,7 +60,7 @@ def open_directory(
     except OSError as error:
         raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
     try:
-        filling = load_filling(directory, disk)
+        filling, full = load_filling(directory, disk)
         ballot_file = BallotFile(directory / "ballot", disk)
         ballot_error: BallotLostError | None = None
         claim = NO_CLAIM
@@ -65,10 +69,9 @@ def open_directory(
             claim = NO_CLAIM if ballot is None else ballot.claim
         except BallotLostError as error:
             ballot_error = error
-        for name in disk.list_directory(directory / "journal"):
-            if name.startswith(SPARE_PREFIX):
-                disk.unlink(directory / "journal" / name)
-        scan = scan_log(directory / "journal", disk, claim=claim, progress=progress)
+        log = directory / "journal"
+        left_over = _remove_spares(log, disk)
+        scan = scan_log(log, disk, claim=claim, progress=progress)
         finish_recovery(
             scan,
             disk,
@@ -87,4 +90,17 @@ def open_directory(
     except BaseException:
         lock.release()
         raise
-    return OpenedDirectory(scan, ballot_file, ballot_error, filling, lock)
+    left_over += scan.left_over
+    return OpenedDirectory(scan, ballot_file, ballot_error, filling, full, left_over, lock)
+
+
+def _remove_spares(log: Path, disk: Disk) -> list[Path]:
+    """Remove what the last process had prepared; return what could not be removed."""
+    refused = []
+    for name in disk.list_directory(log):
+        if name.startswith(SPARE_PREFIX):
+            try:
+                disk.unlink(log / name)
+            except OSError:
+                refused.append(log / name)
+    return refused

@@ -130,6 +130,8 @@ class LogScan:
     stray_bytes: list[tuple[Segment, int]] = field(default_factory=list)
     tail: Tail = field(default_factory=Tail)
     bytes_read: int = 0
+    left_over: list[Path] = field(default_factory=list)
+    """Files that were to be removed, oldest first; no part of the log any more."""
 
     def note_term(self, index: int, term: int) -> None:
         """Note that entry `index` has this term."""
@@ -173,11 +175,14 @@ def scan_log(
         if base is None:
             raise StoreError(f"{directory / name} is no segment of a journal; move it away")
         bases.append(base)
+    scan = LogScan()
     if not only:
         _require_beginning(directory, bases, claim)
+        count = _left_over_count(bases, claim)
+        scan.left_over = [directory / name for name in names[:count]]
+        del names[:count], bases[:count]
     # One file is open at a time: a log may have more of them than a process may open.
     sizes = [_size_of(disk, directory / name) for name in names if not only or name == only]
-    scan = LogScan()
     scanner = _Scanner(scan, directory, claim)
     for place, name in enumerate(names):
         if only and name != only:
@@ -221,6 +226,17 @@ def _require_beginning(directory: Path, bases: list[int], claim: LogClaim) -> No
             f" {bases[0] - 1:,} are missing; restore them, or empty the whole data directory of a"
             f" node that has peers, so that it rejoins as a new one"
         )
+
+
+def _left_over_count(bases: list[int], claim: LogClaim) -> int:
+    """
+    How many of the oldest files were to be removed when the last process ended.
+
+    It was durable by then that the log begins later, with a file that is there. Where the log was
+    about to be begun anew as a whole, nothing of it counted as durable: those files are the log.
+    """
+    is_kept = claim.first_index in bases and claim.floor >= max(claim.first_index - 1, 1)
+    return bases.index(claim.first_index) if is_kept else 0
 
 
 def _stated_chain(disk: Disk, path: Path) -> bytes:

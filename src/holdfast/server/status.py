@@ -113,6 +113,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         disk_hangs=replication.disk_hangs,
         incomplete=replication.incomplete,
         damage=damage_status(journal),
+        unremovable=tuple(sorted(map(str, journal.housekeeper.unremovable.copy()))),
     )
 
 

@@ -245,6 +245,8 @@ class SimulatedDisk:
         """The number of the operation at which the power fails; 0 for never."""
         self.fail_next: dict[str, int] = {}
         """Operation ("write", "sync") to the errno that it fails with, once."""
+        self.refuse_unlink: set[Path] = set()
+        """Files that may not be removed, as on a file system that an operator made immutable."""
         self.misdirect_next = 0
         """By how many bytes the next write to a segment misses its place, once; 0 for never."""
         self.is_lying = False
@@ -310,6 +312,8 @@ class SimulatedDisk:
         """Remove a file, fine if it is gone already."""
         if path not in self._names:
             return
+        if path in self.refuse_unlink:
+            raise PermissionError(errno.EPERM, "it may not be removed", str(path))
         is_cut = self.step("unlink")
         del self._names[path]
         self._changes.append((path, None, None))

@@ -58,15 +58,46 @@ def test_a_full_disk_is_told_and_tried_again(disk: SimulatedDisk) -> None:
     assert not housekeeper.is_out_of_space
 
 
-def test_dropped_files_go_oldest_first(disk: SimulatedDisk) -> None:
-    """Without the thread they are gone at once, and a refusal of the disk is no failure."""
+def test_what_cannot_be_removed_is_told_and_tried_again(
+    disk: SimulatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It costs its room: the others go, a note that speaks of it stays, and it is said once."""
     paths = [DIRECTORY / name for name in ("1", "2", "3")]
-    for path in paths:
+    note = DIRECTORY / "note"
+    for path in (*paths, note):
         disk.open(path, create=True)
     housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
-    disk.fail_next["unlink"] = errno.EIO
-    housekeeper.drop(paths, 9)
-    assert disk.list_directory(DIRECTORY) == ["1"]
+    disk.refuse_unlink = {paths[1]}
+    housekeeper.drop(paths, 9, note=note)
+    assert disk.list_directory(DIRECTORY) == ["2", "note"]
+    housekeeper.drop([], 9)
+    assert {paths[1]} == housekeeper.unremovable
+    assert 1 == caplog.text.count("cannot remove")
+
+    disk.refuse_unlink.clear()
+    housekeeper.drop([], 9)
+    assert (set(), []) == (housekeeper.unremovable, disk.list_directory(DIRECTORY))
+
+
+def test_in_turns_what_cannot_be_removed_waits_until_all_else_is_done(disk: SimulatedDisk) -> None:
+    """It never keeps a spare file from being made, and is tried once each time round."""
+    stuck = DIRECTORY / "1"
+    disk.open(stuck, create=True)
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    housekeeper.is_driven = True
+    disk.refuse_unlink = {stuck}
+    housekeeper.drop([stuck], 2)
+    for _ in range(3):
+        turns = 0
+        while housekeeper.turn():
+            turns += 1
+            assert turns < 10
+        assert (2, {stuck}) == (housekeeper.spare_count, housekeeper.unremovable)
+    disk.refuse_unlink.clear()
+    while housekeeper.turn():
+        pass
+    assert not housekeeper.unremovable
+    assert not disk.exists(stuck)
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])

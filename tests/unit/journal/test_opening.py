@@ -84,3 +84,45 @@ def test_spare_files_of_an_earlier_life_are_removed(log: LocalJournal, disk: Sim
     disk.open(Path("/node/journal/spare-000001.tmp"), create=True)
     log._open()
     assert disk.list_directory(Path("/node/journal")) == []
+
+
+@pytest.mark.parametrize("failing", range(3))
+def test_a_segment_that_could_not_be_removed_is_no_part_of_the_log(
+    log: LocalJournal, disk: SimulatedDisk, failing: int
+) -> None:
+    """
+    Others behind it are gone: together they would look like a log with files missing.
+
+    Each goes on being tried, and takes nothing along but its own room.
+    """
+    fill(log, 24)
+    first = log.journal.segments()[3].base_index
+    disk.refuse_unlink = {log.segment_path(failing)}
+    log.journal.drop_before(first)
+    log.writer.save_floor()
+
+    for _ in range(2):
+        log.reopen_after_power_cut()
+        assert (first, []) == (log.journal.first_index, log.journal.damage)
+        assert 1 == len(log.journal.housekeeper.unremovable)
+        assert 24 == log.journal.last_index
+    disk.refuse_unlink = set()
+    log.reopen_after_power_cut()
+    assert not log.journal.housekeeper.unremovable
+    assert not [
+        it
+        for it in disk.durable_paths()
+        if it.name < log.segment_path().name and it.suffix == ".segment"
+    ]
+
+
+def test_a_spare_that_cannot_be_removed_keeps_nobody_from_starting(
+    log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """Nor is it taken for a fresh one: what stands in it may be anything."""
+    left = Path("/node/journal/spare-000001.tmp")
+    disk.open(left, create=True)
+    disk.refuse_unlink = {left}
+    log.reopen()
+    assert {left} == log.journal.housekeeper.unremovable
+    assert left != log.journal.housekeeper.new_path()
