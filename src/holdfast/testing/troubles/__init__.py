@@ -21,6 +21,7 @@ from holdfast.testing.troubles import (
     long_sleeps,
     membership,
     narrow_links,
+    refused_removals,
     strangers,
     vanished_files,
 )
@@ -38,6 +39,7 @@ _ALL: tuple[RareTrouble, ...] = (
     *long_sleeps.TROUBLES,
     *membership.TROUBLES,
     *narrow_links.TROUBLES,
+    *refused_removals.TROUBLES,
     *strangers.TROUBLES,
     *vanished_files.TROUBLES,
 )
