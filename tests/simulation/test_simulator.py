@@ -31,7 +31,9 @@ from holdfast.testing.faults import (
 from holdfast.testing.simulated_clock import SimulatedClock, Timeline
 from holdfast.testing.simulator import simulate
 from holdfast.testing.troubles import RARE
+from holdfast.testing.troubles.clocks import WEEKS
 from holdfast.testing.troubles.long_sleeps import SLEEP
+from holdfast.testing.workload import RENEWED
 
 SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "100"))
 FIRST_SEED = int(os.environ.get("SEED", "1"))
@@ -66,6 +68,8 @@ FOUND = [
 AS_DRAWN = [
     (31062, "damage that a passing read had found was known, and asked from nobody"),
     (710022, "two who could elect each other took longer than allowed"),
+    (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
+    (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [
@@ -129,6 +133,15 @@ def test_a_leader_whose_disk_hangs_stops_nobody() -> None:
         assert not result.violation
         happened += result.faults["disk hangs for good"]
     assert happened > 6
+
+
+@pytest.mark.slow
+def test_producers_that_are_forgotten_go_on() -> None:
+    """A week that passes at once makes the log forget who is sending: they send all the same."""
+    results = [simulate(seed, focused(seed, (WEEKS,))) for seed in (10, 12, 19)]
+
+    assert not [result.violation for result in results if result.violation]
+    assert sum(result.acts[RENEWED] for result in results) > 0
 
 
 @pytest.mark.slow

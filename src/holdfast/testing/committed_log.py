@@ -6,7 +6,8 @@ and by which record; how the broker itself keeps that is not asked. It also hold
 it must look like by itself: one record per producer sequence, transactions whole, identities kept.
 
 Invariants (each violation is raised with its name):
-    S9: the sequence numbers of a producer stand in the log without gap or double.
+    S9: the sequence numbers of a producer stand in the log without gap or double, and so does what
+        it numbers, unless its number was forgotten and it could not know.
     S14: what one transaction sent stands in one entry, all of it.
 """
 
@@ -101,6 +102,8 @@ class CommittedLog:
         self.tokens[place] = token
         self.live[place] = index
         places = self.identities.setdefault(token, [])
+        if self._is_twice(token, record.queue_number):
+            raise ViolationError("S9", f"{token} was stored twice")
         places.append(place)
         if record.producer_id is not None:
             self._count(record.producer_id, record.producer_sequence)
@@ -108,6 +111,13 @@ class CommittedLog:
             sent[note.unit] = sent.get(note.unit, 0) + 1
         if note.is_aborted:
             raise ViolationError("S14", f"{token} was rolled back and is in the log")
+
+    def _is_twice(self, token: str, queue_number: int) -> bool:
+        """Whether a message that must be stored once is stored again, and not as a dead letter."""
+        if token in self._history.unnumbered or token in self._history.doubtful:
+            return False
+        queues = [queue_number, *(number for number, _ in self.identities[token])]
+        return sum(self.names.get(number) != DEAD_LETTERS for number in queues) > 1
 
     def _count(self, producer: str, sequence: int) -> None:
         last = self._last_sequence.get(producer, 0)

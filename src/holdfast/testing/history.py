@@ -57,6 +57,10 @@ class History:
         self.settled_at: dict[bytes, float] = {}
         self.short_lived: set[str] = set()
         """Producers that are carried on without a message of theirs in this log."""
+        self.doubtful: set[str] = set()
+        """Messages sent under another number although the one before may be stored."""
+        self.unnumbered: set[str] = set()
+        """Messages without a number: sent again they are stored again."""
         self.settled_queues: set[str] = set()
         """Queues that somebody consumes without acknowledging."""
         self._newest: dict[tuple[str, bytes], int] = {}

@@ -25,6 +25,7 @@ from rich.console import Console
 from holdfast.testing.faults import DESTRUCTIVE, LAST, OPERATORS, SAFE, TOPOLOGIES, plan
 from holdfast.testing.simulator import Result, simulate
 from holdfast.testing.troubles import RARE
+from holdfast.testing.workload import RENEWED
 
 STORIES = Path("var/simulation")
 _STORY_LINES = 40
@@ -52,6 +53,7 @@ FAULTS = (
 ACTS = (
     "confirmation",
     "sent again",
+    RENEWED,
     "delivery",
     "delivered again, flagged",
     "acknowledgement confirmed",

@@ -2,9 +2,11 @@
 The clients of a simulated world: they speak STOMP by hand, over streams in memory.
 
 Producers number their messages and send again what was not confirmed; some use transactions, some
-have no numbers. Consumers acknowledge one by one, cumulatively or never, reject some, die with
-unacknowledged messages and settle late what they had done before. A mover consumes and sends in one
-transaction. All follow the leader by trying. None shares code with the broker's sessions.
+have no numbers. After a refusal they do as holdfast.client does: go on once all have their answers,
+and under another id where the broker does not know the one they had. Consumers acknowledge one by
+one, cumulatively or never, reject some, die with unacknowledged messages and settle late what they
+had done before. A mover consumes and sends in one transaction. All follow the leader by trying.
+None shares code with the broker's sessions.
 
 Invariants:
     A sequence number is used for one message or transaction only, also when it is sent again.
@@ -14,8 +16,10 @@ Invariants:
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING
 
+from holdfast.errors import ProducerForgottenError, SequenceGapError
 from holdfast.testing.simulated_network import ClientPipe
 
 if TYPE_CHECKING:
@@ -28,6 +32,10 @@ _SILENCE_SECONDS = 1.3
 _WATCHES_PER_BEAT = 3
 _BEAT_BLUR_SECONDS = 0.002
 _MOVED_MAX = 5
+RENEWED = "goes on under another producer id"
+_ANEW = frozenset({SequenceGapError.code, ProducerForgottenError.code})
+"""Refusals after which the numbers under one id can never be right again."""
+_NUMBER = re.compile(rb"producer-id:.*\nproducer-sequence:.*\n")
 _FILLER = b"".join(b"%d," % number for number in range(4000))
 
 
@@ -58,6 +66,27 @@ def _skip_beats(data: bytes, start: int) -> int:
     while data[start : start + 1] == b"\n":
         start += 1
     return start
+
+
+class ProducerNumbers:
+    """The numbers that a client gives what it sends, under ids that nobody else has."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._renewals = 0
+        self._last = 0
+
+    def next_lines(self) -> bytes:
+        """Give the header lines of the next number."""
+        self._last += 1
+        anew = b"~%d" % self._renewals if self._renewals else b""
+        name = self._name.encode() + anew
+        return b"producer-id:%b\nproducer-sequence:%d" % (name, self._last)
+
+    def renew(self) -> None:
+        """Begin anew under another id."""
+        self._renewals += 1
+        self._last = 0
 
 
 class Client:
@@ -232,6 +261,13 @@ class Producer(Client):
         self.made = 0
         self.burst_max = 24
         self.unconfirmed: dict[int, tuple[str, bytes]] = {}
+        self._numbers = ProducerNumbers(name)
+        self._awaited: set[int] = set()
+        """What was sent on this connection and is not answered."""
+        self._doubtful: set[int] = set()
+        """What was sent on an earlier connection and not answered there."""
+        self._refused_by = ""
+        """The code of the first refusal since all was sent."""
         self.appendix = b""
         """Bytes of any kind that the next message ends with."""
         self._again_planned = False
@@ -260,14 +296,16 @@ class Producer(Client):
             return
         made = []
         burst = self.chance.randrange(1, self.burst_max)
-        while burst and self.made < self.count and len(self.unconfirmed) < self.window:
-            burst -= 1
-            self.made += 1
-            number = self.made
+        room = 0 if self._refused_by else self.window - len(self.unconfirmed)
+        for number in range(self.made + 1, self.made + 1 + min(burst, room)):
+            if number > self.count:
+                break
+            self.made = number
             token, data = self._make(number)
             self.unconfirmed[number] = (token, data)
             made.append(data)
         if made and self.is_connected:
+            self._awaited.update(range(self.made - len(made) + 1, self.made + 1))
             self.world.history.operation_count += len(made)
             self.send(b"".join(made))
         if self.made < self.count:
@@ -287,34 +325,56 @@ class Producer(Client):
         if appendix:
             lines.append(b"content-length:%d" % len(body))
         if self.is_numbered:
-            lines.append(b"producer-id:" + self.name.encode())
-            lines.append(b"producer-sequence:%d" % number)
+            lines.append(self._numbers.next_lines())
+        else:
+            self.world.history.unnumbered.add(token)
         lines.append(b"receipt:%d" % number)
         return token, make_frame(b"SEND", *lines, body=body)
 
     def connected(self) -> None:
         """Send again what is unconfirmed, in its order."""
+        self._refused_by = ""
+        self._doubtful |= self._awaited
+        self._awaited.clear()
         if self.unconfirmed:
+            self._awaited.update(self.unconfirmed)
             self.world.acts["sent again"] += len(self.unconfirmed)
             self.world.history.operation_count += len(self.unconfirmed)
             self.send(b"".join([data for _, data in self.unconfirmed.values()]))
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
-        """Take a confirmation, or a refusal."""
+        """Take a confirmation, or a refusal; after one go on when all have their answers."""
+        number = int(headers.get(b"receipt-id", b"0"))
         if command == b"RECEIPT":
-            item = self.unconfirmed.pop(int(headers[b"receipt-id"]), None)
+            item = self.unconfirmed.pop(number, None)
             if item is not None:
                 self.check_term()
                 self.world.history.confirm([item[0]])
-        elif command == b"ERROR" and not self._again_planned:
+        elif command == b"ERROR":
+            code = headers.get(b"code", b"?").decode()
+            self.world.count_refusal(code)
+            self._refused_by = self._refused_by or code
+        self._awaited.discard(number)
+        if self._refused_by and not self._awaited and not self._again_planned:
             self._again_planned = True
-            self.world.count_refusal(headers.get(b"code", b"?").decode())
             self.world.timeline.after(0.1, self._again)
 
     def _again(self) -> None:
         self._again_planned = False
-        if self.is_connected:
+        if self.is_connected and self._refused_by and not self._awaited:
+            if self._refused_by in _ANEW and self.is_numbered:
+                self._begin_anew()
             self.connected()
+
+    def _begin_anew(self) -> None:
+        """Number what is unconfirmed again, under another id; some of it may be stored already."""
+        self.counts(RENEWED)
+        self._numbers.renew()
+        for number, (token, data) in self.unconfirmed.items():
+            lines = self._numbers.next_lines() + b"\n"
+            self.unconfirmed[number] = token, _NUMBER.sub(lines, data, count=1)
+            if number in self._doubtful:
+                self.world.history.doubtful.add(token)
 
 
 class TransactionProducer(Client):
@@ -324,9 +384,14 @@ class TransactionProducer(Client):
         super().__init__(world, name)
         self.queues = queues
         self.count = count
-        self.sequence = 0
         self.made = 0
         self.pending: tuple[list[str], bytes] | None = None
+        """The tokens of the transaction under way, and its frames but the last."""
+        self._numbers = ProducerNumbers(name)
+        self._number_lines = b""
+        """Of the transaction under way."""
+        self._is_doubtful = False
+        """It was sent on an earlier connection."""
         self._interval = world.chaos_seconds / max(1, count)
         world.timeline.after(self.chance.random() * 0.5, self._produce)
 
@@ -353,10 +418,11 @@ class TransactionProducer(Client):
                 self._leave_unfinished()
             else:
                 self.counts("transaction")
-                self.sequence += 1
                 tokens, parts = self._parts(is_aborted=False)
                 self.pending = tokens, b"".join(parts)
-                self.send(self.pending[1])
+                self._number_lines = self._numbers.next_lines()
+                self._is_doubtful = False
+                self._send_unit()
         if self.made < self.count:
             pause = self._interval * (0.5 + self.chance.random())
             self.world.timeline.after(self.soon(pause), self._produce)
@@ -388,30 +454,44 @@ class TransactionProducer(Client):
             tokens.append(token)
         if is_aborted:
             parts.append(make_frame(b"ABORT", name))
-        else:
-            producer = b"producer-id:" + self.name.encode()
-            number_line = b"producer-sequence:%d" % self.sequence
-            receipt = b"receipt:%d" % self.sequence
-            parts.append(make_frame(b"COMMIT", name, producer, number_line, receipt))
-        history.operation_count += len(parts)
+        history.operation_count += len(parts) + (not is_aborted)
         return tokens, parts
+
+    def _send_unit(self) -> None:
+        if self.pending is not None:
+            name = b"transaction:%b.%d" % (self.name.encode(), self.made)
+            receipt = b"receipt:%d" % self.made
+            commit = make_frame(b"COMMIT", name, self._number_lines, receipt)
+            self.send(self.pending[1] + commit)
 
     def connected(self) -> None:
         """Try again what is unconfirmed: the number says that it is the same."""
         if self.pending is not None:
             self.counts("transaction sent again")
-            self.send(self.pending[1])
+            self._is_doubtful = True
+            self._send_unit()
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
         """Take a confirmation, or a refusal."""
         if command == b"RECEIPT" and self.pending is not None:
-            if int(headers[b"receipt-id"]) == self.sequence:
+            if int(headers[b"receipt-id"]) == self.made:
                 tokens, self.pending = self.pending[0], None
                 self.check_term()
                 self.world.history.confirm(tokens)
         elif command == b"ERROR":
-            self.world.count_refusal(headers.get(b"code", b"?").decode())
+            code = headers.get(b"code", b"?").decode()
+            self.world.count_refusal(code)
+            if code in _ANEW and self.pending is not None:
+                self._begin_anew(self.pending[0])
             self.world.timeline.after(0.1, self.drop)
+
+    def _begin_anew(self, tokens: list[str]) -> None:
+        """Send the transaction under another id; it may be stored already."""
+        self.counts(RENEWED)
+        self._numbers.renew()
+        self._number_lines = self._numbers.next_lines()
+        if self._is_doubtful:
+            self.world.history.doubtful.update(tokens)
 
 
 class Consumer(Client):
@@ -548,6 +628,9 @@ class Mover(Client):
         """Message ids, source's and target's tokens of the transaction whose end is not known."""
         self.moved: set[str] = set()
         """The source's tokens of what is moved."""
+        self._numbers = ProducerNumbers(name)
+        self._number_lines = b""
+        """Of the transaction under way."""
         self._is_moving = False
 
     def connected(self) -> None:
@@ -578,7 +661,13 @@ class Mover(Client):
             if int(headers[b"receipt-id"]) == self.sequence:
                 self._moved()
         elif command == b"ERROR":
-            self.world.count_refusal(headers.get(b"code", b"?").decode())
+            code = headers.get(b"code", b"?").decode()
+            self.world.count_refusal(code)
+            if code in _ANEW:
+                # Whether it was moved shows by itself: what was not is delivered again.
+                self.counts(RENEWED)
+                self._numbers.renew()
+                self.pending = []
             self.world.timeline.after(0.1, self.drop)
 
     def _moved(self) -> None:
@@ -604,6 +693,7 @@ class Mover(Client):
         if not taken:
             return
         self.sequence += 1
+        self._number_lines = self._numbers.next_lines()
         self.counts("transaction")
         history = self.world.history
         for message_id, _, token in taken:
@@ -623,8 +713,7 @@ class Mover(Client):
             body = history.sent[target].body
             parts.append(make_frame(b"SEND", to, b"persistent:true", name, body=body))
             parts.append(make_frame(b"ACK", b"id:" + acknowledgement, name))
-        producer = b"producer-id:" + self.name.encode()
-        number = b"producer-sequence:%d" % self.sequence
-        parts.append(make_frame(b"COMMIT", name, producer, number, b"receipt:%d" % self.sequence))
+        receipt = b"receipt:%d" % self.sequence
+        parts.append(make_frame(b"COMMIT", name, self._number_lines, receipt))
         history.operation_count += len(parts)
         self.send(b"".join(parts))

@@ -1,0 +1,71 @@
+"""Tests of testing/committed_log.py: what the simulator holds the committed log to."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.journal.entry import KIND_RECORDS, seal_entry
+from holdfast.model.records import MessageRecord, QueueRecord, Record
+from holdfast.store.record_codec import encode_records
+from holdfast.testing.committed_log import DEAD_LETTERS, CommittedLog
+from holdfast.testing.history import History, ViolationError
+
+BODY = b"p1.1 and so on"
+
+
+@pytest.fixture
+def history() -> History:
+    made = History(lambda: 0.0)
+    made.send("p1.1", "q1", BODY)
+    return made
+
+
+def message(queue_number: int, sequence: int, producer_id: str | None) -> MessageRecord:
+    return MessageRecord(queue_number, sequence, b"", BODY, len(BODY), producer_id, 1)
+
+
+def feed(log: CommittedLog, *records: Record) -> None:
+    index = log.last_index + 1
+    log.feed(
+        seal_entry(
+            index=index,
+            term=1,
+            kind=KIND_RECORDS,
+            timestamp=index,
+            first_record=index,
+            record_count=len(records),
+            parts=encode_records([*records]),
+            previous_chain=bytes(16),
+        )
+    )
+
+
+@pytest.fixture
+def log(history: History) -> CommittedLog:
+    """With one message, of a producer that numbers."""
+    made = CommittedLog(history)
+    feed(made, QueueRecord(1, "q1", 0, 0), QueueRecord(2, DEAD_LETTERS, 0, 0))
+    feed(made, message(1, 1, "p1"))
+    return made
+
+
+def test_a_message_under_two_numbers_is_stored_once(log: CommittedLog) -> None:
+    """Another id hides from the broker that it is the same; its producer must have had cause."""
+    with pytest.raises(ViolationError, match=r"S9: p1\.1 was stored twice"):
+        feed(log, message(1, 2, "p1~1"))
+
+
+def test_who_could_not_know_may_store_it_again(log: CommittedLog, history: History) -> None:
+    """Its number was forgotten before it was confirmed."""
+    history.doubtful.add("p1.1")
+
+    feed(log, message(1, 2, "p1~1"))
+
+    assert len(log.identities["p1.1"]) == 2
+
+
+def test_a_dead_letter_is_no_second_message(log: CommittedLog) -> None:
+    """It is the same one, on another queue."""
+    feed(log, message(2, 1, None))
+
+    assert len(log.identities["p1.1"]) == 2
