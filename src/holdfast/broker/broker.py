@@ -63,8 +63,6 @@ class Broker:
         self.in_flight: deque[Batch] = deque()
         """Batches taken and not yet applied, oldest first."""
         self.uncommitted_bytes = 0
-        self.volatile_bytes = 0
-        """Non-persistent messages on queues, with their overhead."""
         self.held_bytes = 0
         """Content held by open transactions."""
         self.acknowledged_queues: list[Queue] = []
@@ -110,7 +108,7 @@ class Broker:
         self.closed.clear()
         self.in_flight.clear()
         self.uncommitted_bytes = 0
-        self.volatile_bytes = 0
+        self.state.volatile_bytes = 0
         self.held_bytes = 0
         self.acknowledged_queues.clear()
         self.deliveries.clear()
@@ -235,15 +233,14 @@ class Broker:
         queue.transients[message.key] = message
         queue.waiting.append(message.key)
         queue.enqueued_total += 1
-        self.state.memory_bytes += message.size + self.state.overhead
-        self.volatile_bytes += message.size + self.state.overhead
+        self.state.volatile_bytes += message.size + self.state.overhead
         self.state.touch(queue)
 
     def has_room(self, destination: Queue | Topic) -> bool:
         """Whether one more non-persistent message may go to a destination now."""
         if isinstance(destination, Topic):
             return not destination.blocked_by
-        return self.volatile_bytes <= self.settings.memory_bytes
+        return self.state.volatile_bytes <= self.settings.memory_bytes
 
     def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
         """Hand a message to every live subscription of a topic."""
@@ -318,7 +315,6 @@ class Broker:
         for sequence in list(queue.cache):
             self.state.forget_content(queue, sequence)
         queue.renew(leaving)
-        queue.is_touched = queue in self.state.touched
         return receivers
 
     def resume(self, receiver: Receiver) -> None:
@@ -477,8 +473,7 @@ class Broker:
             queue.acknowledged_total += 1
             queue.redelivered.discard(message.key)
             queue.withheld.discard(message.key)
-            self.state.memory_bytes -= message.size + self.state.overhead
-            self.volatile_bytes -= message.size + self.state.overhead
+            self.state.volatile_bytes -= message.size + self.state.overhead
 
     def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
         """Reply once everything asked so far is stored; at once if nothing is under way."""

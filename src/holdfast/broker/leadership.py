@@ -5,7 +5,9 @@ With very many queues that takes long, so it is an errand: on a leader that is d
 follows already, on one that is elected before it begins to serve.
 
 Invariants:
-    Until a queue's turn has come its contents are counted, and applying keeps counting them.
+    Until a queue's turn has come the contents of its stored messages are counted, and applying keeps
+    counting them. Non-persistent messages count for nothing from the first step on: whatever is left
+    off here, as the next leadership begins or ends before this is done, is not counted for ever.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ def forget_leadership(state: BrokerState, temporary: Iterable[Queue], floor: int
     """
     Start the leader's half of all queues anew, in steps; the first finds each queue its name.
 
-    Of temporary queues, and of those whose declaration did not come to anything, only what they
-    count for is given back.
+    Of temporary queues, and of those whose declaration did not come to anything, only the memory is
+    given back.
     """
     strays = (*temporary, *state.plans.values())
+    for queue in state.touched:
+        queue.is_touched = False  # With the list: a deletion may be applied before its turn.
     state.touched.clear()
     state.plans.clear()
     state.producers.forget_leadership()
@@ -35,7 +39,9 @@ def forget_leadership(state: BrokerState, temporary: Iterable[Queue], floor: int
     for queue in (*strays, *state.queues.values()):
         for known in (queue.cache, queue.transients):
             while known:
-                state.memory_bytes -= _content(known).size + state.overhead
+                content = _content(known)
+                if known is queue.cache:
+                    state.cached_bytes -= content.size + state.overhead
                 effort += 1
                 if effort >= step_count:
                     effort = 0

@@ -152,6 +152,8 @@ class Queue:
         self.subscriptions = {}
         self.cache = {}
         self.transients = {}
+        self.is_touched = False
+        """Whether it stands in the state's `touched`, which alone says so."""
         self.__class__ = _IdleQueue  # noqa: PLE0237 - an object's class is not in its slots
         self.forget_leadership(0)
 
@@ -187,7 +189,6 @@ class Queue:
             for name in _MADE_AT_FIRST_USE:
                 delattr(self, name)
         self.__class__ = _IdleQueue
-        self.is_touched = False
 
     def next_key(self) -> int:
         """

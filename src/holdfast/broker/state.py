@@ -44,11 +44,11 @@ class BrokerState:
     __slots__ = (
         "appliers",
         "by_name",
+        "cached_bytes",
         "cleaned_through",
         "counters_home",
         "hold_homes",
         "holds",
-        "memory_bytes",
         "next_queue_number",
         "overhead",
         "plans",
@@ -58,6 +58,7 @@ class BrokerState:
         "snapshot",
         "timestamp",
         "touched",
+        "volatile_bytes",
     )
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -80,8 +81,10 @@ class BrokerState:
         self.holds: dict[str, HoldRecord] = {}
         """Named readers of the log, and from where on it is kept for each."""
         self.hold_homes: dict[str, int] = {}
-        self.memory_bytes = 0
-        """Contents held in memory, with their overhead."""
+        self.cached_bytes = 0
+        """Contents of stored messages held in memory, with their overhead."""
+        self.volatile_bytes = 0
+        """On the leader: non-persistent messages on queues, with their overhead."""
         self.touched: deque[Queue] = deque()
         """Queues that may have something new to dispatch."""
         self.appliers: dict[type, Any] = {
@@ -110,7 +113,7 @@ class BrokerState:
             records = self.snapshot.ahead_of(records)
         number = first_record
         queues = self.queues
-        memory_max = self.settings.memory_bytes
+        memory_max = self.settings.memory_bytes - self.volatile_bytes
         overhead = self.overhead
         for record in records:
             if type(record) is MessageRecord:
@@ -124,9 +127,9 @@ class BrokerState:
                 if queue.index.put(sequence, number, in_log):
                     queue.enqueued_total += 1
                     cost = size + overhead
-                    if record.body is not None and self.memory_bytes + cost <= memory_max:
+                    if record.body is not None and self.cached_bytes + cost <= memory_max:
                         queue.cache[sequence] = record
-                        self.memory_bytes += cost
+                        self.cached_bytes += cost
                 if sequence >= queue.next_sequence:
                     queue.next_sequence = sequence + 1
                 if producer_id is not None and not record.rewritten:
@@ -138,6 +141,11 @@ class BrokerState:
                 self.appliers[type(record)](record, number)
             number += 1
 
+    @property
+    def memory_bytes(self) -> int:
+        """Contents held in memory, with their overhead."""
+        return self.cached_bytes + self.volatile_bytes
+
     def touch(self, queue: Queue) -> None:
         """Note that `queue` may have something to dispatch."""
         if not queue.is_touched:
@@ -148,7 +156,7 @@ class BrokerState:
         """Drop a message's content from memory, if it is there."""
         record = queue.cache.pop(sequence, None)
         if record is not None:
-            self.memory_bytes -= record.size + self.overhead
+            self.cached_bytes -= record.size + self.overhead
         if not queue.is_idle:
             if queue.redelivered:
                 queue.redelivered.discard(sequence)

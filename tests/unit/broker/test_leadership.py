@@ -13,6 +13,13 @@ from holdfast.model.records import DeleteQueueRecord, MessageRecord, QueueRecord
 SETTINGS = BrokerSettings(step_count_max=4)
 
 
+class Client:
+    """Takes the word that something is done."""
+
+    def reply(self, receipt: bytes) -> None:
+        pass
+
+
 def with_queues(count: int) -> BrokerState:
     state = BrokerState(SETTINGS)
     state.apply(1, [QueueRecord(number, f"q{number}") for number in range(1, count + 1)], 1)
@@ -32,6 +39,7 @@ def test_many_queues_take_many_steps_and_the_state_may_change_between() -> None:
     """
     state = with_queues(10)
     last = state.queues[10]
+    state.touch(last)  # A follower hands nothing out, nor does a leader without its lease.
     steps = forget_leadership(state, [], 0)
     next(steps)
     state.apply(11, [DeleteQueueRecord(10)], 2)
@@ -69,5 +77,23 @@ def test_a_broker_that_is_prepared_leads_at_once() -> None:
     broker.send_transient(broker.queue("planned"), b"", b"x")
     broker.follow()
     assert not broker.is_prepared
+    broker.errands.finish()
+    assert broker.state.memory_bytes == 0
+
+
+def test_what_the_next_change_of_roles_breaks_off_is_not_counted_for_ever() -> None:
+    """
+    Freeing what was purged, or had a temporary queue, is left off when a leadership begins or ends.
+    """
+    broker = Broker(SETTINGS)
+    broker.lead()
+    client = Client()
+    for _ in range(20):
+        broker.send_transient(broker.queue("purged"), b"", b"x")
+        broker.send_transient(broker.temporaries.queue("t", owner=client), b"", b"x")
+    broker.purge("purged", client, b"p")
+    assert broker.errands
+    broker.follow()
+    broker.prepare()
     broker.errands.finish()
     assert broker.state.memory_bytes == 0

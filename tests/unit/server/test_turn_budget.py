@@ -353,7 +353,7 @@ def test_a_commit_settles_what_is_only_in_memory_in_several_turns(hasty) -> None
         hasty.turn()
         seen.append(before - len(queue.transients))
     assert max(seen) <= 2 * STEP
-    assert hasty.broker.volatile_bytes == 0
+    assert hasty.broker.state.volatile_bytes == 0
     assert b"receipt-id:c" in client.transport.written
 
 
@@ -411,14 +411,14 @@ def test_a_temporary_queues_memory_is_given_back_in_steps(hasty) -> None:
     count = 5 * STEP
     owner = hasty.connect(b"SEND\ndestination:/temp-queue/r\n\nx\0" * count)
     turns_until(hasty, lambda: not hasty.conductor.ready)
-    held = hasty.broker.volatile_bytes
+    held = hasty.broker.state.volatile_bytes
     (queue,) = hasty.broker.temporaries.queues.values()
     owner.connection_lost(None)
     assert queue.transient_count == 0
     seen = [held]
     while seen[-1]:
         hasty.turn()
-        seen.append(hasty.broker.volatile_bytes)
+        seen.append(hasty.broker.state.volatile_bytes)
     assert len(seen) >= count // STEP
     assert hasty.broker.state.memory_bytes == 0
 

@@ -22,7 +22,7 @@ def full(new_desk):
     for _ in range(2):
         client.ask("SEND", b"x" * 450, destination=VOLATILE)
     assert not client.session.waiting
-    assert desk.broker.volatile_bytes > FULL.memory_bytes
+    assert desk.broker.state.volatile_bytes > FULL.memory_bytes
     desk.filler = client
     return desk
 
@@ -47,7 +47,7 @@ def test_only_who_fills_the_memory_waits(full) -> None:
     found = client.frames()
     assert [frame.command for frame in found].count("RECEIPT") == 1
     assert found[-1].body == b"waits"
-    assert full.broker.volatile_bytes == 0
+    assert full.broker.state.volatile_bytes == 0
     assert full.context.waiting_bytes == 0
 
 
