@@ -5,9 +5,9 @@ With very many queues that takes long, so it is an errand: on a leader that is d
 follows already, on one that is elected before it begins to serve.
 
 Invariants:
-    Until a queue's turn has come the contents of its stored messages are counted, and applying keeps
-    counting them. Non-persistent messages count for nothing from the first step on: whatever is left
-    off here, as the next leadership begins or ends before this is done, is not counted for ever.
+    Until a queue's turn has come the contents of its stored messages are counted, and applying
+    keeps counting them. Non-persistent messages count for nothing from the first step on: what the
+    next begin or end of a leadership breaks off here is not counted for ever.
 """
 
 from __future__ import annotations

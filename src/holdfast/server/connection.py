@@ -2,8 +2,13 @@
 One client's socket: bytes in, bytes out, and when to stop reading.
 
 Bytes wait in `incoming` until the next turn of the loop; answers leave with one write per turn. A
-client that is ahead of the disk, of the memory or of a slow subscriber is not read from; its
-heart-beats go on meanwhile, and its silence is not held against it.
+client that is ahead of the disk, of the memory, of a slow subscriber or of the loop itself is not
+read from, nor is one that does not take its answers; its heart-beats go on meanwhile, and its
+silence is not held against it.
+
+Invariants:
+    What waits in `incoming` and in the socket's buffer is bounded, whatever the client does: it is
+    not read again before it is served, and before it has taken what it asked for.
 
 Owned by the loop.
 """
@@ -28,6 +33,8 @@ class ClientConnection(asyncio.Protocol):
         "conductor",
         "connected_at",
         "incoming",
+        "incoming_bytes",
+        "is_deferred",
         "is_lost",
         "is_output_full",
         "is_paused",
@@ -40,10 +47,14 @@ class ClientConnection(asyncio.Protocol):
     def __init__(self, conductor: Conductor) -> None:
         self.conductor = conductor
         self.incoming: deque[bytes] = deque()
+        self.incoming_bytes = 0
+        """What was added to `incoming` since it was last empty."""
         self.session: StompSession
         self.transport: asyncio.Transport
         self.is_ready = False
         """Whether it stands in the conductor's list of connections to read."""
+        self.is_deferred = False
+        """What it brought is not served before it takes its answers; it is not in that list."""
         self.is_paused = False
         """Whether the socket is not read for now."""
         self.is_output_full = False
@@ -67,7 +78,12 @@ class ClientConnection(asyncio.Protocol):
             self.commit_count = conductor.commit_count
             self.uncommitted_bytes = 0
         self.uncommitted_bytes += len(data)
-        if self.uncommitted_bytes > conductor.settings.connection_uncommitted_bytes_max:
+        self.incoming_bytes += len(data)
+        settings = conductor.settings
+        if (
+            self.incoming_bytes > settings.incoming_bytes_max
+            or self.uncommitted_bytes > settings.connection_uncommitted_bytes_max
+        ):
             conductor.pause(self)
         if not self.is_ready:
             self.is_ready = True
@@ -83,6 +99,14 @@ class ClientConnection(asyncio.Protocol):
         """The socket has caught up."""
         self.is_output_full = False
         self.conductor.output_drained(self)
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the client asks, and does not take the answers."""
+        if not self.is_output_full or self.is_lost:
+            return False
+        unsent_max = self.conductor.settings.unsent_bytes_max
+        return self.transport.get_write_buffer_size() > unsent_max
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone: what it held goes back."""

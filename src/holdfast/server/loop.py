@@ -258,6 +258,7 @@ class Conductor:
         if connection in self.connections:
             self.paused.discard(connection)
             connection.session.room_bytes = 0
+            self._serve_deferred(connection)
             if not connection.is_ready:  # Else what it sent before it went is read first.
                 self._forget(connection)
             self.schedule()
@@ -279,7 +280,13 @@ class Conductor:
         """Let a client have deliveries again: its socket has caught up."""
         connection.session.room_bytes = self.settings.output_bytes_max
         self._resume(connection.session)
+        self._serve_deferred(connection)
         self.schedule()
+
+    def _serve_deferred(self, connection: ClientConnection) -> None:
+        if connection.is_deferred:
+            connection.is_deferred = False
+            self.ready.append(connection)
 
     def _read(self) -> None:
         if not self.ready:
@@ -294,6 +301,10 @@ class Conductor:
             if connection not in self.connections:
                 connection.is_ready = False
                 connection.incoming.clear()
+                continue
+            if connection.is_deaf:
+                connection.is_deferred = True
+                self.pause(connection)
                 continue
             try:
                 is_done = self._receive(connection)
@@ -337,6 +348,8 @@ class Conductor:
             if incoming and is_spent():
                 is_done = False
         connection.is_ready = not is_done
+        if is_done:
+            connection.incoming_bytes = 0
         return is_done
 
     def _close_full_batch(self) -> None:
@@ -376,6 +389,8 @@ class Conductor:
         for connection in list(self.paused):
             if connection.session.held or connection.session.waiting.is_full:
                 continue
+            if connection.is_ready:
+                continue  # First what it brought is served.
             if connection.commit_count == self.commit_count and self.pending:
                 continue
             connection.is_paused = False

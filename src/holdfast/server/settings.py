@@ -34,6 +34,10 @@ class ServerSettings:
     read_bytes_max: int = 64 * KiB
     """What one connection brought is parsed in pieces of so many bytes."""
 
+    incoming_bytes_max: int = 256 * KiB
+    """What one connection brought and was not served yet; beyond it the connection is not read
+    until all of that is served. Whoever sends faster than it is served is slowed down by this."""
+
     batch_records_max: int = 4096
     """A batch with more records is sealed at once, even while an earlier one is being written, so
     that every node applies an entry in few slices."""
@@ -55,6 +59,10 @@ class ServerSettings:
 
     output_high_bytes: int = 256 * KiB
     """Above this much unsent, a connection gets no deliveries until its socket has taken most."""
+
+    unsent_bytes_max: int = 2 * MiB
+    """Answers and deliveries that wait for one connection's socket; beyond it the connection is
+    not read: it would ask for more answers that it does not take."""
 
     connection_backlog_bytes_max: int = 32 * MiB
     """What waits for one connection on all the topics it subscribes to; beyond it the connection is

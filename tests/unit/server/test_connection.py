@@ -42,6 +42,69 @@ def test_a_client_ahead_of_the_disk_is_not_read(new_node, send) -> None:
     assert connection.uncommitted_bytes == 0
 
 
+def test_a_client_ahead_of_the_loop_is_not_read_before_it_is_served(new_node) -> None:
+    """
+    Four clients that asked faster than they were served took a node 100 MiB a second.
+    """
+    settings = ServerSettings(slice_seconds=0.0, read_bytes_max=1000, incoming_bytes_max=5000)
+    node = new_node(settings=settings)
+    node.serve()
+    connection = node.connect()
+    frames = b"UNSUBSCRIBE\nid:nothing\n\n\0" * 200
+    taken = 0
+    for _ in range(200):
+        if connection.transport.is_reading:
+            connection.data_received(frames)
+            taken += 1
+        node.turn()
+        assert sum(map(len, connection.incoming)) <= settings.incoming_bytes_max + len(frames)
+        assert connection.is_ready or connection.transport.is_reading
+    assert 10 < taken < 200
+
+
+def test_a_client_that_takes_no_answers_is_not_served(new_node, send) -> None:
+    """
+    What it asks for would pile up; it is gone on with where it was, when its socket has caught up.
+    """
+    settings = ServerSettings(read_bytes_max=100, unsent_bytes_max=500)
+    node = new_node(settings=settings)
+    node.serve()
+    connection = node.connect()
+    transport = connection.transport
+    connection.pause_writing()
+    transport.unsent = 501
+    connection.data_received(b"ACK\nid:nothing\n\n\0" * 100 + send(b"x"))
+    other = node.connect(send(b"y"))
+    node.settle()
+    assert transport.written == b""
+    assert not transport.is_reading
+    assert b"RECEIPT" in other.transport.take()
+    transport.unsent = 0
+    connection.resume_writing()
+    node.settle()
+    assert transport.written.count(b"ERROR") == 100
+    assert transport.written.count(b"RECEIPT") == 1
+    assert transport.is_reading
+
+
+def test_who_takes_no_answers_and_goes_is_heard_to_the_end(new_node, send) -> None:
+    """
+    What it sent before it went is stored, as always; then it is forgotten.
+    """
+    node = new_node(settings=ServerSettings(unsent_bytes_max=500))
+    node.serve()
+    connection = node.connect()
+    connection.pause_writing()
+    connection.transport.unsent = 501
+    connection.data_received(send(b"x"))
+    node.turn()
+    assert not node.store.entries
+    connection.connection_lost(None)
+    node.settle()
+    assert node.broker.state.live_count() == 1
+    assert not node.conductor.connections
+
+
 def test_a_socket_that_is_behind_gets_no_deliveries(node, send, subscribe) -> None:
     """
     Others do; it goes on when its socket has taken most.
