@@ -478,13 +478,14 @@ class Broker:
     def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
         """Reply once everything asked so far is stored; at once if nothing is under way."""
         if self.has_batch():
-            self._reply_with_batch(replier, receipt)
+            self.reply_with_batch(replier, receipt)
         elif self.in_flight:
             self.in_flight[-1].replies.append((replier, receipt))
         else:
             replier.reply(receipt)
 
-    def _reply_with_batch(self, replier: Replier, receipt: bytes) -> None:
+    def reply_with_batch(self, replier: Replier, receipt: bytes) -> None:
+        """Reply when the gathering batch is stored, or is known to hold nothing to be stored."""
         self.batch.replies.append((replier, receipt))
         self.batch.is_urgent = True
 
@@ -645,7 +646,7 @@ class Broker:
     def keep_log(self, hold: HoldRecord, replier: Replier, receipt: bytes) -> None:
         """Keep the log for a named reader from an index on; index 0 ends that."""
         self._record(hold)
-        self._reply_with_batch(replier, receipt)
+        self.reply_with_batch(replier, receipt)
 
     def purge(self, name: str, replier: Replier, receipt: bytes) -> int:
         """
@@ -663,7 +664,7 @@ class Broker:
         queue.purging_through = through
         queue.cursor = max(queue.cursor, through + 1)
         self._record(PurgeRecord(queue.number, through))
-        self._reply_with_batch(replier, receipt)
+        self.reply_with_batch(replier, receipt)
         return removed
 
     def delete(self, name: str, replier: Replier, receipt: bytes) -> int:
@@ -683,7 +684,7 @@ class Broker:
         del self.state.by_name[name]
         self._drop_transients(queue)
         self._record(DeleteQueueRecord(queue.number))
-        self._reply_with_batch(replier, receipt)
+        self.reply_with_batch(replier, receipt)
         return removed
 
     def _existing(self, name: str) -> Queue:

@@ -344,6 +344,11 @@ class Driver:
         is_sole = state.dispatch_from <= now < state.lease_until
         return is_sole and state.role is Role.LEADER and not self.hello.has_ended
 
+    def holds_lease(self, now: float) -> bool:
+        """Whether this node leads, and no quorum can have turned to another leader by `now`."""
+        state = self._state
+        return state.role is Role.LEADER and now < state.lease_until
+
     def is_lease_awaited(self, now: float) -> bool:
         """Whether this node leads and a leader before it may still dispatch."""
         return self._state.role is Role.LEADER and now < self._state.dispatch_from

@@ -219,6 +219,7 @@ class Conductor:
             else:
                 log.error("publishing is refused", reason=refusal)
         self.context.refusal = refusal
+        self.context.is_lease_over = not self.store.holds_lease(now)
         if self.context.is_lease_awaited and not self.store.is_lease_awaited(now):
             self.context.is_lease_awaited = False
             for connection in [it for it in self.connections if it.session.held]:
@@ -457,6 +458,8 @@ class Conductor:
             return
         if len(self.pending) >= in_flight_max:
             return
+        if self.context.is_lease_over and not (batch.records or broker.acknowledged_queues):
+            return  # Nothing that a quorum must store: its replies wait until one answers.
         if not batch.is_urgent and not self.is_draining:
             if not self.gathering_since:
                 self.gathering_since = now

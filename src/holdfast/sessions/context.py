@@ -34,6 +34,7 @@ class SessionContext:
         "default_persistent",
         "dirty",
         "is_lease_awaited",
+        "is_lease_over",
         "leave",
         "node",
         "now",
@@ -57,6 +58,8 @@ class SessionContext:
         """Whether a STOMP message without a `persistent` header is persistent."""
         self.is_lease_awaited = False
         """An earlier leader may deliver yet: what is acknowledged now, it could deliver again."""
+        self.is_lease_over = False
+        """No majority has answered lately: what only this node has is not confirmed now."""
         self.refusal: str | None = None
         """Why storing is refused now, or None."""
         self.now = 0.0

@@ -245,7 +245,11 @@ class StompSession:
             self.effort = len(destination.subscriptions)
         elif isinstance(destination, Queue):
             broker.send_transient(destination, headers, frame.body)
-        if receipt is not None:
+        if receipt is None:
+            return
+        if self.context.is_lease_over:
+            broker.reply_with_batch(self, receipt)
+        else:
             self.reply(receipt)
 
     def _wait(self, frame: SendFrame, destination: Queue | Topic) -> None:

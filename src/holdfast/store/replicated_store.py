@@ -207,6 +207,10 @@ class ReplicatedStore:
         """Whether this node is certain to be the only leader now."""
         return self.driver.may_dispatch(now)
 
+    def holds_lease(self, now: float) -> bool:
+        """Whether no other leader can have been elected by now."""
+        return self.driver.holds_lease(now)
+
     def is_lease_awaited(self, now: float) -> bool:
         """Whether a leader before this one may still dispatch."""
         return self.driver.is_lease_awaited(now)

@@ -113,6 +113,9 @@ class FakeStore:
     def may_dispatch(self, now: float) -> bool:
         return self.has_lease
 
+    def holds_lease(self, now: float) -> bool:
+        return self.has_lease
+
     def is_lease_awaited(self, now: float) -> bool:
         return self.is_awaiting_lease
 

@@ -153,6 +153,42 @@ def test_without_the_lease_nothing_is_delivered(node, send, subscribe) -> None:
     assert b"MESSAGE" in connection.transport.take()
 
 
+def test_without_the_lease_nothing_that_is_only_here_is_confirmed(node, subscribe) -> None:
+    """
+    Another leader may serve by now; with this one's memory the message is lost, and nobody knew.
+    """
+    publish = b"SEND\ndestination:/topic/t\nreceipt:v\n\nvolatile\0"
+    listener = node.connect(subscribe.replace(b"/queue/q", b"/topic/t"))
+    node.settle()
+    listener.transport.take()
+    node.store.has_lease = False
+    connection = node.connect(publish, b"DISCONNECT\nreceipt:bye\n\n\0")
+    node.clock.now += 1.0
+    node.turn()
+    assert connection.transport.take().startswith(b"CONNECTED")
+    assert node.store.entries == []
+    node.store.has_lease = True
+    node.turn()
+    assert b"volatile" in listener.transport.take()
+    written = connection.transport.take()
+    assert 0 <= written.find(b"receipt-id:v") < written.find(b"receipt-id:bye")
+
+
+def test_what_waits_for_the_lease_goes_with_a_batch_that_is_committed(node, send) -> None:
+    """
+    A commit is the answer of a quorum.
+    """
+    node.connect(send(b"x"))
+    node.settle()
+    node.store.has_lease = False
+    connection = node.connect(b"SEND\ndestination:/queue/q\nreceipt:v\n\nvolatile\0", send(b"y"))
+    connection.transport.take()
+    node.turn()
+    assert b"receipt-id:v" not in connection.transport.take()
+    node.settle()
+    assert b"receipt-id:v" in connection.transport.take()
+
+
 # Roles --------------------------------------------------------------------------------------------
 
 
