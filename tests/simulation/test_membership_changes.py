@@ -10,6 +10,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.replication.membership import Member
+from holdfast.replication.settings import ReplicationSettings
 from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode
 
 THREE = [Member(name, f"{name}:1") for name in "abc"]
@@ -140,3 +141,46 @@ def test_a_removed_name_that_is_added_again_needs_a_new_identity() -> None:
 
     views = {view.name: view for view in leader.driver.status().members}
     assert views[removed].kind == "learner"
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_a_voter_that_lacks_the_entry_that_names_it_votes(seed: int) -> None:
+    """
+    A node with an empty disk is made a voter while it is still being sent the log.
+
+    What it has of it names the identity of the disk that was lost. Did it refuse its vote for that,
+    a leader that lost its lead in this moment would need the vote for ever: it alone could send
+    the rest.
+    """
+    settings = ReplicationSettings(append_bytes_max=1, window_bytes=1, window_requests=1)
+    group = SimulatedGroup(THREE, seed=seed, settings=settings)
+    group.start()
+    group.run_until(lambda: group.leader() is not None, 5.0)
+    leader = group.leader()
+    assert leader is not None
+    for number in range(100):
+        group.propose(leader.name, b"%d" % number)
+        group.run(0.01)
+    lost, dead = (name for name in group.nodes if name != leader.name)
+    group.crash(lost)
+    group.wipe(lost)
+    group.restart(lost)
+    wiped = group.nodes[lost]
+    group.run_until(lambda: kind_of(leader, lost) == "learner", 5.0)
+    group.crash(dead)
+    group.run_until(lambda: kind_of(leader, lost) == "voter", 5.0)
+    assert wiped.journal.last_index < 90
+
+    group.partition({leader.name}, {lost})
+    group.run_until(lambda: not leader.driver.is_leader, 10.0)
+    group.heal()
+
+    group.run_until(lambda: group.leader() is leader, 20.0)
+    group.run(1.0)
+    assert len(wiped.taken) == 100
+
+
+def kind_of(leader: SimulatedNode, name: str) -> str:
+    """What the leader has written that a member is."""
+    views = leader.driver.status().members
+    return next(view.kind for view in views if view.name == name)

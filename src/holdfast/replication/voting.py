@@ -6,7 +6,8 @@ Invariants:
     that recovery could not judge counts as held.
     While a leader lives, nobody is helped to depose it (stickiness), unless the leader itself asks
     for it or our own link to it was closed too.
-    A node whose identity is not, or no longer, a member's does not vote.
+    A node whose identity is no longer a member's does not vote. Whether it is one already is for
+    the candidate to know: the voter's log may end before the entry that says so.
     Nobody is voted for whose disk may be an older copy (editions.py).
 """
 
@@ -74,7 +75,11 @@ def _may_vote(state: State) -> bool:
         # it is a voter the candidate knows, by this node's identity.
         return bool(state.cluster_id)
     member = state.members.get(state.name)
-    return member is None or (member.node_id == state.node_id and member.kind != "fenced")
+    if member is not None and member.node_id == state.node_id:
+        return member.kind != "fenced"
+    # Our log may name the node that had our name before us, and we may lack the entry that made us
+    # a voter: whoever can send it may need our vote first. Who has it knows that we are one.
+    return member is None or state.node_id not in state.membership.retired
 
 
 def _is_complete(state: State, message: PreVoteRequest | VoteRequest) -> bool:

@@ -196,7 +196,6 @@ class PeerNetwork:
         self.cut.clear()
         self.trouble.clear()
         self._half_open.clear()
-        self.pieces.stall_seconds = 0.0
         for node in self.nodes.values():
             self.dial_soon(node)
 

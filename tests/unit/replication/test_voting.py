@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.replication import voting
+from holdfast.replication.membership import with_identity
 from holdfast.replication.messages import (
     PreVoteRequest,
     PreVoteResponse,
@@ -96,14 +97,27 @@ def test_an_unknown_tail_counts_as_held(member) -> None:
 
 
 def test_who_belongs_nowhere_does_not_vote(member) -> None:
-    """A fresh node, one that lost its identity, and one that was shut out give no votes."""
-    fresh, lost, fenced = member(), member(), member()
+    """A fresh node, one whose name has another by now, and one that was shut out give no votes."""
+    fresh, replaced, fenced = member(), member(), member()
     fresh.state.membership, fresh.state.cluster_id = None, ""
-    lost.state.node_id = "ff" * 16
+    present = replaced.state.membership
+    replaced.state.adopt(present.changed(with_identity(present, "a", "ff" * 16, ""), 1), 2)
     fenced.state.fenced_reason = "removed"
 
-    for bench in (fresh, lost, fenced):
+    for bench in (fresh, replaced, fenced):
         assert [False] == vote(bench, 5, 9, 5)
+
+
+def test_who_is_not_yet_named_by_its_own_log_votes(member) -> None:
+    """
+    It has the log up to where its name was another node's. The candidate, which may be the only
+    one to have the rest, knows whether this one is a voter.
+    """
+    bench = member()
+    bench.state.node_id = "ff" * 16
+    bench.state.adopt(bench.state.membership, 1)
+
+    assert [True] == vote(bench, 5, 9, 5)
 
 
 def test_who_died_while_its_log_was_begun_anew_votes(member) -> None:
