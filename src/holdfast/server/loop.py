@@ -222,11 +222,11 @@ class Conductor:
         self.context.is_lease_over = not self.store.holds_lease(now)
         if self.context.is_lease_awaited and not self.store.is_lease_awaited(now):
             self.context.is_lease_awaited = False
-            for connection in [it for it in self.connections if it.session.held]:
-                try:
-                    connection.session.go_on()
-                except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-                    self.containment.broke(connection.session, error)
+            for connection in self.connections:
+                # It is done as everything that is read: all clients may have something to catch up.
+                if connection.session.go_on() and not connection.is_ready:
+                    connection.is_ready = True
+                    self.ready.append(connection)
 
     # ---- connections
 
@@ -337,6 +337,7 @@ class Conductor:
         session = connection.session
         is_spent = self.budget.is_spent
         is_done = session.proceed(is_spent)
+        self._close_full_batch()
         incoming = connection.incoming
         bytes_max = self.settings.read_bytes_max
         while is_done and incoming:

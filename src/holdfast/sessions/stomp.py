@@ -145,11 +145,13 @@ class StompSession:
         self.events = iter(self.protocol.events_received())
         return self.proceed(is_spent)
 
-    def go_on(self) -> None:
-        """Do what came since an acknowledgement that had to wait; see `held`."""
-        held, self.held = self.held, []
-        self.events = chain(held, self.events)
-        self.proceed(lambda: False)
+    def go_on(self) -> bool:
+        """Let `proceed` do what came since an acknowledgement that had to wait, if any did."""
+        if not self.held:
+            return False
+        self.events = chain(self.held, self.events)
+        self.held = []
+        return True
 
     def proceed(self, is_spent: IsSpent) -> bool:
         """Do what was left when the time was over; True if all is done now."""
@@ -222,19 +224,19 @@ class StompSession:
         broker = self.broker
         waiting = self.waiting
         if target.persistent:
-            if waiting.places and not self._is_next and destination in waiting.places:
-                waiting.add(frame)  # Behind what was sent there before.
+            producer_id = target.producer_id
+            if waiting.places and not self._is_next and waiting.holds(destination, producer_id):
+                # Behind what was sent there, or has an earlier number.
+                waiting.add(frame, destination, *(() if producer_id is None else (producer_id,)))
                 return
             sequence = 0
-            if target.producer_id is not None:
+            if producer_id is not None:
                 sequence = _number(frame.producer_sequence, "producer-sequence")
             refusal = self.context.refusal
-            if refusal is not None and not broker.has_taken(target.producer_id, sequence):
+            if refusal is not None and not broker.has_taken(producer_id, sequence):
                 raise StoreFullError(refusal)
             assert isinstance(destination, Queue), "only queues keep messages"
-            broker.send(
-                destination, headers, frame.body, self, receipt, target.producer_id, sequence
-            )
+            broker.send(destination, headers, frame.body, self, receipt, producer_id, sequence)
             return
         if (waiting and not self._is_next) or not broker.has_room(destination):
             self._wait(frame, destination)
@@ -555,6 +557,10 @@ class StompSession:
             producer_id = _producer_id(producer_id)
             text = frame.headers.get("producer-sequence", "")
             sequence = _number(text.encode(), "producer-sequence")
+            if producer_id in self.waiting.places:
+                raise StoreFullError(
+                    f"messages of producer {producer_id} with earlier numbers wait for room"
+                )
         has_sends = transaction.records or transaction.targets
         if has_sends and not self.broker.has_taken(producer_id, sequence):
             self._require_store(transaction)

@@ -34,7 +34,8 @@ class WaitingSends:
         self._frames: deque[tuple[float, SendFrame | Frame]] = deque()
         self.bytes = 0
         self.places: set[object] = set()
-        """The destinations of what waits: what is sent there too goes behind it."""
+        """The destinations and the producers of what waits: what is sent there, or by them, too
+        goes behind it."""
         self.is_refusing = False
         """One has waited too long: those that find no room are refused at once."""
 
@@ -52,14 +53,17 @@ class WaitingSends:
         total_max = self._settings.waiting_total_bytes_max
         return not self.is_refusing and self._context.waiting_bytes <= total_max
 
-    def add(self, frame: SendFrame | Frame, place: object = None) -> None:
-        """Set a frame aside."""
+    def holds(self, place: object, producer_id: str | None) -> bool:
+        """Whether something waits that was sent there before, or has an earlier number."""
+        return place in self.places or producer_id in self.places
+
+    def add(self, frame: SendFrame | Frame, *places: object) -> None:
+        """Set a frame aside; what is sent to these places later goes behind it."""
         self._frames.append((self._context.now, frame))
         size = _size(frame)
         self.bytes += size
         self._context.waiting_bytes += size
-        if place is not None:
-            self.places.add(place)
+        self.places.update(places)
 
     def first(self) -> SendFrame | Frame:
         """Give the oldest, and leave it."""

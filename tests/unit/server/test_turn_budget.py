@@ -82,6 +82,35 @@ def stored(node) -> list[MessageRecord]:
     ]
 
 
+def test_what_waited_for_a_lease_is_done_in_several_turns(new_node, send) -> None:
+    """
+    Two hundred clients with a late acknowledgement each and SENDs behind it took 0.7 s, into one
+    entry of 80,000 records.
+    """
+    node = new_node(settings=ServerSettings(slice_seconds=0.0, batch_records_max=2 * STEP))
+    node.store.is_awaiting_lease = True
+    node.store.is_serving = True
+    turns_until(node, lambda: node.conductor.is_serving)
+    late = b"ACK\nid:ID\\cc-1-1\n\n\0"
+    clients = [node.connect() for _ in range(5)]
+    for place, each in enumerate(clients):
+        each.data_received(late + b"".join(send(b"%d" % place) for _ in range(3 * STEP)))
+    turns_until(node, lambda: not node.conductor.ready)
+    assert not stored(node)
+    node.store.is_awaiting_lease = False
+    seen = []
+    while len(stored(node)) < 15 * STEP:
+        before = len(stored(node))
+        node.turn()
+        seen.append(len(stored(node)) - before)
+    assert max(seen) <= 4 * STEP
+    assert max(entry.record_count for entry in node.store.entries) <= 4 * STEP
+    turns_until(
+        node, lambda: all(it.transport.written.count(b"RECEIPT") == 3 * STEP for it in clients)
+    )
+    assert all(it.transport.is_reading for it in clients)
+
+
 def test_what_a_client_sent_before_it_went_is_read(hasty, send) -> None:
     """
     However many turns that takes; then it is forgotten.

@@ -68,6 +68,39 @@ def test_acknowledgements_behind_a_send_that_waits_are_read(full) -> None:
     assert sorted(commands(client)) == ["MESSAGE", "RECEIPT"]
 
 
+def test_numbers_of_a_producer_stay_in_order(full) -> None:
+    """
+    What comes after a number that waits waits too, wherever it goes; it was refused as a gap.
+    """
+    client = full.filler
+    client.say("SEND", b"1", destination=VOLATILE)
+    for number, queue in ((1, VOLATILE), (2, "/queue/a"), (3, "/queue/b")):
+        named = {"producer-id": "p", "producer-sequence": str(number), "receipt": str(number)}
+        client.send(b"%d" % number, queue, **named)
+    client.send(b"after 3", "/queue/b")
+    client.send(b"elsewhere", "/queue/c", receipt="c")
+    client.say("BEGIN", transaction="t")
+    named = {"producer-id": "p", "producer-sequence": "4"}
+    client.say("COMMIT", transaction="t", receipt="t", **named)
+    full.turn()
+    found = client.frames()
+    assert [(it.command, it.headers.get("code")) for it in found] == [
+        ("ERROR", "store-full"),
+        ("RECEIPT", None),
+    ]
+    client.subscribe(VOLATILE, ack="auto")
+    full.turn()
+    full.turn()
+    receipts = [it.headers["receipt-id"] for it in client.frames() if it.command == "RECEIPT"]
+    assert receipts == ["1", "2", "3"]
+    client.say("COMMIT", transaction="t", receipt="t", **named)
+    full.turn()
+    assert commands(client) == ["RECEIPT"]
+    client.subscribe("/queue/b", "b", ack="auto")
+    full.turn()
+    assert [frame.body for frame in client.frames()] == [b"3", b"after 3"]
+
+
 def test_one_producers_order_holds(full) -> None:
     """
     What is sent to a place where something waits goes behind it, persistent or not.
