@@ -22,6 +22,7 @@ from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands
 from holdfast.broker.late import find_late, not_in_delivery, settled_by
 from holdfast.broker.leadership import forget_leadership
+from holdfast.broker.operating import delete, purge
 from holdfast.broker.outputs import Batch, Replier, size_of
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue, TransientMessage
@@ -31,18 +32,16 @@ from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.temporaries import Temporaries, require_room
 from holdfast.broker.topic import Backlogs, Delivery, IdleTopics, Topic
 from holdfast.broker.transactions import Transaction, number_messages
-from holdfast.errors import DestinationError, TransactionError
+from holdfast.errors import TransactionError
 from holdfast.model.numbering import sequence_floor
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
     DeadLetterRecord,
-    DeleteQueueRecord,
     DispatchMarkRecord,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
-    PurgeRecord,
     QueueRecord,
     Record,
 )
@@ -145,7 +144,7 @@ class Broker:
         self.next_queue_number += 1
         queue.asked_mark = self.floor + queue.mark_step
         # First: a queue that is known and not declared would lose its messages at a restart.
-        self._record(QueueRecord(queue.number, name, queue.assigned_sequence, queue.asked_mark))
+        self.record(QueueRecord(queue.number, name, queue.assigned_sequence, queue.asked_mark))
         self.state.by_name[name] = self.state.plans[queue.number] = queue
         return queue
 
@@ -168,9 +167,10 @@ class Broker:
     def drop_temporary(self, owner: object) -> None:
         """Remove the temporary destinations of a connection that is gone."""
         for queue in self.temporaries.drop(owner):
-            self._drop_transients(queue)
+            self.drop_transients(queue)
 
-    def _drop_transients(self, queue: Queue) -> None:
+    def drop_transients(self, queue: Queue) -> None:
+        """Remove all non-persistent messages of a queue."""
         # They are gone at once; the memory is given back in steps.
         doomed, queue.transients = queue.transients, {}
         queue.waiting.clear()
@@ -420,7 +420,7 @@ class Broker:
                 if record is not None and queue.name != self.settings.dead_letter_queue:
                     self._send_dead_letter(queue, record, replier)
                 if key > 0:
-                    self._record(DeadLetterRecord(queue.number, [key]))
+                    self.record(DeadLetterRecord(queue.number, [key]))
             if key < 0:
                 self._settle_transient(queue, key)
         del subscription.unacknowledged[key]
@@ -562,7 +562,7 @@ class Broker:
         with self._all_or_nothing(producer_id):
             self._put_sends(transaction)
             if producer_id is not None:
-                self._record(ProducerRecord(producer_id, producer_sequence))
+                self.record(ProducerRecord(producer_id, producer_sequence))
         if self.batch.publications:
             self.batch.is_urgent = True
         self._settle_transaction(transaction)
@@ -645,53 +645,16 @@ class Broker:
 
     def keep_log(self, hold: HoldRecord, replier: Replier, receipt: bytes) -> None:
         """Keep the log for a named reader from an index on; index 0 ends that."""
-        self._record(hold)
+        self.record(hold)
         self.reply_with_batch(replier, receipt)
 
     def purge(self, name: str, replier: Replier, receipt: bytes) -> int:
-        """
-        Remove every message now on a queue, also those in delivery; give their number.
-
-        Raises:
-            DestinationError: There is no such queue.
-        """
-        queue = self._existing(name)
-        through = queue.assigned_sequence - 1
-        removed = queue.index.live_count + len(queue.transients)
-        self._drop_transients(queue)
-        queue.returned.clear()
-        queue.returned_keys.clear()
-        queue.purging_through = through
-        queue.cursor = max(queue.cursor, through + 1)
-        self._record(PurgeRecord(queue.number, through))
-        self.reply_with_batch(replier, receipt)
-        return removed
+        """Remove every message now on a queue; see `operating.purge`."""
+        return purge(self, name, replier, receipt)
 
     def delete(self, name: str, replier: Replier, receipt: bytes) -> int:
-        """
-        Remove a queue with its messages; give their number.
-
-        Raises:
-            DestinationError: There is no such queue, or somebody consumes from it.
-        """
-        queue = self._existing(name)
-        if queue.subscriptions:
-            raise DestinationError(
-                f"queue {name!r} has {len(queue.subscriptions)} consumers; disconnect them first"
-            )
-        removed = queue.index.live_count + len(queue.transients)
-        queue.is_deleted = True
-        del self.state.by_name[name]
-        self._drop_transients(queue)
-        self._record(DeleteQueueRecord(queue.number))
-        self.reply_with_batch(replier, receipt)
-        return removed
-
-    def _existing(self, name: str) -> Queue:
-        queue = self.state.by_name.get(name)
-        if queue is None or queue.is_deleted:
-            raise DestinationError(f"there is no queue {name!r}")
-        return queue
+        """Remove a queue with its messages; see `operating.delete`."""
+        return delete(self, name, replier, receipt)
 
     # ---- batches
 
@@ -748,9 +711,10 @@ class Broker:
     def add_records(self, records: list[Record]) -> None:
         """Put records of the cleaner into the gathering batch."""
         for record in records:
-            self._record(record)
+            self.record(record)
 
-    def _record(self, record: Record) -> None:
+    def record(self, record: Record) -> None:
+        """Put a record into the gathering batch; somebody waits for it."""
         size = size_of(record)
         self.batch.records.append(record)
         self.batch.size_bytes += size
@@ -790,5 +754,5 @@ class Broker:
     def _advance_mark(self, queue: Queue) -> None:
         mark = next_mark(queue, self.settings.dispatch_mark_step_max)
         if mark > queue.asked_mark:
-            self._record(DispatchMarkRecord(queue.number, mark))
+            self.record(DispatchMarkRecord(queue.number, mark))
             queue.asked_mark = mark  # Now only: else nothing beyond the old mark would go out.
