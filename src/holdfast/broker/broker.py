@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from holdfast.broker.dead_letters import dead_letter_headers
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
-from holdfast.broker.errands import Errands
+from holdfast.broker.errands import Errands, IsSpent
 from holdfast.broker.late import find_late, not_in_delivery, settled_by
 from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.operating import delete, purge
@@ -103,6 +103,12 @@ class Broker:
     def follow(self) -> None:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""
         self.is_leading = self.is_prepared = False
+        discards = self.state.discards
+        discards.forget_leadership()
+        for batch in (*self.in_flight, *self.closed, self.batch):
+            # Copies: its entry may be half applied, and the rest of it is taken from there.
+            discards.add([*batch.records], [*batch.replies], [*batch.publications])
+        discards.add(self.deliveries, self.topics)
         self.batch = Batch()
         self.closed.clear()
         self.in_flight.clear()
@@ -110,11 +116,11 @@ class Broker:
         self.state.volatile_bytes = 0
         self.held_bytes = 0
         self.acknowledged_queues.clear()
-        self.deliveries.clear()
+        self.deliveries = deque()
         self.backlogs.clear()
         self.broken.clear()
         self.errands.clear()
-        self.topics.clear()
+        self.topics = {}
         self.idle_topics.clear()
         temporary = list(self.temporaries.queues.values())
         self.temporaries = Temporaries(self.settings.temporary_count_max)
@@ -122,7 +128,8 @@ class Broker:
 
     def begin_anew(self) -> None:
         """Drop all state: the log it came from was replaced by a leader's."""
-        self.state = BrokerState(self.settings)
+        old, self.state = self.state, BrokerState(self.settings)
+        self.state.discards.add_later(old.piles())
         self.temporaries = Temporaries(self.settings.temporary_count_max)
         self.follow()
 
@@ -164,17 +171,31 @@ class Broker:
             self.idle_topics.add(topic)
         return topic
 
-    def drop_temporary(self, owner: object) -> None:
-        """Remove the temporary destinations of a connection that is gone."""
-        for queue in self.temporaries.drop(owner):
-            self.drop_transients(queue)
+    def drop_temporary(self, owner: object) -> Iterator[None]:
+        """Remove the temporary destinations of a connection that is gone, in short steps."""
+        for count, queue in enumerate(self.temporaries.drop(owner), 1):
+            if queue is not None:
+                self.empty(queue)
+            if not count % self.settings.step_count_max:
+                yield
 
-    def drop_transients(self, queue: Queue) -> None:
-        """Remove all non-persistent messages of a queue."""
-        # They are gone at once; the memory is given back in steps.
-        doomed, queue.transients = queue.transients, {}
-        queue.waiting.clear()
-        self.errands.begin(self._free(queue, list(doomed), doomed))
+    def empty(self, queue: Queue) -> None:
+        """Take away what the leader alone has of a queue's messages; it is let go of in steps."""
+        messages, known = queue.empty()
+        queue.acknowledged_total += len(messages)
+        self.state.acknowledged_total += len(messages)
+        self.state.discards.add_volatile(messages)
+        self.state.discards.add(*known)
+
+    def let_go(self, is_spent: IsSpent) -> None:
+        """Free some of the memory of what is gone; at least one step."""
+        discards = self.state.discards
+        while discards:
+            cached, volatile = discards.step(self.settings.step_count_max)
+            self.state.cached_bytes -= cached
+            self.state.volatile_bytes -= volatile
+            if is_spent():
+                return
 
     # ---- sending
 
@@ -233,8 +254,11 @@ class Broker:
         queue.transients[message.key] = message
         queue.waiting.append(message.key)
         queue.enqueued_total += 1
-        self.state.volatile_bytes += message.size + self.state.overhead
-        self.state.touch(queue)
+        queue.transient_bytes += message.size
+        state = self.state
+        state.enqueued_total += 1
+        state.volatile_bytes += message.size + state.overhead
+        state.touch(queue)
 
     def has_room(self, destination: Queue | Topic) -> bool:
         """Whether one more non-persistent message may go to a destination now."""
@@ -310,10 +334,9 @@ class Broker:
         whose acknowledgement is on its way to the log.
         """
         receivers = list(dict.fromkeys(each.receiver for each in queue.subscriptions))
-        for key in list(queue.transients):
-            self._settle_transient(queue, key)
-        for sequence in list(queue.cache):
-            self.state.forget_content(queue, sequence)
+        self.empty(queue)
+        contents, queue.cache = queue.cache, {}
+        self.state.discards.add_contents(contents)
         queue.renew(leaving)
         return receivers
 
@@ -466,11 +489,11 @@ class Broker:
             self._settle_transient(queue, key)
 
     def _settle_transient(self, queue: Queue, key: int) -> None:
-        self._forget_transient(queue, queue.transients.pop(key, None))
-
-    def _forget_transient(self, queue: Queue, message: TransientMessage | None) -> None:
+        message = queue.transients.pop(key, None)
         if message is not None:
             queue.acknowledged_total += 1
+            queue.transient_bytes -= message.size
+            self.state.acknowledged_total += 1
             queue.redelivered.discard(message.key)
             queue.withheld.discard(message.key)
             self.state.volatile_bytes -= message.size + self.state.overhead
@@ -629,16 +652,14 @@ class Broker:
             queue.acknowledged += lasting
         if len(lasting) < len(keys):
             volatile = [key for key in keys if key < 0]
-            self.errands.begin(self._free(queue, volatile, queue.transients))
+            self.errands.begin(self._free(queue, volatile))
 
-    def _free(
-        self, queue: Queue, keys: list[int], held: dict[int, TransientMessage]
-    ) -> Iterator[None]:
+    def _free(self, queue: Queue, keys: list[int]) -> Iterator[None]:
         """Settle non-persistent messages that nobody can have any more."""
         for place, key in enumerate(keys):
             if place and not place % self.settings.step_count_max:
                 yield
-            self._forget_transient(queue, held.pop(key, None))
+            self._settle_transient(queue, key)
             queue.reserved.discard(key)
 
     # ---- what operators ask

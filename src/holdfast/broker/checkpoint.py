@@ -165,6 +165,7 @@ class _Decoder:
             raise StoreError(
                 f"the checkpoint has {len(self.payload):,} bytes, expected {self.offset:,}"
             )
+        state.count_anew()
         return state
 
     def queue_names(self) -> dict[int, str]:

@@ -5,15 +5,14 @@ With very many queues that takes long, so it is an errand: on a leader that is d
 follows already, on one that is elected before it begins to serve.
 
 Invariants:
-    Until a queue's turn has come the contents of its stored messages are counted, and applying
-    keeps counting them. Non-persistent messages count for nothing from the first step on: what the
-    next begin or end of a leadership breaks off here is not counted for ever.
+    The contents of a queue's stored messages are counted until they are freed, and applying keeps
+    counting them. Non-persistent messages count for nothing from the first step on: what the next
+    begin or end of a leadership breaks off here is not counted for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.state import BrokerState
@@ -37,15 +36,10 @@ def forget_leadership(state: BrokerState, temporary: Iterable[Queue], floor: int
     step_count = settings.step_count_max
     effort = 0
     for queue in (*strays, *state.queues.values()):
-        for known in (queue.cache, queue.transients):
-            while known:
-                content = _content(known)
-                if known is queue.cache:
-                    state.cached_bytes -= content.size + state.overhead
-                effort += 1
-                if effort >= step_count:
-                    effort = 0
-                    yield
+        messages, known = queue.empty()
+        contents, queue.cache = queue.cache, {}
+        state.discards.add(messages, *known)
+        state.discards.add_contents(contents)
         # It may have been deleted since the first step.
         if state.queues.get(queue.number) is queue:
             queue.forget_leadership(settings.dispatch_mark_step_min, floor)
@@ -53,8 +47,3 @@ def forget_leadership(state: BrokerState, temporary: Iterable[Queue], floor: int
         if effort >= step_count:
             effort = 0
             yield
-
-
-def _content(known: dict[int, Any]) -> Any:
-    """Take one content out."""
-    return known.popitem()[1]

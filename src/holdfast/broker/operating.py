@@ -28,9 +28,7 @@ def purge(broker: Broker, name: str, replier: Replier, receipt: bytes) -> int:
     queue = _existing(broker, name)
     through = queue.assigned_sequence - 1
     removed = queue.index.live_count + len(queue.transients)
-    broker.drop_transients(queue)
-    queue.returned.clear()
-    queue.returned_keys.clear()
+    broker.empty(queue)
     queue.purging_through = through
     queue.cursor = max(queue.cursor, through + 1)
     broker.record(PurgeRecord(queue.number, through))
@@ -53,7 +51,7 @@ def delete(broker: Broker, name: str, replier: Replier, receipt: bytes) -> int:
     removed = queue.index.live_count + len(queue.transients)
     queue.is_deleted = True
     del broker.state.by_name[name]
-    broker.drop_transients(queue)
+    broker.empty(queue)
     broker.record(DeleteQueueRecord(queue.number))
     broker.reply_with_batch(replier, receipt)
     return removed

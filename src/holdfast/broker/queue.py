@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -102,6 +102,7 @@ class Queue:
         "returned_keys",
         "returning",
         "subscriptions",
+        "transient_bytes",
         "transients",
         "waiting",
         "withheld",
@@ -154,6 +155,7 @@ class Queue:
         self.transients = {}
         self.is_touched = False
         """Whether it stands in the state's `touched`, which alone says so."""
+        self.transient_bytes = 0
         self.__class__ = _IdleQueue  # noqa: PLE0237 - an object's class is not in its slots
         self.forget_leadership(0)
 
@@ -185,10 +187,26 @@ class Queue:
         self.subscriptions.clear()
         self.cache.clear()
         self.transients.clear()
+        self.transient_bytes = 0
         if not was_idle:
             for name in _MADE_AT_FIRST_USE:
                 delattr(self, name)
         self.__class__ = _IdleQueue
+
+    def empty(self) -> tuple[dict[int, TransientMessage], tuple[Collection[object], ...]]:
+        """
+        Take away all non-persistent messages, and what is known of single messages.
+
+        Gives both, to be let go of. Nothing of what is on the queue may be dispatched after this.
+        """
+        messages, self.transients = self.transients, {}
+        self.transient_bytes = 0
+        if self.is_idle:
+            return messages, ()
+        known = (self.waiting, self.returned, self.returned_keys, self.redelivered, self.withheld)
+        self.waiting, self.returned = deque(), []
+        self.returned_keys, self.redelivered, self.withheld = set(), set(), set()
+        return messages, known
 
     def next_key(self) -> int:
         """

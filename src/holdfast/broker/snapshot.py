@@ -29,6 +29,7 @@ from holdfast.broker.sequence_index import CHUNK_SHIFT, Chunk
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
+    DeleteQueueRecord,
     DispatchMarkRecord,
     MessageRecord,
     PurgeRecord,
@@ -145,9 +146,7 @@ class Snapshot:
         elif type(record) is AcknowledgeRecord or type(record) is DeadLetterRecord:
             for sequence in record.sequences:
                 frozen.keep(sequence >> CHUNK_SHIFT)
-        elif type(record) is PurgeRecord:
-            # Chunks that go as a whole are dropped as they are.
-            frozen.keep(record.through_sequence >> CHUNK_SHIFT)
+        # A purge or a deletion takes the chunks away and leaves them as they are.
 
 
 _CHANGES_A_QUEUE: Final = {
@@ -157,8 +156,8 @@ _CHANGES_A_QUEUE: Final = {
     QueueRecord,
     DispatchMarkRecord,
     PurgeRecord,
+    DeleteQueueRecord,
 }
-"""A queue that is deleted is let go of, not changed."""
 
 
 def encode_state(state: BrokerState, *, canonical: bool = False) -> list[bytes]:

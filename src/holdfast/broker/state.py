@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from holdfast.broker.discards import Discards
 from holdfast.broker.producers import Producers
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
@@ -45,8 +46,13 @@ class BrokerState:
         "appliers",
         "by_name",
         "cached_bytes",
+        "_live_bytes",
+        "_live_count",
+        "acknowledged_total",
         "cleaned_through",
         "counters_home",
+        "discards",
+        "enqueued_total",
         "hold_homes",
         "holds",
         "next_queue_number",
@@ -59,6 +65,7 @@ class BrokerState:
         "timestamp",
         "touched",
         "volatile_bytes",
+        "touched_in_vain",
     )
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -87,6 +94,12 @@ class BrokerState:
         """On the leader: non-persistent messages on queues, with their overhead."""
         self.touched: deque[Queue] = deque()
         """Queues that may have something new to dispatch."""
+        self.touched_in_vain = 0
+        """Deleted queues that still stand there: they are taken out together."""
+        self.discards = Discards(self.overhead)
+        self._live_count = self._live_bytes = 0
+        self.enqueued_total = self.acknowledged_total = 0
+        """Messages over all queues, those that are deleted since and temporary ones too."""
         self.appliers: dict[type, Any] = {
             AcknowledgeRecord: self._apply_acknowledge,
             DeadLetterRecord: self._apply_acknowledge,
@@ -115,6 +128,7 @@ class BrokerState:
         queues = self.queues
         memory_max = self.settings.memory_bytes - self.volatile_bytes
         overhead = self.overhead
+        added_count = added_bytes = 0
         for record in records:
             if type(record) is MessageRecord:
                 queue = queues.get(record.queue_number)
@@ -126,6 +140,8 @@ class BrokerState:
                 in_log = size if producer_id is None else size + len(producer_id) + 8
                 if queue.index.put(sequence, number, in_log):
                     queue.enqueued_total += 1
+                    added_count += 1
+                    added_bytes += in_log
                     cost = size + overhead
                     if record.body is not None and self.cached_bytes + cost <= memory_max:
                         queue.cache[sequence] = record
@@ -140,6 +156,9 @@ class BrokerState:
             else:
                 self.appliers[type(record)](record, number)
             number += 1
+        self._live_count += added_count
+        self._live_bytes += added_bytes
+        self.enqueued_total += added_count
 
     @property
     def memory_bytes(self) -> int:
@@ -177,12 +196,22 @@ class BrokerState:
         queue = self.queues.get(record.queue_number)
         if queue is None:
             return
-        remove = queue.index.remove
+        index = queue.index
+        remove = index.remove
         forget = self.forget_content
+        before = index.live_count, index.live_bytes
         for sequence in record.sequences:
             if remove(sequence) >= 0:
-                queue.acknowledged_total += 1
                 forget(queue, sequence)
+        self._settled(queue, before)
+
+    def _settled(self, queue: Queue, before: tuple[int, int]) -> None:
+        """Count what is gone since so many messages and bytes lived."""
+        count = before[0] - queue.index.live_count
+        queue.acknowledged_total += count
+        self.acknowledged_total += count
+        self._live_count -= count
+        self._live_bytes -= before[1] - queue.index.live_bytes
 
     def _apply_queue(self, record: QueueRecord, number: int) -> None:
         queue = self.queues.get(record.queue_number)
@@ -212,25 +241,49 @@ class BrokerState:
         queue = self.queues.get(record.queue_number)
         if queue is None:
             return
-        through = record.through_sequence
-        queue.acknowledged_total += queue.index.drop_through(through)
-        own = () if queue.is_idle else (queue.redelivered, queue.withheld)
-        for known in (queue.cache, *own):
-            for sequence in [each for each in known if 0 < each <= through]:
-                self.forget_content(queue, sequence)
+        self._settled(queue, self._empty(queue, record.through_sequence))
+
+    def _empty(self, queue: Queue, through: int) -> tuple[int, int]:
+        """
+        Take what stands up to a sequence off a queue, all at once; it is let go of in steps.
+
+        Gives how many messages and bytes lived before. What the leader knows of each beside its
+        content is dropped when the operator asks (`operating`), before this is in the log.
+        """
+        index = queue.index
+        before = index.live_count, index.live_bytes
+        self.discards.add(index.detach_through(through))
+        contents, queue.cache = queue.cache, {}
+        if index.live_count:
+            for sequence in index.sequences(through + 1, index.last() + 1):
+                if sequence in contents:
+                    queue.cache[sequence] = contents.pop(sequence)
+        self.discards.add_contents(contents)
+        return before
 
     def _apply_delete_queue(self, record: DeleteQueueRecord, _number: int) -> None:
         queue = self.queues.pop(record.queue_number, None)
         if queue is None:
             return
         queue.is_deleted = True
+        count, size = self._empty(queue, queue.index.last())
+        self._live_count -= count
+        self._live_bytes -= size
         if queue.is_touched:
-            queue.is_touched = False
-            self.touched.remove(queue)
-        for sequence in list(queue.cache):
-            self.forget_content(queue, sequence)
+            self.touched_in_vain += 1
+            if 2 * self.touched_in_vain > len(self.touched):
+                self._forget_touched_in_vain()
         if self.by_name.get(queue.name) is queue:
             del self.by_name[queue.name]
+
+    def _forget_touched_in_vain(self) -> None:
+        touched, self.touched = self.touched, deque()
+        self.touched_in_vain = 0
+        for queue in touched:
+            if queue.is_deleted:
+                queue.is_touched = False
+            else:
+                self.touched.append(queue)
 
     def _apply_producer(self, record: ProducerRecord, number: int) -> None:
         used_at = record.used_at or self.timestamp
@@ -248,11 +301,28 @@ class BrokerState:
 
     def live_count(self) -> int:
         """How many persistent messages live."""
-        return sum(queue.index.live_count for queue in self.queues.values())
+        return self._live_count
 
     def live_bytes(self) -> int:
         """How many bytes the live persistent messages have."""
-        return sum(queue.index.live_bytes for queue in self.queues.values())
+        return self._live_bytes
+
+    def count_anew(self) -> None:
+        """Work out the sums over all queues: they were put here, and not by `apply`."""
+        queues = self.queues.values()
+        self._live_count = sum(queue.index.live_count for queue in queues)
+        self._live_bytes = sum(queue.index.live_bytes for queue in queues)
+        self.enqueued_total = sum(queue.enqueued_total for queue in queues)
+        self.acknowledged_total = sum(queue.acknowledged_total for queue in queues)
+
+    def piles(self) -> Iterator[Any]:
+        """Give the containers of a state that nobody needs any more, to be let go of."""
+        for queue in list(self.queues.values()):
+            yield queue.index.chunks
+            yield queue.cache
+        yield self.queues
+        yield self.by_name
+        yield self.producers.by_id
 
     def digest(self) -> bytes:
         """Give 16 bytes that are equal where the lasting state is equal."""

@@ -7,7 +7,7 @@ that others may send there and nobody meets them by chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from holdfast.broker.queue import Queue
@@ -20,12 +20,13 @@ _Place = TypeVar("_Place", Queue, Topic)
 class Temporaries:
     """The temporary destinations of all connections, by full name."""
 
-    __slots__ = ("count_max", "queues", "topics")
+    __slots__ = ("_owned", "count_max", "queues", "topics")
 
     def __init__(self, count_max: int) -> None:
         self.count_max = count_max
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
+        self._owned: dict[object, list[Queue | Topic]] = {}
 
     def queue(self, name: str, owner: object | None = None) -> Queue:
         """
@@ -34,7 +35,7 @@ class Temporaries:
         Raises:
             DestinationError: It does not exist, or its connection is gone.
         """
-        return _given(self.queues, "queue", name, owner, self.count_max, _new_queue)
+        return self._given(self.queues, "queue", name, owner, _new_queue)
 
     def topic(self, name: str, owner: object | None = None) -> Topic:
         """
@@ -43,18 +44,45 @@ class Temporaries:
         Raises:
             DestinationError: It does not exist, or its connection is gone.
         """
-        return _given(self.topics, "topic", name, owner, self.count_max, Topic)
+        return self._given(self.topics, "topic", name, owner, Topic)
 
-    def drop(self, owner: object) -> list[Queue]:
-        """Forget the destinations of a connection that is gone; gives its queues."""
-        queues = [queue for queue in self.queues.values() if queue.owner is owner]
-        for queue in queues:
-            del self.queues[queue.name]
-            queue.is_deleted = True
-        for topic in [topic for topic in self.topics.values() if topic.owner is owner]:
-            del self.topics[topic.name]
-            topic.is_deleted = True
-        return queues
+    def count_of(self, owner: object) -> int:
+        """How many destinations a connection has."""
+        return len(self._owned.get(owner, ()))
+
+    def drop(self, owner: object) -> Iterator[Queue | None]:
+        """
+        Forget the destinations of a connection that is gone, one at each step.
+
+        Gives those that are queues, None for a topic.
+        """
+        for place in self._owned.pop(owner, ()):
+            place.is_deleted = True
+            if isinstance(place, Queue):
+                del self.queues[place.name]
+                yield place
+            else:
+                del self.topics[place.name]
+                yield None
+
+    def _given(
+        self,
+        places: dict[str, _Place],
+        kind: str,
+        name: str,
+        owner: object | None,
+        make: Callable[[str], _Place],
+    ) -> _Place:
+        place = places.get(name)
+        if place is None:
+            if owner is None:
+                raise DestinationError(f"temporary {kind} {name!r} does not exist any more")
+            require_room(len(places), self.count_max, f"temporary {kind}s")
+            place = places[name] = make(name)
+            place.is_temporary = True
+            place.owner = owner
+            self._owned.setdefault(owner, []).append(place)
+        return place
 
 
 def require_room(count: int, count_max: int, what: str) -> None:
@@ -70,22 +98,3 @@ def require_room(count: int, count_max: int, what: str) -> None:
 
 def _new_queue(name: str) -> Queue:
     return Queue(0, name)
-
-
-def _given(
-    places: dict[str, _Place],
-    kind: str,
-    name: str,
-    owner: object | None,
-    count_max: int,
-    make: Callable[[str], _Place],
-) -> _Place:
-    place = places.get(name)
-    if place is None:
-        if owner is None:
-            raise DestinationError(f"temporary {kind} {name!r} does not exist any more")
-        require_room(len(places), count_max, f"temporary {kind}s")
-        place = places[name] = make(name)
-        place.is_temporary = True
-        place.owner = owner
-    return place

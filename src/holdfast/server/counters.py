@@ -21,6 +21,7 @@ class Counters:
         "deliveries",
         "receipts",
         "records",
+        "redeliveries",
         "sync_seconds",
         "syncs",
         "turn_seconds_max",
@@ -31,6 +32,7 @@ class Counters:
         self.records = 0
         self.receipts = 0
         self.deliveries = 0
+        self.redeliveries = 0
         self.connections = 0
         self.damaged = 0
         self.turn_seconds_max = 0.0

@@ -690,6 +690,8 @@ class Conductor:
                     assert isinstance(message, MessageRecord | TransientMessage)
                     session.deliver(subscription, key, message, redelivered=redelivered)
                     self.counters.deliveries += 1
+                    if redelivered:
+                        self.counters.redeliveries += 1
                 if effort >= self.step_count:
                     effort = 0
                     if self.budget.is_spent():
@@ -765,9 +767,13 @@ class Conductor:
             self.schedule()
 
     def _run_errands(self) -> None:
-        """Go on with long work that clients left."""
+        """Go on with long work that clients left, and free what is gone."""
         errands = self.broker.errands
         if errands:
             self.budget.begin()
             errands.run(self.budget.is_spent)
             self.schedule()  # For the rest of it, or to deliver what was given back.
+        if self.broker.state.discards:
+            self.budget.begin()
+            self.broker.let_go(self.budget.is_spent)
+            self.schedule()

@@ -147,13 +147,13 @@ def _producers(node: Node) -> ProducerStatus:
 
 
 def _messages(node: Node) -> MessageCounters:
-    queues = [*node.broker.state.queues.values(), *node.broker.temporaries.queues.values()]
+    state = node.broker.state
     counters = node.conductor.counters
     return MessageCounters(
-        enqueued=sum(queue.enqueued_total for queue in queues),
+        enqueued=state.enqueued_total,
         delivered=counters.deliveries,
-        acknowledged=sum(queue.acknowledged_total for queue in queues),
-        redelivered=sum(queue.redelivered_total for queue in queues),
+        acknowledged=state.acknowledged_total,
+        redelivered=counters.redeliveries,
         receipts=counters.receipts,
     )
 
@@ -166,7 +166,7 @@ def queue_status(queue: Queue) -> QueueStatus:
         messages=queue.index.live_count + queue.transient_count,
         unacknowledged=sum(len(each.unacknowledged) for each in queue.subscriptions),
         consumers=len(queue.subscriptions),
-        bytes=queue.index.live_bytes + sum(m.size for m in queue.transients.values()),
+        bytes=queue.index.live_bytes + queue.transient_bytes,
         enqueued=queue.enqueued_total,
         acknowledged=queue.acknowledged_total,
         redelivered=queue.redelivered_total,

@@ -711,13 +711,14 @@ class StompSession:
         while self.transactions:
             yield from self.broker.abort(self.transactions.popitem()[1])
             yield
-        self.broker.drop_temporary(self)
+        yield from self.broker.drop_temporary(self)
 
     @property
     def held_count(self) -> int:
         """What `leave` has to give back."""
         held = sum(each.operation_count for each in self.transactions.values())
-        return len(self.subscriptions) + len(self.transactions) + held + self.rollback_count
+        held += len(self.subscriptions) + len(self.transactions) + self.rollback_count
+        return held + self.broker.temporaries.count_of(self)
 
 
 def _mode(text: str) -> AcknowledgeMode:

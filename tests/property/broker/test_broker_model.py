@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.checkpoint import decode_state
@@ -44,79 +45,10 @@ SETTINGS = BrokerSettings(
     message_memory_overhead_bytes=20,
     dispatch_mark_step_min=4,
     dispatch_mark_step_max=16,
+    step_count_max=2,
     dead_letter_queue="dead",
     producer_idle_seconds=0.00002,
 )
-NAMES = ("a", "b")
-QUEUES = (*NAMES, "dead")
-PLACE = tuple[str, bytes]
-"""A message: its queue's name and its body, which is sent to a queue only once."""
-
-
-class Model:
-    """What must be true: which messages live, in what order they were sent, who saw them."""
-
-    def __init__(self) -> None:
-        self.order: dict[PLACE, int] = {}
-        self.live: set[PLACE] = set()
-        """Stored and applied, or non-persistent and there."""
-        self.stored: set[PLACE] = set()
-        """Everything that was ever stored."""
-        self.transient: set[PLACE] = set()
-        self.fresh: set[PLACE] = set()
-        """Sent in this leadership: no reason to flag it but a delivery before."""
-        self.leaving: set[PLACE] = set()
-        """To be gone by what is under way: never delivered again in this leadership."""
-        self.seen: set[PLACE] = set()
-        self.claimed: set[PLACE] = set()
-        """Acknowledged late by somebody who had it from a former leader, it says."""
-        self.returned: set[PLACE] = set()
-        """Given back, to go out before anything new."""
-        self.newest_seen: dict[str, int] = {}
-        self.last: dict[str, int] = {}
-        """Producers: the last number stored."""
-
-    def sent(self, queue: str, body: bytes) -> PLACE:
-        place = (queue, body)
-        self.order[place] = len(self.order) + 1
-        self.fresh.add(place)
-        return place
-
-    def store(self, place: PLACE) -> None:
-        self.live.add(place)
-        self.stored.add(place)
-
-    def settle(self, places: list[PLACE]) -> None:
-        self.live.difference_update(places)
-
-    def of(self, queue: str) -> list[PLACE]:
-        return [place for place in self.order if place[0] == queue]
-
-    def delivered(self, place: PLACE, *, flagged: bool) -> None:
-        assert place in self.live, f"{place} is not there, or not any more"
-        assert place not in self.leaving, f"{place} is settled"
-        if place in self.seen:
-            assert flagged, f"{place} was delivered before and does not say so"
-        elif place in self.claimed:
-            assert flagged or place in self.transient, f"{place} was claimed and says nothing"
-        else:
-            order = self.order[place]
-            assert order > self.newest_seen.get(place[0], 0), f"{place} is out of order"
-            self.newest_seen[place[0]] = order
-            assert not (flagged and place in self.fresh), f"{place} is new and says it is not"
-        self.seen.add(place)
-        self.returned.discard(place)
-
-    def changes_leader(self) -> None:
-        self.live -= self.transient
-        # A purge on its way held back old messages only; a new transient one may have gone out.
-        self.seen -= self.transient
-        self.newest_seen = {
-            name: max((self.order[place] for place in self.seen if place[0] == name), default=0)
-            for name in QUEUES
-        }
-        for each in (self.transient, self.fresh, self.leaving, self.returned):
-            each.clear()
 
 
 class Consumer:
@@ -632,17 +564,40 @@ class BrokerMachine(RuleBasedStateMachine):
         queues = {id(queue): queue for queue in (*state.queues.values(), *state.by_name.values())}
         stored = [record for queue in queues.values() for record in queue.cache.values()]
         transient = [each for queue in queues.values() for each in queue.transients.values()]
-        cost = sum(each.size + state.overhead for each in (*stored, *transient))
+        discarded = list(state.discards.contents())
+        cost = sum(each.size + state.overhead for each in (*stored, *transient, *discarded))
         assert state.memory_bytes == cost
+        for queue in queues.values():
+            assert queue.transient_bytes == sum(it.size for it in queue.transients.values())
         under_way = sum(batch.size_bytes for _, batch, _ in self.under_way)
         assert self.broker.uncommitted_bytes == under_way + self.broker.batch.size_bytes
         held = sum(len(body) for each in self.transactions for _, body in each.sends)
         assert self.broker.held_bytes == held
 
     @invariant()
+    def sums_are_over_all_queues(self) -> None:
+        """What is told of all queues together is what each of them says."""
+        state = self.broker.state
+        queues = state.queues.values()
+        assert state.live_count() == sum(queue.index.live_count for queue in queues)
+        assert state.live_bytes() == sum(queue.index.live_bytes for queue in queues)
+
+    @invariant()
     def equal_logs_give_equal_states(self) -> None:
         """A node that has only what is kept of the log knows the same."""
         assert self.replayed().digest() == self.broker.state.digest()
+
+    @rule(count=st.integers(1, 5))
+    def let_go(self, count: int) -> None:
+        """Do some steps of freeing what a purge, a deletion or a leadership's end has left."""
+        left = iter(range(count - 1))
+        self.broker.let_go(lambda: next(left, None) is None)
+
+    @rule(count=st.integers(1, 5))
+    def run_errands(self, count: int) -> None:
+        """Do some steps of giving back what somebody who is gone held."""
+        left = iter(range(count - 1))
+        self.broker.errands.run(lambda: next(left, None) is None)
 
     @rule()
     def turn(self) -> None:
@@ -650,11 +605,13 @@ class BrokerMachine(RuleBasedStateMachine):
         self.seal()
         while self.under_way:
             self.commit()
+        self.broker.errands.finish()
         self.dispatch()
 
     def check(self) -> None:
         self.nothing_is_lost_and_nothing_comes_back()
         self.memory_is_accounted_for()
+        self.sums_are_over_all_queues()
         self.equal_logs_give_equal_states()
 
     def teardown(self) -> None:
@@ -671,10 +628,12 @@ class BrokerMachine(RuleBasedStateMachine):
             self.seal()
             while self.under_way:
                 self.commit()
+            self.broker.errands.finish()
             self.dispatch()
             if not self.broker.has_batch():
                 break
         assert not self.model.live
+        self.broker.let_go(lambda: False)
         assert self.broker.state.memory_bytes == 0
         assert self.broker.uncommitted_bytes == 0
         assert not self.checks
@@ -689,6 +648,7 @@ STEPS = {
     **dict.fromkeys(("acknowledge_in_transaction", "commit_transaction"), 0.4),
     **dict.fromkeys(("abort_transaction", "clean"), 0.4),
     **dict.fromkeys(("purge_or_delete", "keep_log", "change_leader"), 0.15),
+    **dict.fromkeys(("let_go", "run_errands", "begin_checkpoint", "go_on_with_checkpoint"), 0.4),
 }
 """How often each step is taken, unless its story says otherwise."""
 
@@ -749,6 +709,10 @@ def arguments(name: str, random: Random) -> dict[str, object]:
         "seal": {},
         "commit": {},
         "dispatch": {},
+        "begin_checkpoint": {},
+        "go_on_with_checkpoint": {"work": random.randint(1, 3)},
+        "let_go": {"count": random.randint(1, 5)},
+        "run_errands": {"count": random.randint(1, 5)},
         "turn": {},
         "clean": {"count": random.randint(1, 4)},
         "change_leader": {
@@ -772,6 +736,8 @@ def is_possible(machine: BrokerMachine, name: str) -> bool:
         "commit": bool(machine.under_way),
         "clean": bool(machine.log) and min(machine.log) <= machine.applied_index,
         "subscribe": len(machine.consumers) < 4,
+        "begin_checkpoint": machine.snapshot is None,
+        "go_on_with_checkpoint": machine.snapshot is not None,
     }
     return needs.get(name, True)
 

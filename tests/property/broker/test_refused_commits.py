@@ -134,7 +134,7 @@ def test_a_commit_is_whole_or_nothing(
     size = broker.uncommitted_bytes
     live = broker.state.live_count()
     try:
-        with failing_at(step, ("_current", "_put_sends", "_record", "_advance_mark")):
+        with failing_at(step, ("_current", "_put_sends", "record", "_advance_mark")):
             broker.commit(transaction, world.client, b"receipt", *producer)
         is_done = True
     except (DestinationError, SequenceGapError, MistakeError):

@@ -103,6 +103,7 @@ class Desk:
             self.seal()
             self.commit()
             self.dispatch()
+            self.broker.let_go(lambda: False)
             if not self.broker.has_batch():
                 return
         raise AssertionError("the broker does not come to rest")

@@ -186,6 +186,7 @@ def test_a_deposed_leader_has_nothing_to_undo(desk, new_client) -> None:
     broker.publish(broker.topic("t"), b"", b"np")
     broker.temporaries.queue("tmp", owner=client)
     broker.follow()
+    broker.let_go(lambda: False)
     assert not broker.has_batch()
     assert (broker.uncommitted_bytes, desk.state.memory_bytes, broker.held_bytes) == (0, 0, 0)
     assert not (broker.in_flight or broker.topics or broker.temporaries.queues or desk.state.plans)

@@ -48,19 +48,34 @@ def test_many_queues_take_many_steps_and_the_state_may_change_between() -> None:
     assert all(queue.cursor == 1 for queue in state.queues.values())
 
 
-def test_contents_are_counted_until_their_turn_comes() -> None:
+def test_contents_are_counted_until_they_are_let_go_of() -> None:
     """
-    Of a queue with many of them some are dropped in each step; strays count as well.
+    However many a queue has, it takes one step; they are freed in steps of their own.
     """
     state = with_queues(1)
     state.apply(2, [MessageRecord(1, number, b"", b"x", 1) for number in range(1, 10)], 1)
     cost = 1 + state.overhead
     assert state.memory_bytes == 9 * cost
-    steps = forget_leadership(state, [], 0)
-    next(steps)
-    assert state.memory_bytes == 5 * cost == len(state.queues[1].cache) * cost
-    assert len(list(steps)) == 1
-    assert state.memory_bytes == 0
+    assert list(forget_leadership(state, [], 0)) == []
+    assert not state.queues[1].cache
+    assert state.memory_bytes == 9 * cost == len(list(state.discards.contents())) * cost
+    assert state.discards.step(4) == (4 * cost, 0)
+    assert len(list(state.discards.contents())) == 5
+
+
+def test_strays_of_an_errand_that_was_dropped_are_not_forgotten() -> None:
+    """
+    A leader that was deposed and is elected again before it was through has them still.
+    """
+    broker = Broker(SETTINGS, with_queues(1))
+    broker.lead()
+    for number in range(9):
+        broker.send_transient(broker.queue(f"planned {number}"), b"", b"x")
+    broker.follow()
+    broker.follow()
+    broker.errands.finish()
+    broker.let_go(lambda: False)
+    assert broker.state.memory_bytes == 0
 
 
 def test_a_broker_that_is_prepared_leads_at_once() -> None:
@@ -78,6 +93,7 @@ def test_a_broker_that_is_prepared_leads_at_once() -> None:
     broker.follow()
     assert not broker.is_prepared
     broker.errands.finish()
+    broker.let_go(lambda: False)
     assert broker.state.memory_bytes == 0
 
 
@@ -92,7 +108,7 @@ def test_what_the_next_change_of_roles_breaks_off_is_not_counted_for_ever() -> N
         broker.send_transient(broker.queue("purged"), b"", b"x")
         broker.send_transient(broker.temporaries.queue("t", owner=client), b"", b"x")
     broker.purge("purged", client, b"p")
-    assert broker.errands
+    assert broker.state.discards
     broker.follow()
     broker.prepare()
     broker.errands.finish()

@@ -136,7 +136,10 @@ def test_deleting_frees_everything(state) -> None:
     assert state.memory_bytes == 2 * (8 + state.overhead)
     assert [queue.number for queue in state.touched] == [1]
     state.apply(4, [DeleteQueueRecord(1)], 2)
-    assert (state.queues, state.by_name, state.touched, state.memory_bytes) == ({}, {}, deque(), 0)
+    assert (state.queues, state.by_name, state.touched) == ({}, {}, deque())
+    assert state.live_count() == 0
+    assert state.memory_bytes == 2 * (8 + state.overhead)  # It is let go of in steps.
+    assert len(list(state.discards.contents())) == 2
 
 
 def test_a_body_less_record_keeps_no_memory(state) -> None:

@@ -20,7 +20,9 @@ def test_only_the_owner_makes_them_and_they_go_with_it() -> None:
     topic = temporaries.topic("t", owner)
     kept = temporaries.queue("kept", other)
     assert (temporaries.queue("q"), temporaries.topic("t")) == (queue, topic)
-    assert temporaries.drop(owner) == [queue]
+    assert temporaries.count_of(owner) == 2
+    assert list(temporaries.drop(owner)) == [queue, None]
+    assert temporaries.count_of(owner) == 0
     assert (queue.is_deleted, topic.is_deleted, kept.is_deleted) == (True, True, False)
     for find, name in ((temporaries.queue, "q"), (temporaries.topic, "t")):
         with pytest.raises(DestinationError, match="does not exist any more"):

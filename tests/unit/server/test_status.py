@@ -18,6 +18,7 @@ def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
     queue = Queue(7, "orders")
     queue.index.put(1, 10, 100)
     queue.transients[-1] = TransientMessage(-1, b"", b"12345", 0)
+    queue.transient_bytes = 5
     queue.enqueued_total, queue.acknowledged_total, queue.redelivered_total = 3, 1, 2
 
     status = queue_status(queue)

@@ -158,6 +158,7 @@ class Desk:
         for _ in range(100):
             self.seal()
             self.commit()
+            self.broker.let_go(lambda: False)
             self.dispatch()
             for session in list(self.context.waiting):
                 session.send_waiting()

@@ -1,0 +1,79 @@
+"""
+What must be true of a broker's messages, kept beside the broker by its property test.
+"""
+
+from __future__ import annotations
+
+NAMES = ("a", "b")
+QUEUES = (*NAMES, "dead")
+PLACE = tuple[str, bytes]
+"""A message: its queue's name and its body, which is sent to a queue only once."""
+
+
+class Model:
+    """What must be true: which messages live, in what order they were sent, who saw them."""
+
+    def __init__(self) -> None:
+        self.order: dict[PLACE, int] = {}
+        self.sent_count = 0
+        """Also of what was sent again, as a message that is rejected once more."""
+        self.live: set[PLACE] = set()
+        """Stored and applied, or non-persistent and there."""
+        self.stored: set[PLACE] = set()
+        """Everything that was ever stored."""
+        self.transient: set[PLACE] = set()
+        self.fresh: set[PLACE] = set()
+        """Sent in this leadership: no reason to flag it but a delivery before."""
+        self.leaving: set[PLACE] = set()
+        """To be gone by what is under way: never delivered again in this leadership."""
+        self.seen: set[PLACE] = set()
+        self.claimed: set[PLACE] = set()
+        """Acknowledged late by somebody who had it from a former leader, it says."""
+        self.returned: set[PLACE] = set()
+        """Given back, to go out before anything new."""
+        self.newest_seen: dict[str, int] = {}
+        self.last: dict[str, int] = {}
+        """Producers: the last number stored."""
+
+    def sent(self, queue: str, body: bytes) -> PLACE:
+        place = (queue, body)
+        self.sent_count += 1
+        self.order[place] = self.sent_count
+        self.fresh.add(place)
+        return place
+
+    def store(self, place: PLACE) -> None:
+        self.live.add(place)
+        self.stored.add(place)
+
+    def settle(self, places: list[PLACE]) -> None:
+        self.live.difference_update(places)
+
+    def of(self, queue: str) -> list[PLACE]:
+        return [place for place in self.order if place[0] == queue]
+
+    def delivered(self, place: PLACE, *, flagged: bool) -> None:
+        assert place in self.live, f"{place} is not there, or not any more"
+        assert place not in self.leaving, f"{place} is settled"
+        if place in self.seen:
+            assert flagged, f"{place} was delivered before and does not say so"
+        elif place in self.claimed:
+            assert flagged or place in self.transient, f"{place} was claimed and says nothing"
+        else:
+            order = self.order[place]
+            assert order > self.newest_seen.get(place[0], 0), f"{place} is out of order"
+            self.newest_seen[place[0]] = order
+            assert not (flagged and place in self.fresh), f"{place} is new and says it is not"
+        self.seen.add(place)
+        self.returned.discard(place)
+
+    def changes_leader(self) -> None:
+        self.live -= self.transient
+        # A purge on its way held back old messages only; a new transient one may have gone out.
+        self.seen -= self.transient
+        self.newest_seen = {
+            name: max((self.order[place] for place in self.seen if place[0] == name), default=0)
+            for name in QUEUES
+        }
+        for each in (self.transient, self.fresh, self.leaving, self.returned):
+            each.clear()
