@@ -67,7 +67,7 @@ FOUND = [
 """Seeds and trouble that fail without the mend of a mistake that was found once, and which."""
 AS_DRAWN = [
     (31062, "damage that a passing read had found was known, and asked from nobody"),
-    (710022, "two who could elect each other took longer than allowed"),
+    (710022, "two who could elect each other doubted each other, being told what they knew"),
     (930005, "a new voter whose log ended before it was named never voted"),
     (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
     (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),

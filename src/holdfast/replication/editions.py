@@ -32,7 +32,8 @@ Acknowledgements need no such care: what a copy says it holds now, it holds.
 
 Invariants:
     The edition known of an identity never falls, nor passes what that identity's disk once held.
-    Nothing is sent where nothing is new, but for a repetition now and then.
+    Nothing is sent where nothing is new, but for a repetition now and then. What a peer knows of
+    our own edition it must have from us.
 """
 
 from __future__ import annotations
@@ -97,8 +98,11 @@ class EditionTable:
         """A peer knows these."""
         theirs = self._theirs.setdefault(peer, {})
         for node_id, edition in shown.items():
+            if node_id == self._own_id:
+                # Whoever knows it from others waits for us to show it, and doubts us until then.
+                continue
             theirs[node_id] = max(theirs.get(node_id, -1), edition)
-            if node_id == self._own_id or edition <= self.newest(node_id):
+            if edition <= self.newest(node_id):
                 continue
             if node_id in self._known or len(self._known) <= EDITIONS_MAX:
                 self._known[node_id] = edition

@@ -70,6 +70,24 @@ def test_nothing_is_told_twice(member) -> None:
     assert [("b", Editions({state.node_id: 1}))] == editions.take_news(state)
 
 
+def test_a_peer_that_knows_our_edition_from_others_is_told_by_us(member) -> None:
+    """
+    It doubts us until we show it. If what we said was lost, and it tells what it knows each time
+    before we repeat ourselves, it would doubt us for ever, and two could not elect each other.
+    """
+    bench = member()
+    state = bench.state
+    b = bench.link("b", edition=5, seen={state.node_id: 8})
+    state.editions.rise(8)
+    editions.heed_hello(state, "b", b)
+    assert [("b", Editions({state.node_id: 8}))] == editions.take_news(state)
+
+    state.editions.tell_again()
+    editions.heed(state, "b", Editions({state.node_id: 8}))
+
+    assert [("b", Editions({state.node_id: 8, b.node_id: 5}))] == editions.take_news(state)
+
+
 def test_a_node_of_an_earlier_version_is_told_nothing(member) -> None:
     """It would not understand the message, and give up the link."""
     bench = member()
