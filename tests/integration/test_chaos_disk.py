@@ -178,7 +178,7 @@ def test_all_of_three_lose_power_at_once(start_on_disks):
 @pytest.mark.promise("F15")
 def test_a_leader_whose_disk_fails_once_ends_and_another_one_leads(start_on_disks, fault):
     """
-    One EIO from a sync, or ENOSPC from a write: the process ends with an error and retries nothing.
+    One EIO from a sync or from a write: the process ends with an error and retries nothing.
     """
     cluster = start_on_disks("three")
     leader = cluster.brokers.leader()
@@ -188,7 +188,7 @@ def test_a_leader_whose_disk_fails_once_ends_and_another_one_leads(start_on_disk
         if fault == "sync":
             disk.fail_next_sync(errno.EIO)
         else:
-            disk.fail_next_write(errno.ENOSPC)
+            disk.fail_next_write(errno.EIO)
         code = leader.wait()
         other = cluster.brokers.leader(but=leader)
         load.wait_confirmed(200)
@@ -201,6 +201,33 @@ def test_a_leader_whose_disk_fails_once_ends_and_another_one_leads(start_on_disk
     assert code == 1
     assert disk.counts()["failed"] == 1
     assert other is not leader
+
+
+def test_a_write_that_finds_no_room_ends_nobody(start_on_disks):
+    """
+    ENOSPC from one write of a single node: it waits, writes it again, and loses nothing.
+    """
+    cluster = start_on_disks()
+    node, disk = cluster.brokers.nodes["a"], cluster.disks["a"]
+    confirmed = []
+    with StompSocket(node.stomp_port) as producer:
+        producer.connect()
+        for number in range(5_000):
+            if number % 100 == 50:  # More than once: a checkpoint may take one of them.
+                if "writing goes on" in node.log_tail(10_000):
+                    break
+                disk.fail_next_write(errno.ENOSPC)
+            # Refused with store-full until the node has seen that there is room.
+            if producer.publish("/queue/room", b"%d" % number).command == "RECEIPT":
+                confirmed.append(b"%d" % number)
+    assert "nothing is stored until there is room" in node.log_tail(10_000)
+    node.kill()
+    node.start()
+    cluster.brokers.leader()
+    with StompSocket(node.stomp_port) as consumer:
+        consumer.connect()
+        consumer.subscribe("/queue/room", "auto")
+        assert confirmed == [consumer.read_message().body for _ in confirmed]
 
 
 @pytest.mark.promise("F16")

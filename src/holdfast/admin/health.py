@@ -42,6 +42,8 @@ def readiness(status: NodeStatus) -> Readiness:
 
 
 def _judge(status: NodeStatus) -> tuple[bool, str]:
+    if status.store.is_out_of_room:
+        return False, "its disk is full: nothing is stored until there is room"
     if status.store.disk_hangs:
         return False, f"its disk has got nothing done for {status.store.disk_wait_seconds:.0f} s"
     if status.role == "leader":

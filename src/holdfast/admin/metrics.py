@@ -134,6 +134,8 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("store_first_index", "Oldest entry kept", store.first_index)
     yield _gauge("store_last_index", "Newest entry", store.last_index)
     yield _gauge("store_space_low", "1 while publishing is refused", store.space == "low")
+    text = "1 while nothing is stored for want of room"
+    yield _gauge("store_out_of_room", text, store.is_out_of_room)
     text = "1 while space is low and cleaning can free nothing"
     yield _gauge("store_full_of_live", text, store.is_full_of_live)
     if store.free_bytes is not None:

@@ -87,6 +87,9 @@ class StoreStatus:
     disk_hangs: bool = False
     """That has lasted so long that this node does not lead or vote until the disk answers."""
 
+    is_out_of_room: bool = False
+    """The log could not be written for want of room: nothing is stored until there is some."""
+
     damage: tuple[DamageStatus, ...] = ()
 
     unremovable: tuple[str, ...] = ()

@@ -106,6 +106,8 @@ def _space(status: NodeStatus) -> str:
 
 def _disk(status: NodeStatus) -> str:
     store = status.store
+    if store.is_out_of_room:
+        return "full: nothing is stored until there is room"
     if not store.disk_hangs:
         return "ok"
     return f"hangs: it has got nothing done for {format_seconds(store.disk_wait_seconds)}"

@@ -6,7 +6,8 @@ sync or run full. The contract promises no more than disks do: what was written 
 after `sync` of the file returned, and a name only after `sync_directory` returned. Reads see what
 was written, durable or not. A sector of 512 bytes is written as a whole or not at all.
 
-Errors are plain `OSError`; the journal decides what they mean. A file that is not opened because
+Errors are plain `OSError`; the journal decides what they mean. One of them is told apart: no room
+for what was to be written (`NoRoomError`). A file that is not opened because
 no descriptor is left (EMFILE, ENFILE; see `descriptors`) says nothing about the disk. Handles may
 be used from several threads at once, because every read and write names its own place.
 """
@@ -16,18 +17,44 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.environment.descriptors import RESERVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 SECTOR_BYTES: Final = 512
 """The largest piece that a disk writes as a whole or not at all."""
 
 _ZEROS: Final = bytes(1024 * 1024)
+
+
+class NoRoomError(OSError):
+    """
+    There is no room for what was to be written (ENOSPC, EDQUOT); some of it may be written.
+
+    No sync failed: all that was durable before still is. Whoever writes the very same again, whole
+    and in the same place, or gives the file up, goes on from there.
+    """
+
+
+def is_no_room(error: OSError) -> bool:
+    """Whether the disk, or what this user may have of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def no_room_told() -> Iterator[None]:
+    """Tell a disk that is full from one that fails; not to be used around a sync."""
+    try:
+        yield
+    except OSError as error:
+        if not is_no_room(error) or isinstance(error, NoRoomError):
+            raise
+        raise NoRoomError(error.errno, error.strerror) from error
 
 
 class DiskFile(Protocol):
@@ -38,11 +65,16 @@ class DiskFile(Protocol):
         ...
 
     def write(self, data: bytes, offset: int) -> None:
-        """Write all of `data` at `offset`; OSError if not all of it could be written."""
+        """Write all of `data` at `offset`; OSError if not, NoRoomError where that is why."""
         ...
 
     def write_durable(self, buffers: Sequence[bytes], offset: int) -> None:
-        """Write all buffers one after the other from `offset`; durable when this returns."""
+        """
+        Write all buffers one after the other from `offset`; durable when this returns.
+
+        Only into a part of the file that is allocated, and while nothing else in the file waits for
+        a sync. NoRoomError if there was no room for it: see there.
+        """
         ...
 
     def sync(self) -> None:
@@ -149,7 +181,8 @@ class RealFile:
 
     def write(self, data: bytes, offset: int) -> None:
         """Write all of `data` at `offset`; OSError if not all of it could be written."""
-        written = os.pwrite(self._descriptor, data, offset)
+        with no_room_told():
+            written = os.pwrite(self._descriptor, data, offset)
         if written != len(data):
             raise _short_write(written, len(data))
 
@@ -159,9 +192,18 @@ class RealFile:
 
         One call with RWF_DSYNC means the same as pwrite and fdatasync, but gives the
         interpreter lock away once instead of twice: a busy loop thread delays it less.
+
+        Where it finds no room, the call does not say whether in its write or its sync. Where blocks
+        are allocated only a write can meet that, on file systems that copy on write; and if it
+        was the sync, all that it may have dropped is what this call wrote.
         """
         expected = sum(map(len, buffers))
-        written = os.pwritev(self._descriptor, buffers, offset, os.RWF_DSYNC)
+        try:
+            written = os.pwritev(self._descriptor, buffers, offset, os.RWF_DSYNC)
+        except OSError as error:
+            if is_no_room(error):
+                raise NoRoomError(error.errno, error.strerror) from error
+            raise
         if written != expected:
             raise _short_write(written, expected)
 
@@ -171,7 +213,8 @@ class RealFile:
 
     def truncate(self, size: int) -> None:
         """Cut or extend the file to `size` bytes; durable after `sync`."""
-        os.ftruncate(self._descriptor, size)
+        with no_room_told():
+            os.ftruncate(self._descriptor, size)
 
     def forget_cached(self) -> None:
         """Ask for later reads to come from the disk itself; only a wish."""
@@ -209,7 +252,8 @@ class RealDisk:
         flags = os.O_RDWR if writable else os.O_RDONLY
         if create:
             flags |= os.O_CREAT
-        return RealFile(RESERVE.open(path, flags))
+        with no_room_told():
+            return RealFile(RESERVE.open(path, flags))
 
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory has this name."""
@@ -220,7 +264,8 @@ class RealDisk:
         if path.is_dir():
             return
         self.make_directory(path.parent)
-        path.mkdir(mode=0o750, exist_ok=True)
+        with no_room_told():
+            path.mkdir(mode=0o750, exist_ok=True)
         self.sync_directory(path.parent)
 
     def list_directory(self, path: Path) -> list[str]:
@@ -229,7 +274,8 @@ class RealDisk:
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, replacing `target`; durable after `sync_directory` of the parent."""
-        source.replace(target)
+        with no_room_told():
+            source.replace(target)
 
     def unlink(self, path: Path) -> None:
         """Remove a file, fine if it is gone already; durable after `sync_directory`."""
@@ -260,4 +306,4 @@ class RealDisk:
 
 
 def _short_write(written: int, expected: int) -> OSError:
-    return OSError(errno.ENOSPC, f"only {written:,} of {expected:,} bytes could be written")
+    return NoRoomError(errno.ENOSPC, f"only {written:,} of {expected:,} bytes could be written")

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.environment.descriptors import is_out_of_descriptors
-from holdfast.environment.disk import Disk, DiskFile, fill_zeros
+from holdfast.environment.disk import Disk, DiskFile, NoRoomError, fill_zeros, is_no_room
 from holdfast.journal.settings import JournalSettings, MiB
 
 SPARE_PREFIX: Final = "spare-"
@@ -170,7 +170,7 @@ class Housekeeper:
                 self._filling = None  # nothing was opened
                 self._wait_for_descriptors(error)
                 return False
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not is_no_room(error):
                 self._fail(error)
                 return False
             self._abandon_filling()
@@ -196,6 +196,9 @@ class Housekeeper:
     def _fill_one_chunk(self) -> None:
         if self._filling is None:
             path = self.new_path()
+            if self._disk.free_bytes(self._directory) < self._settings.segment_bytes:
+                # Else each try would take the last room from the writer.
+                raise NoRoomError(errno.ENOSPC, "no room for another segment")
             self._filling = (path, self._disk.open(path, create=True))
             self._filled = 0
             self.is_out_of_descriptors = False
@@ -265,7 +268,10 @@ class Housekeeper:
         self._refused.clear()
 
     def _is_given_up(self, doomed: _Doomed, error: OSError) -> bool:
-        """Put a removal off that found no descriptor; anything else fails for good."""
+        """Put a removal off that found no descriptor or room; anything else fails for good."""
+        if isinstance(error, NoRoomError):  # of the ballot, where file systems copy on write
+            self._refused.append(doomed)
+            return True
         if is_out_of_descriptors(error):
             self._doomed.appendleft(doomed)
             self._wait_for_descriptors(error)

@@ -10,7 +10,8 @@ Invariants:
     Entries after stored_index are in the tail cache.
     A damaged entry keeps its index and place; reading it raises, repairing it mends it.
 
-Owned by the loop thread, except `durable_index` and `failure`, which the writer sets.
+Owned by the loop thread, except `durable_index`, `is_out_of_room` and `failure`, which the writer
+sets.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ class Journal:
         self.housekeeper = Housekeeper(directory / "journal", disk, settings)
         self.failure: JournalFailedError | None = None
         """Set by the writer once a write failed; staging raises it from then on."""
+        self.is_out_of_room = False
+        """Set by the writer while there is no room for what is staged."""
         self.ballot_error: BallotLostError | None = None
         """Why the ballot could not be read, if so."""
         self.recovered_tail = scan.tail
@@ -570,7 +573,8 @@ class Journal:
 
     def space_state(self, now: float) -> SpaceState:
         """Tell whether there is room to publish; `now` in seconds of the monotonic clock."""
-        return self._space.state(now, is_out_of_space=self.housekeeper.is_out_of_space)
+        is_out_of_space = self.is_out_of_room or self.housekeeper.is_out_of_space
+        return self._space.state(now, is_out_of_space=is_out_of_space)
 
     # Inside.
 

@@ -83,7 +83,7 @@ def set_aside(
 ) -> None:
     """Move the files of a log out of the way, newest first, and note it once they are."""
     disk.make_directory(directory / KEPT_DIRECTORY)
-    for path in reversed(paths):
+    for path in reversed([it for it in paths if disk.exists(it)]):  # The rest is moved already.
         disk.rename(path, _kept_path(directory, filling, path.name))
     disk.sync_directory(directory / KEPT_DIRECTORY)
     sync_log_directory()

@@ -17,7 +17,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from holdfast.environment.disk import Disk, DiskFile, fill_zeros
+from holdfast.environment.disk import Disk, DiskFile, NoRoomError, fill_zeros
 from holdfast.errors import CorruptEntryError, JournalFailedError
 from holdfast.journal.entry import FLAG_ZEROS, HEADER_BYTES, entry_bytes, parse_header
 from holdfast.journal.jobs import RUN_BYTES_MAX
@@ -89,6 +89,9 @@ def keep_bytes(
     try:
         copy.write(file.read(end - start, start), 0)
         copy.sync()
+    except NoRoomError:
+        disk.unlink(path)
+        raise
     finally:
         copy.close()
     disk.sync_directory(directory)
@@ -143,7 +146,14 @@ def _cut_tail(
     )
     if is_cut:
         segment = scan.segments[-1]
-        tail.kept = keep_bytes(disk, lost_and_found, segment, file, tail.start, tail.end)
+        try:
+            tail.kept = keep_bytes(disk, lost_and_found, segment, file, tail.start, tail.end)
+        except NoRoomError:
+            # A node that ended on a full disk must be able to start on it. What is torn was never
+            # confirmed; of what may have been, nothing goes without a copy.
+            if tail.state != "torn":
+                raise
+            logger.warning("no room to keep the torn end of the log: %s", tail.reason)
         zero_backwards(file, tail.start, tail.end)
         tail.state, tail.through = "torn", 0
 

@@ -31,11 +31,13 @@ class SpaceWatch:
     def state(self, now: float, *, is_out_of_space: bool) -> SpaceState:
         """Tell how it is; `is_out_of_space` if a file could not be made for lack of room."""
         settings = self._settings
+        if is_out_of_space:
+            self._state = "low"  # Whatever the last look said: a write has found no room.
         if now - self._checked_at >= settings.space_check_seconds:
             self._checked_at = now
             wanted = settings.reserve
             if self._state == "low":
                 wanted += settings.segment_bytes
-            is_low = self._free_bytes() < wanted or is_out_of_space
+            is_low = is_out_of_space or self._free_bytes() < wanted
             self._state = "low" if is_low else "ok"
         return self._state

@@ -9,6 +9,9 @@ Invariants:
     `journal.durable_index` never passes what is durable; it is set before `notify` is called.
     After the first failed write or sync nothing more is written or claimed, for ever: what the
     disk holds is unknown then, and a later sync that succeeds proves nothing.
+    Want of room is no failure: nothing that was durable is touched by it, nothing is claimed, and
+    what found no room is written again from its beginning once there is some. Jobs keep their
+    order meanwhile, but for votes, which need no room, and for a log that is given up.
 
 `turn` is a plain function, so tests and simulations run it without a thread.
 """
@@ -18,11 +21,13 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Final, NamedTuple
 
 from holdfast.environment.clock import Clock, SystemClock
-from holdfast.environment.disk import DiskFile, fill_zeros
+from holdfast.environment.disk import DiskFile, NoRoomError, fill_zeros, is_no_room
 from holdfast.errors import JournalFailedError
 from holdfast.journal.jobs import (
     RUN_BYTES_MAX,
@@ -40,7 +45,22 @@ from holdfast.journal.kept_log import note_filling, set_aside
 from holdfast.journal.recovery import keep_bytes, zero_backwards
 from holdfast.journal.segment import Segment
 
+ROOM_RETRY_SECONDS: Final = 0.5
+"""How often it is tried again whether there is room."""
+
 logger = logging.getLogger("holdfast.journal")
+
+
+class _Step(NamedTuple):
+    """A run to be written, with the jobs that are done then, or one other job."""
+
+    run: Piece | None
+    jobs: list[WriteJob]
+
+    @property
+    def other(self) -> WriteJob | None:
+        """The job, if it is no run."""
+        return None if self.run is not None else self.jobs[0]
 
 
 class JournalWriter:
@@ -56,7 +76,9 @@ class JournalWriter:
         notify: Callable[[WriteResult], None],
         *,
         clock: Clock | None = None,
+        waits_for_room: bool = True,
     ) -> None:
+        """Write for this journal; without `waits_for_room` a full disk is a failure."""
         self._journal = journal
         self._disk = journal.disk
         self._settings = journal.settings
@@ -67,6 +89,10 @@ class JournalWriter:
         self._thread: threading.Thread | None = None
         self._file: DiskFile | None = None
         self._file_segment: Segment | None = None
+        self._waits_for_room = waits_for_room
+        self._steps: deque[_Step] = deque()
+        """What is to be done; empty between turns, unless it waits for room."""
+        self._retry_at = 0.0
         self._floor_time = 0.0
         self._is_empty = False
         """The log was begun anew and no file of it exists yet: there is no floor to tell of."""
@@ -102,7 +128,9 @@ class JournalWriter:
         """
         Do these jobs: every run written and synced, then told through `notify`.
 
-        Never raises for the disk's sake: a failure is told, and every later turn repeats it.
+        Where there is no room they wait, and later turns go on with them, without jobs of their
+        own too. Never raises for the disk's sake: a failure is told, and every later turn repeats
+        it.
         """
         if self.failure is None:
             try:
@@ -113,8 +141,15 @@ class JournalWriter:
             except Exception as error:  # a bug must not end the thread in silence
                 logger.exception("the journal writer broke")
                 self._fail(error)
-        undone = [job for job in jobs if not job.is_done]
+        waiting = [job for step in self._steps for job in step.jobs]
+        self._steps.clear()
+        undone = [job for job in dict.fromkeys([*waiting, *jobs]) if not job.is_done]
         self._notify(WriteResult(self._journal.durable_index, undone, 0.0, self.failure))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is no room for what is to be written."""
+        return bool(self._steps)
 
     def save_floor(self) -> None:
         """Note in the ballot how far the log is durable. A failure is told, not raised."""
@@ -123,6 +158,8 @@ class JournalWriter:
             try:
                 journal = self._journal
                 self._ballot_file.save_floor(journal.durable_index, journal.durable_chain)
+            except NoRoomError:
+                pass  # An older floor is only less sharp.
             except OSError as error:
                 self._fail_alone(error)
 
@@ -131,11 +168,15 @@ class JournalWriter:
         idle, busy = self._settings.floor_idle_seconds, self._settings.floor_busy_seconds
         is_floor_old = False
         while True:
+            pause = idle if is_floor_old else None
             try:
-                job = get(timeout=idle if is_floor_old else None)
+                job = get(timeout=ROOM_RETRY_SECONDS if self._steps else pause)
             except Empty:
-                self.save_floor()
-                is_floor_old = False
+                if self._steps:
+                    self.turn([])
+                else:
+                    self.save_floor()
+                    is_floor_old = False
                 continue
             jobs = []
             try:
@@ -150,31 +191,86 @@ class JournalWriter:
                 if self._monotonic() - self._floor_time > busy:
                     self.save_floor()
             if job is None:
+                if self._steps:
+                    self._retry_at = 0.0
+                    self.turn([])
                 return
 
     def _perform(self, jobs: list[WriteJob]) -> None:
-        run: Piece | None = None
-        complete: list[WriteJob] = []
-        for job in jobs:
-            if isinstance(job, AppendJob):
-                if job.cut is not None:
-                    self._truncate(job.cut)  # only ever the first job
-                for piece in job.pieces:
-                    if run is None:
-                        run = piece
-                    elif not run.join(piece):
-                        self._write(run, complete)
-                        run, complete = piece, []
-                complete.append(job)
+        """Do the steps to these jobs behind those that wait."""
+        steps = self._steps
+        was_waiting = bool(steps)
+        _plan(jobs, steps)
+        if was_waiting and not self._is_given_up() and self._monotonic() < self._retry_at:
+            self._vote()
+            return
+        try:
+            while steps:
+                run, step_jobs = steps[0]
+                if run is not None:
+                    self._write(run, step_jobs)
+                else:
+                    self._do(step_jobs[0])
+                steps.popleft()
+        except NoRoomError as error:
+            if not self._waits_for_room:
+                raise
+            self._wait_for_room(error)
+            self._vote()
+            return
+        if was_waiting:
+            logger.warning("the disk has room again: writing goes on")
+            self._journal.is_out_of_room = False
+
+    def _do(self, job: WriteJob) -> None:
+        if isinstance(job, AppendJob):  # One that has yet to be written.
+            assert job.cut is not None
+            self._truncate(job.cut)
+            return
+        self._perform_other(job)
+        job.is_done = True
+        self._notify(WriteResult(self._journal.durable_index, [job]))
+
+    def _wait_for_room(self, error: NoRoomError) -> None:
+        journal = self._journal
+        self._retry_at = self._monotonic() + ROOM_RETRY_SECONDS
+        if not journal.is_out_of_room:
+            journal.is_out_of_room = True
+            logger.error("the disk is full, nothing is stored until there is room: %s", error)
+
+    def _is_given_up(self) -> bool:
+        """Leave out what waits before the log is begun anew, but for votes; tell if that is so."""
+        steps = list(self._steps)
+        resets = [place for place, it in enumerate(steps) if isinstance(it.other, ResetJob)]
+        count = resets[-1] if resets else 0
+        self._steps.clear()
+        for place, step in enumerate(steps):
+            is_kept = place >= count or isinstance(step.other, BallotJob)
+            if is_kept:
+                self._steps.append(step)
+            for job in () if is_kept else step.jobs:
+                job.is_done = True
+        return len(self._steps) < len(steps)
+
+    def _vote(self) -> None:
+        """
+        Keep the ballots that wait among the rest: they need no room, and others may need the vote.
+
+        A ballot may be of a later term than the log. Only one that names a new cluster waits: its
+        node must not know a cluster without the members.
+        """
+        known = self._ballot_file.current
+        for step in list(self._steps):
+            job = step.other
+            if not isinstance(job, BallotJob):
                 continue
-            if run is not None:
-                self._write(run, complete)
-                run, complete = None, []
-            self._perform_other(job)
-            job.is_done = True
-            self._notify(WriteResult(self._journal.durable_index, [job]))
-        if run is not None:
-            self._write(run, complete)
+            if known is None or known.cluster_id != job.ballot.cluster_id:
+                return
+            try:
+                self._do(job)
+            except NoRoomError:
+                return
+            self._steps.remove(step)
 
     def _write(self, run: Piece, complete: list[WriteJob]) -> None:
         started = self._monotonic()
@@ -187,7 +283,7 @@ class JournalWriter:
         if run.bytes > RUN_BYTES_MAX:
             self._write_large(file, run)
         else:
-            file.write_durable(run.buffers, run.offset)
+            self._put(file, run)
         self.sync_count += 1
         self.bytes_written += run.bytes
         self._journal.durable_index = run.last_index
@@ -207,30 +303,53 @@ class JournalWriter:
         """
         journal, ballot_file = self._journal, self._ballot_file
         ballot_file.announce_large(run.last_index, journal.durable_index, journal.durable_chain)
-        file.write_durable(run.buffers, run.offset)
+        self._put(file, run)
         ballot_file.save_floor(run.last_index, run.last_chain)
 
+    def _put(self, file: DiskFile, run: Piece) -> None:
+        if self._journal.is_out_of_room:
+            # In two calls, so that a sync that finds no room is known for what it is: failed.
+            file.write(b"".join(run.buffers), run.offset)
+            file.sync()
+        else:
+            file.write_durable(run.buffers, run.offset)
+
     def _begin_segment(self, segment: Segment) -> None:
-        """Make the file of a segment: zeros and header durable first, its name last."""
-        self._close_file()
+        """Make the file of a segment, unless it is made: zeros and header first, its name last."""
+        if segment is not self._file_segment:
+            self._close_file()
+            self._make_file(segment)
+            self._journal.housekeeper.sync_directory()
+            self._file_segment = segment
+            self._is_empty = False
+        # What stands in sealed segments is durable; recovery need not guess there.
+        journal = self._journal
+        self._ballot_file.save_floor(journal.durable_index, journal.durable_chain)
+
+    def _make_file(self, segment: Segment) -> None:
+        """Make a file with the name of a segment; where there is no room, leave nothing behind."""
         housekeeper = self._journal.housekeeper
         capacity = segment.header.capacity
         filled = self._settings.segment_bytes
         path = housekeeper.take_spare()
         if path is None:
             path, filled = housekeeper.new_path(), 0
-        file = self._disk.open(path, create=True)
-        self._file = file
-        fill_zeros(file, filled, capacity)
-        file.write(segment.header.encode(), 0)
-        file.sync()
-        self._disk.rename(path, segment.path)
-        housekeeper.sync_directory()
-        self._file_segment = segment
-        self._is_empty = False
-        # What stands in sealed segments is durable; recovery need not guess there.
-        journal = self._journal
-        self._ballot_file.save_floor(journal.durable_index, journal.durable_chain)
+        try:
+            if self._disk.free_bytes(path.parent) < capacity - filled:
+                # Else each try would take the last room from everybody else.
+                raise NoRoomError(errno.ENOSPC, f"a segment of {capacity:,} bytes has no room")
+            self._file = file = self._disk.open(path, create=True)
+            fill_zeros(file, filled, capacity)
+            file.write(segment.header.encode(), 0)
+            file.sync()
+            self._disk.rename(path, segment.path)
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+            # Nothing rests on this file yet, so it does not matter which of its syncs failed.
+            self._close_file()
+            self._disk.unlink(path)
+            raise NoRoomError(error.errno, error.strerror) from error
 
     def _reopen(self, segment: Segment) -> DiskFile:
         self._close_file()
@@ -327,3 +446,27 @@ class JournalWriter:
         self.failure.__cause__ = error
         self._journal.failure = self.failure
         logger.critical("writing the journal failed, nothing more is stored: %s", error)
+
+
+def _plan(jobs: list[WriteJob], steps: deque[_Step]) -> None:
+    """Put the steps to these jobs behind those that are there: what may share a run does."""
+    run: Piece | None = None
+    complete: list[WriteJob] = []
+    for job in jobs:
+        if isinstance(job, AppendJob):
+            if job.cut is not None:  # only ever the first job
+                steps.append(_Step(None, [job]))
+            for piece in job.pieces:
+                if run is None:
+                    run = piece
+                elif not run.join(piece):
+                    steps.append(_Step(run, complete))
+                    run, complete = piece, []
+            complete.append(job)
+            continue
+        if run is not None:
+            steps.append(_Step(run, complete))
+            run, complete = None, []
+        steps.append(_Step(None, [job]))
+    if run is not None:
+        steps.append(_Step(run, complete))

@@ -69,8 +69,12 @@ class DiskWatch:
         self.seconds = now - self._since if jobs else 0.0
         return self.seconds
 
-    def judge(self, state: State, *, is_backlog_full: bool) -> bool:
-        """Decide from `seconds` whether the disk hangs; tell whether that is news."""
+    def judge(self, state: State, *, is_backlog_full: bool, is_full: bool = False) -> bool:
+        """
+        Decide from `seconds` whether the disk hangs; tell whether that is news.
+
+        One that is full gets nothing done either: what follows is the same, but not what is said.
+        """
         settings = state.settings
         least = settings.election_seconds_min if is_backlog_full else settings.disk_hang_seconds
         is_hanging = self.seconds >= least or (state.is_disk_hanging and self.seconds > 0)
@@ -80,8 +84,9 @@ class DiskWatch:
         self._hand_over_at = NEVER
         if is_hanging:
             logger.error(
-                "the disk hangs: it has got nothing done for %.1f s; until it does, this node"
+                "the disk %s: it has got nothing done for %.1f s; until it does, this node"
                 " stores nothing, does not vote and does not lead",
+                "is full" if is_full else "hangs",
                 self.seconds,
             )
         else:
@@ -101,4 +106,4 @@ class DiskWatch:
         except MembershipError as error:
             logger.log(logging.ERROR if is_first else logging.DEBUG, "no hand-over: %s", error)
         else:
-            logger.warning("handing over to %s, because the disk of this node hangs", target)
+            logger.warning("handing over to %s, because the disk here gets nothing done", target)

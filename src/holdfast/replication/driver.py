@@ -706,7 +706,9 @@ class Driver:
         state = self._state
         watch = self._disk_watch
         is_urgent = watch.waited(state.now) >= state.settings.election_seconds_min
-        is_turned = watch.judge(state, is_backlog_full=is_urgent and self.is_backlog_full)
+        is_backlog_full = is_urgent and self.is_backlog_full
+        is_full = self._journal.is_out_of_room
+        is_turned = watch.judge(state, is_backlog_full=is_backlog_full, is_full=is_full)
         if is_turned:
             self._say_at_once(replace(self.hello, disk_hangs=state.is_disk_hanging))
         if state.is_disk_hanging:

@@ -111,6 +111,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         is_full_of_live=node.conductor.cleaner.is_log_full,
         disk_wait_seconds=replication.disk_wait_seconds,
         disk_hangs=replication.disk_hangs,
+        is_out_of_room=journal.is_out_of_room,
         incomplete=replication.incomplete,
         damage=damage_status(journal),
         unremovable=tuple(sorted(map(str, journal.housekeeper.unremovable.copy()))),

@@ -535,8 +535,8 @@ class Checkers:
         """Judge a process that ended by itself."""
         self.ended[type(error).__name__] += 1
         if isinstance(error, JournalFailedError):
-            is_hurt = node.disk.failures or self.world.is_space_short
-            if not is_hurt and node.name not in self.distrusted:
+            # A full disk is waited out.
+            if not node.disk.failures and node.name not in self.distrusted:
                 raise ViolationError("S16", f"{node.name} ended without a fault: {error}")
         elif isinstance(error, LogDivergedError):
             if node.name not in self.distrusted:

@@ -311,6 +311,7 @@ class Nemesis:
             node.replace_disk()
             self.world.count("operator empties a disk")
         node.disk.limit(None)
+        node.disk.is_limit_hidden = False
         node.disk.fail_next.clear()
         self.world.faults["restart"] += 1
         node.start()
@@ -515,7 +516,6 @@ class Nemesis:
         node = self.leader_or_any()
         if node is None:
             return False
-        self.world.is_space_short = True
         node.disk.limit(self.chance.choice((0, 8, 40, 100)) * KiB)
         self.world.note(node.name, "has hardly any room on its disk")
         self.world.timeline.after(self.chance.uniform(0.2, 1.5), node.disk.limit, None)

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.environment.disk import SECTOR_BYTES
+from holdfast.environment.disk import SECTOR_BYTES, NoRoomError
 
 PAGE_BYTES = 4096
 """The kernel writes back by pages: a sync of a range takes the rest of its pages along."""
@@ -249,6 +249,8 @@ class SimulatedDisk:
         """Files that may not be removed, as on a file system that an operator made immutable."""
         self.misdirect_next = 0
         """By how many bytes the next write to a segment misses its place, once; 0 for never."""
+        self.is_limit_hidden = False
+        """There is less room than it says, as under a quota."""
         self.is_lying = False
         """Syncs succeed and do nothing."""
         self.lied: dict[_Inode, bool] = {}
@@ -258,7 +260,7 @@ class SimulatedDisk:
         self.failures = 0
         """How many operations failed because a test wanted it."""
         self.refused = 0
-        """Files not opened for want of a descriptor: no failure of the disk."""
+        """Want of a descriptor or of room: no failure of the disk."""
 
     # The contract.
 
@@ -345,7 +347,8 @@ class SimulatedDisk:
 
     def free_bytes(self, path: Path) -> int:
         """Return what is left of the capacity."""
-        return self._capacity if self._capacity == _PLENTY else self._capacity - self._used()
+        is_plenty = self._capacity == _PLENTY or self.is_limit_hidden
+        return _PLENTY if is_plenty else self._capacity - self._used()
 
     def lock(self, path: Path) -> SimulatedLock:
         """Take the exclusive lock of this name; BlockingIOError if taken."""
@@ -468,18 +471,19 @@ class SimulatedDisk:
         self._fail_if_told(kind)
         if growth and self._capacity != _PLENTY and self._used() + growth > self._capacity:
             self.happened["disk full"] += 1
-            raise OSError(errno.ENOSPC, "no space left on the simulated disk")
+            raise NoRoomError(errno.ENOSPC, "no space left on the simulated disk")
         return self.operations == self.cut_at
 
     def _fail_if_told(self, kind: str) -> None:
         number = self.fail_next.pop(kind, None)
         if number is not None:
-            if number in (errno.EMFILE, errno.ENFILE):
+            is_full = number in (errno.ENOSPC, errno.EDQUOT) and "sync" not in kind
+            if is_full or number in (errno.EMFILE, errno.ENFILE):
                 self.refused += 1
             else:
                 self.failures += 1
             self.happened[f"{_NAMES.get(kind, kind)} {errno.errorcode[number]}"] += 1
-            raise OSError(number, f"simulated failure of {kind}")
+            raise (NoRoomError if is_full else OSError)(number, f"simulated failure of {kind}")
 
     def mend_sectors(self, inode: _Inode, start: int, end: int) -> None:
         """Let sectors that are written to be readable again: a drive puts them elsewhere."""

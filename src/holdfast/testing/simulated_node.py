@@ -34,7 +34,7 @@ from holdfast.journal.jobs import WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.journal.scrub import Scrubber
-from holdfast.journal.writer import JournalWriter
+from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Membership
@@ -440,8 +440,15 @@ class SimulatedNode:
             self.writer.save_floor()
         if self._waiting:
             self._write_soon()
+        elif self.writer.is_waiting:
+            self.post(ROOM_RETRY_SECONDS, self._look_for_room)
         else:
             self.post(_FLOOR_IDLE_SECONDS, self._save_floor, self._written_at)
+
+    def _look_for_room(self) -> None:
+        """Let the writer go on with what found no room, unless it is about to do so anyway."""
+        if self.writer.is_waiting and not self.writing:
+            self._write()
 
     def _take_writers_turn(self) -> None:
         mixed = self._mixed

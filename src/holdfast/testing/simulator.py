@@ -104,7 +104,6 @@ class Simulation:
         self.tick_seconds = 0.1
         self.sync_seconds = self.plan.sync_seconds
         self.pipe_count = 0
-        self.is_space_short = False
         self.faults: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.acts: Counter[str] = Counter()

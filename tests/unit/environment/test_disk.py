@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.environment.disk import Disk, RealDisk, fill_zeros
+from holdfast.environment.disk import Disk, NoRoomError, RealDisk, fill_zeros
 
 
 @pytest.fixture
@@ -122,3 +122,33 @@ def test_a_lock_is_held_by_one_at_a_time(disk: Disk, tmp_path: Path) -> None:
         disk.lock(tmp_path / "lock")
     lock.release()
     disk.lock(tmp_path / "lock").release()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_want_of_room_is_told_apart_from_a_failure(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever writes says it; a sync that finds no room has failed like any other."""
+    disk = RealDisk()
+    file = disk.open(tmp_path / "file", create=True)
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise OSError(number, "told so")
+
+    for name in ("open", "mkdir", "pwrite", "pwritev", "ftruncate", "replace", "fdatasync"):
+        monkeypatch.setattr(os, name, fail)
+    for work in (
+        lambda: file.write(b"x", 0),
+        lambda: file.write_durable([b"x"], 0),
+        lambda: file.truncate(9),
+        lambda: disk.open(tmp_path / "other", create=True),
+        lambda: disk.make_directory(tmp_path / "directory"),
+        lambda: disk.rename(tmp_path / "file", tmp_path / "other"),
+        file.sync,
+    ):
+        with pytest.raises(OSError, match="told so") as caught:
+            work()
+        is_room = number != errno.EIO and work != file.sync
+        assert (number, is_room) == (caught.value.errno, isinstance(caught.value, NoRoomError))
+    monkeypatch.undo()
+    file.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -11,12 +12,13 @@ import pytest
 
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import JournalFailedError
+from holdfast.journal import writer
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_RECORDS, Entry, seal_entry
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
-from holdfast.journal.writer import JournalWriter
+from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
 from holdfast.testing.local_journal import NODE_ID, LocalJournal
 from holdfast.testing.simulated_disk import SimulatedDisk
 
@@ -97,8 +99,10 @@ def test_a_ballot_is_durable_when_told(log: LocalJournal, disk: SimulatedDisk) -
     assert (ballot.term, ballot.voted_for) == (9, "b")
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-@pytest.mark.parametrize("operation", ["write", "sync"])
+@pytest.mark.parametrize(
+    ("operation", "number"),
+    [("write", errno.EIO), ("sync", errno.EIO), ("sync", errno.ENOSPC)],
+)
 @pytest.mark.promise("F15")
 def test_the_first_failure_is_final(
     log: LocalJournal, disk: SimulatedDisk, operation: str, number: int
@@ -133,16 +137,171 @@ def test_a_mistake_of_ours_stops_the_writer_too(log: LocalJournal) -> None:
     assert log.results[-1].failure is not None
 
 
-@pytest.mark.promise("F15", "F29")
+@pytest.mark.promise("F15")
 def test_a_failed_roll_fails(log: LocalJournal, disk: SimulatedDisk) -> None:
-    """ENOSPC while making a segment is final as well; what was stored stays stored."""
+    """What was stored stays stored."""
     job = log.stage(b"x" * 62_000)
-    hog = disk.open(Path("/node/hog"), create=True)
-    disk._capacity = disk._used() + 10_000
+    disk.fail_next["rename"] = errno.EIO
     log.perform(job)
     assert log.results[-1].failure is not None
     assert log.results[-1].stored_index == 1
-    hog.close()
+
+
+class Room:
+    """A journal whose disk is full, with a clock for the writer's next try."""
+
+    def __init__(self, disk: SimulatedDisk, **settings: int) -> None:
+        self.disk = disk
+        self.log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * KiB, **settings))
+        self.log.append(b"first")
+        self.now = 100.0
+        self.log.writer._monotonic = lambda: self.now
+        self.log.results.clear()
+
+    def fill(self, free: int = 10_000) -> None:
+        self.disk.limit(free)
+
+    def empty(self) -> None:
+        self.disk.limit(None)
+
+    def try_again(self) -> None:
+        self.now += ROOM_RETRY_SECONDS
+        self.log.perform()
+
+
+@pytest.fixture
+def room(disk: SimulatedDisk) -> Room:
+    return Room(disk)
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.promise("F15", "F29")
+def test_without_room_for_a_segment_the_writer_waits(
+    room: Room, disk: SimulatedDisk, is_hidden: bool
+) -> None:
+    """
+    Nothing is claimed, nothing is left of the attempt, and with room all of it is written in order.
+
+    The free bytes may say so beforehand, or not, as under a quota.
+    """
+    log = room.log
+    room.fill()
+    disk.is_limit_hidden = is_hidden
+    jobs = [log.stage(b"x" * 62_000), log.stage(b"y"), log.stage(b"z")]
+    before = disk.list_directory(Path("/node/journal"))
+    log.perform(*jobs)
+    assert ([], True, None) == (log.results, log.writer.is_waiting, log.writer.failure)
+    assert (1, True) == (log.journal.stored_index, log.journal.is_out_of_room)
+    assert "low" == log.journal.space_state(0.0)
+    assert before == disk.list_directory(Path("/node/journal"))
+
+    jobs.append(log.stage(b"later"))
+    operations = disk.operations
+    log.perform(jobs[-1])
+    assert operations == disk.operations  # It is not tried with every job that comes.
+    room.empty()
+    room.try_again()
+
+    assert (5, False) == (log.journal.stored_index, log.journal.is_out_of_room)
+    assert all(job.is_done for job in jobs)
+    assert jobs == [job for it in log.results for job in it.jobs]
+    log.reopen_after_power_cut()
+    bodies = [bytes(log.journal.entry(index).body)[-1:] for index in range(1, 6)]
+    assert [b"t", b"x", b"y", b"z", b"r"] == bodies
+
+
+@pytest.mark.promise("F15", "F29")
+def test_a_write_without_room_is_written_again_from_its_beginning(
+    room: Room, disk: SimulatedDisk
+) -> None:
+    """Each run once, however many jobs it joins; a crash meanwhile leaves what was stored."""
+    log = room.log
+    jobs = [log.stage(bytes([65 + number]) * 300) for number in range(4)]
+    disk.fail_next["write"] = errno.ENOSPC
+    log.perform(*jobs)
+    assert (1, True) == (log.journal.stored_index, log.writer.is_waiting)
+    later = log.stage(b"later")
+    log.perform(later)
+    room.try_again()
+    assert (6, False) == (log.journal.stored_index, log.writer.is_waiting)
+    assert [*jobs, later] == [job for it in log.results for job in it.jobs]
+    assert 6 == log.reopen_after_power_cut().last_index
+
+
+def test_a_sync_that_finds_no_room_is_a_failed_sync(room: Room, disk: SimulatedDisk) -> None:
+    """While room is short write and sync are two calls, so that it is known which one failed."""
+    log = room.log
+    disk.fail_next["write"] = errno.ENOSPC
+    log.perform(log.stage(b"x"))
+    disk.fail_next["sync"] = errno.ENOSPC
+    room.try_again()
+    assert log.writer.failure is not None
+    assert 1 == len(log.results[-1].jobs)
+    log.perform(BallotJob(Ballot(node_id=NODE_ID, term=3)))
+    assert 1 == log.journal.stored_index
+
+
+def test_a_vote_is_kept_while_entries_wait(room: Room) -> None:
+    """Ballots are written in place; others may need this node's vote."""
+    log = room.log
+    room.fill()
+    log.perform(
+        log.stage(b"x" * 62_000), BallotJob(Ballot(node_id=NODE_ID, term=7)), log.stage(b"y")
+    )
+    ballot = log.journal.ballot_file.current
+    assert ballot is not None
+    assert (7, True) == (ballot.term, log.writer.is_waiting)
+    log.perform(BallotJob(Ballot(node_id=NODE_ID, term=8)))
+    ballot = log.journal.ballot_file.current
+    assert ballot is not None
+    assert 8 == ballot.term
+    room.empty()
+    room.try_again()
+    assert 3 == log.journal.stored_index
+
+
+def test_a_ballot_of_a_new_cluster_waits_for_its_members(room: Room) -> None:
+    """With a ballot of the cluster and no entry that names the members it would never lead."""
+    log = room.log
+    room.fill()
+    ballot = Ballot(node_id=NODE_ID, term=1, cluster_id=b"c" * 16)
+    log.perform(log.stage(b"x" * 62_000), BallotJob(ballot))
+    kept = log.journal.ballot_file.current
+    assert kept is not None
+    assert b"" == kept.cluster_id
+    room.empty()
+    room.try_again()
+    kept = log.journal.ballot_file.current
+    assert kept is not None
+    assert b"c" * 16 == kept.cluster_id
+
+
+def test_a_log_that_is_given_up_needs_no_room_before(room: Room, disk: SimulatedDisk) -> None:
+    """What waits is left out, so that a replica can be filled anew in the room of its old log."""
+    log = room.log
+    room.fill()
+    large = log.stage(b"x" * 62_000)
+    log.perform(large)
+    cut = log.journal.stage_truncate(1)
+    log.perform(cut)
+    reset = log.journal.stage_reset(100, 1, b"c" * 16, 1_000)
+    log.perform(reset)
+
+    assert all(job.is_done for job in (large, cut, reset))
+    assert 99 == log.journal.stored_index
+    log.append(b"new")
+    assert (100, False) == (log.journal.stored_index, log.writer.is_waiting)
+    log.reopen_after_power_cut()
+    assert (100, 100) == (log.journal.first_index, log.journal.last_index)
+
+
+def test_a_writer_that_may_not_wait_fails(disk: SimulatedDisk) -> None:
+    """A tool says so and ends."""
+    room = Room(disk)
+    room.fill()
+    room.log.writer._waits_for_room = False
+    room.log.perform(room.log.stage(b"x" * 62_000))
+    assert room.log.results[-1].failure is not None
 
 
 def test_a_spare_is_used_for_rolling(log: LocalJournal, disk: SimulatedDisk) -> None:
@@ -250,3 +409,32 @@ def test_a_sync_that_fails_while_a_file_is_removed_fails_the_writer(log: LocalJo
     assert log.writer.failure is not None
     with pytest.raises(JournalFailedError):
         log.stage(b"x")
+
+
+def test_the_thread_waits_for_room_and_ends_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks again by itself; at the end it tries once more and leaves what a crash would."""
+    looked: SimpleQueue[None] = SimpleQueue()
+    free = [0, 0, 1 << 40, 0, 0]
+
+    def free_bytes(_disk: RealDisk, _path: Path) -> int:
+        if threading.current_thread().name != "journal-writer":
+            return 0
+        looked.put(None)
+        return free.pop(0)
+
+    monkeypatch.setattr(RealDisk, "free_bytes", free_bytes)
+    monkeypatch.setattr(writer, "ROOM_RETRY_SECONDS", 0.001)
+    node = Threaded(tmp_path)
+    node.append(b"x")
+    node.wait_stored(1)
+    assert 3 == looked.qsize()
+    node.append(b"y" * 65_000)
+    for _ in range(4):
+        looked.get(timeout=30)
+    monkeypatch.setattr(writer, "ROOM_RETRY_SECONDS", 1e9)
+    free.extend([0] * 100_000)
+    node.close()
+    assert node.writer.is_waiting
+    assert 1 == node.journal.durable_index

@@ -129,7 +129,7 @@ class RestoredLog:
         self._jobs: list[WriteJob] = []
         self._waiting_bytes = 0
         self._journal = Journal.open(self.draft, self._disk, self._settings)
-        self._writer = JournalWriter(self._journal, self._told)
+        self._writer = JournalWriter(self._journal, self._told, waits_for_room=False)
         reset = self._journal.stage_reset(
             start.index, start.term, bytes.fromhex(start.chain), start.record
         )

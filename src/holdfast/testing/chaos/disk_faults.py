@@ -34,6 +34,9 @@ _LOG_LINES = 100_000
 _COST_ONE_FILE = ("checkpoint was not written", "cannot prepare the next segment")
 """What a node says whose failed write or sync cost it a file that nothing rests on."""
 
+_GOES_ON = ("the disk has room again: writing goes on",)
+"""What it says when the log is written again after it found no room."""
+
 _SEGMENT_SECONDS_MAX = 10.0
 """So long sealed segments that all nodes hold are waited for."""
 
@@ -96,18 +99,20 @@ def _fail(stage: Stage, step: Step, fail: Callable[[Disk], None], what: str) -> 
     """
     Let a write or sync fail; the node must end itself. Then its process is started again.
 
-    A checkpoint, or a full disk under a file that is not a segment yet, costs only that file, and
-    the node says so: then it strikes again until it meets the log.
+    One of a checkpoint costs only that file, and the node says so: then it strikes again until it
+    meets the log.
     """
     node = stage.pick(step.where)
     stage.down.add(node.name)
     for _ in range(_STRIKES_MAX):
-        spared = _spared(node)
+        spared = _said(node, _COST_ONE_FILE)
         fail(disk_of(node))
         deadline = stage.clock() + _END_SECONDS_MAX
-        while node.is_running and stage.clock() < deadline and _spared(node) == spared:
+        while node.is_running and stage.clock() < deadline:
+            if _said(node, _COST_ONE_FILE) > spared:
+                break
             stage.sleep(0.02)
-        if not node.is_running or _spared(node) == spared:
+        if not node.is_running or _said(node, _COST_ONE_FILE) == spared:
             break
     if node.is_running:
         stage.problems.append(f"{node.name} went on after {what}")
@@ -118,10 +123,38 @@ def _fail(stage: Stage, step: Step, fail: Callable[[Disk], None], what: str) -> 
     return Strike((node.name,), f"{what}: it ends with {code}", partial(stage.start, node))
 
 
-def _spared(node: Node) -> int:
-    """How often the node has said that a failure cost it a file that nothing rests on."""
+def _leave_no_room(stage: Stage, step: Step) -> Strike:
+    """
+    Let one write of the log find no room; the node must wait, and go on by itself.
+
+    Where it met a file that nothing rests on, it strikes again.
+    """
+    node = stage.pick(step.where)
+    has_gone_on = False
+    for _ in range(_STRIKES_MAX):
+        spared, went_on = _said(node, _COST_ONE_FILE), _said(node, _GOES_ON)
+        disk_of(node).fail_next_write(errno.ENOSPC)
+        deadline = stage.clock() + _END_SECONDS_MAX
+        while node.is_running and stage.clock() < deadline:
+            has_gone_on = _said(node, _GOES_ON) > went_on
+            if has_gone_on or _said(node, _COST_ONE_FILE) > spared:
+                break
+            stage.sleep(0.02)
+        if has_gone_on or not node.is_running or stage.clock() >= deadline:
+            break
+    if node.is_running:
+        if not has_gone_on:
+            stage.problems.append(f"{node.name} did not go on after a write without room")
+        return Strike((node.name,), "a write without room: it waits and goes on", lambda: None)
+    stage.down.add(node.name)
+    stage.problems.append(f"{node.name} ended after a write without room")
+    return Strike((node.name,), "a write without room: it ended", partial(stage.start, node))
+
+
+def _said(node: Node, sentences: tuple[str, ...]) -> int:
+    """How often the node has said one of these sentences."""
     told = node.log_tail(_LOG_LINES)
-    return sum(told.count(sentence) for sentence in _COST_ONE_FILE)
+    return sum(told.count(sentence) for sentence in sentences)
 
 
 def _fail_sync(stage: Stage, step: Step) -> Strike:
@@ -134,9 +167,7 @@ def _fail_write(stage: Stage, step: Step) -> Strike:
 
 def _fill_disk(stage: Stage, step: Step) -> Strike:
     if step.parameters.get("how") == "at a write":
-        return _fail(
-            stage, step, lambda disk: disk.fail_next_write(errno.ENOSPC), "a write without room"
-        )
+        return _leave_no_room(stage, step)
     node = stage.pick(step.where)
     disk = disk_of(node)
     disk.pretend_free(_FREE_BYTES)

@@ -8,6 +8,7 @@ from holdfast.testing.ablation import Ablation
 from holdfast.testing.safeguards import (
     claims,
     descriptors,
+    full_disks,
     growth,
     hanging_disks,
     leases,
@@ -19,6 +20,7 @@ from holdfast.testing.safeguards import (
 ABLATIONS: list[Ablation] = [
     *claims.ABLATIONS,
     *descriptors.ABLATIONS,
+    *full_disks.ABLATIONS,
     *growth.ABLATIONS,
     *hanging_disks.ABLATIONS,
     *leases.ABLATIONS,
