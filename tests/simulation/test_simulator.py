@@ -16,6 +16,7 @@ import pytest
 from holdfast.testing.ablation import catch
 from holdfast.testing.ablations import ABLATIONS
 from holdfast.testing.checkers import BEGUN_TWICE
+from holdfast.testing.damage import CHECKPOINT
 from holdfast.testing.endings import ENDINGS
 from holdfast.testing.faults import (
     DESTRUCTIVE,
@@ -143,6 +144,16 @@ def test_producers_that_are_forgotten_go_on() -> None:
 
     assert not [result.violation for result in results if result.violation]
     assert sum(result.acts[RENEWED] for result in results) > 0
+
+
+@pytest.mark.slow
+def test_a_flipped_checkpoint_costs_time_only() -> None:
+    """It waits until there is one, else hardly any seed would have it; all is kept all the same."""
+    kinds = (CHECKPOINT, "crash")
+    results = [simulate(seed, focused(seed, kinds)) for seed in (7, 10, 12, 14)]
+
+    assert not [result.violation for result in results if result.violation]
+    assert all(result.faults[CHECKPOINT] for result in results)
 
 
 @pytest.mark.slow

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis
     from holdfast.testing.simulated_node import SimulatedNode
 
+CHECKPOINT = "bit flip in a checkpoint"
+_LOOK_SECONDS = 0.1
+_START_CHANCE = 0.7
 _SPARED_TAIL = 3
 """So many of the newest entries are spared by helix damage: not everybody has them yet."""
 
@@ -42,8 +45,23 @@ def flip_in_ballot(nemesis: Nemesis) -> bool:
 
 
 def flip_in_checkpoint(nemesis: Nemesis) -> bool:
-    """Flip a bit in a checkpoint."""
-    return _flip(nemesis, ".checkpoint")
+    """Flip a bit in the victim's checkpoint as soon as it has one, and often let it start on it."""
+    if not nemesis.awaits_checkpoint:
+        nemesis.awaits_checkpoint = True
+        _flip_when_written(nemesis)
+    return False
+
+
+def _flip_when_written(nemesis: Nemesis) -> None:
+    nemesis.awaits_checkpoint = nemesis.is_active and not _flip(nemesis, ".checkpoint")
+    world = nemesis.world
+    if nemesis.awaits_checkpoint:
+        world.timeline.after(_LOOK_SECONDS, _flip_when_written, nemesis)
+    elif nemesis.is_active:
+        world.count(CHECKPOINT)
+        node = nemesis.victim()
+        if node is not None and nemesis.chance.random() < _START_CHANCE:
+            node.stop(power=False)
 
 
 def _files(node: SimulatedNode, suffix: str) -> list[Path]:

@@ -88,7 +88,7 @@ DESTRUCTIVE = {
     "bit flip": 2,
     "crash and a bit flip at the log's end": 1,
     "bit flip in the ballot": 1,
-    "bit flip in a checkpoint": 1,
+    damage.CHECKPOINT: 1,
     "misdirected write": 1,
     "unreadable sector": 1,
     "cut tail": 1,
@@ -215,6 +215,8 @@ def plan(seed: int, *, topology: str = "") -> Plan:
     made.beat_seconds = chance.choice((0.0, 0.04, 0.08, 0.08))
     made.turn_seconds = chance.choice((0.003, 0.01, 0.02))
     made.is_one_left_dead = chance.random() < 0.2 and made.topology in {"three", "five"}
+    if damage.CHECKPOINT in made.kinds:
+        made.segment_bytes = 8 * KiB  # One is written for each segment.
     for name, trouble in RARE.items():
         if trouble.is_drawn(seed, made):
             made.kinds[name] = trouble.weight
@@ -252,6 +254,8 @@ class Nemesis:
         self._added = 0
         self._forced = ""
         self._copy: tuple[SimulatedDisk, dict[Path, bytes]] | None = None
+        self.awaits_checkpoint = False
+        """A bit is to be flipped in the next one that the victim writes."""
         self.stalled_at = 0.0
         self.spoilt: set[int] = set()
         """Entries that helix damage has spoilt on one disk."""
@@ -688,7 +692,7 @@ class Nemesis:
         "bit flip": damage.flip_in_segment,
         "crash and a bit flip at the log's end": damage.flip_at_the_end,
         "bit flip in the ballot": damage.flip_in_ballot,
-        "bit flip in a checkpoint": damage.flip_in_checkpoint,
+        damage.CHECKPOINT: damage.flip_in_checkpoint,
         "misdirected write": damage.misdirect,
         "unreadable sector": damage.spoil_sector,
         "lying disk": damage.lie,
