@@ -215,10 +215,16 @@ class Broker:
         Raises:
             SequenceGapError: The producer skipped a number.
         """
-        if producer_id is not None and not self._is_new(
-            producer_id, producer_sequence, replier, receipt
-        ):
-            return
+        if producer_id is not None:
+            verdict = self.state.producers.check(producer_id, producer_sequence)
+            if verdict is not Verdict.NEW:
+                if receipt is None:
+                    pass
+                elif verdict is Verdict.STORED:
+                    replier.reply(receipt)  # Nothing else is in it: all it promises is kept.
+                else:
+                    self.reply_after_pending(replier, receipt)
+                return
         sequence = queue.assigned_sequence
         queue.assigned_sequence = sequence + 1
         size = len(headers) + len(body)
@@ -272,21 +278,6 @@ class Broker:
         message = TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
         pending_bytes_max = self.settings.topic_pending_bytes_max
         topic.publish(message, self.deliveries, pending_bytes_max, self.backlogs)
-
-    def _is_new(
-        self, producer_id: str, sequence: int, replier: Replier, receipt: bytes | None
-    ) -> bool:
-        verdict = self.state.producers.check(producer_id, sequence)
-        if verdict is Verdict.NEW:
-            return True
-        if receipt is not None:
-            if verdict is Verdict.STORED:
-                replier.reply(receipt)
-            elif self.batch.records:
-                self.batch.replies.append((replier, receipt))
-            else:
-                (self.closed or self.in_flight)[-1].replies.append((replier, receipt))
-        return False
 
     # ---- subscriptions
 
@@ -574,12 +565,20 @@ class Broker:
         missing = transaction.missing_queues(known := self.state.by_name)
         if missing:
             require_room(len(known) + missing - 1, self.settings.queue_count_max, "queues")
-        if producer_id is not None and not self._is_new(
-            producer_id, producer_sequence, replier, receipt
-        ):
-            self._settle_transaction(transaction)
-            return
+        is_new = producer_id is None or (
+            self.state.producers.check(producer_id, producer_sequence) is Verdict.NEW
+        )
         # ---- From here on nothing is refused.
+        if is_new:
+            self._put_transaction(transaction, producer_id, producer_sequence)
+        self._settle_transaction(transaction)
+        if receipt is not None:
+            # Also of a repetition: what it acknowledges was not in the first.
+            self.reply_after_pending(replier, receipt)
+
+    def _put_transaction(
+        self, transaction: Transaction, producer_id: str | None, producer_sequence: int
+    ) -> None:
         if not self.batch.has_room(transaction.size_bytes, self.settings.batch_bytes_max):
             self.close_batch()
         with self._all_or_nothing(producer_id):
@@ -588,9 +587,6 @@ class Broker:
                 self.record(ProducerRecord(producer_id, producer_sequence))
         if self.batch.publications:
             self.batch.is_urgent = True
-        self._settle_transaction(transaction)
-        if receipt is not None:
-            self.reply_after_pending(replier, receipt)
 
     def _put_sends(self, transaction: Transaction) -> None:
         """Put the sends of a transaction into the batch; queues that are gone are declared."""

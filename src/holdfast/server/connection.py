@@ -126,3 +126,4 @@ class ClientConnection(asyncio.Protocol):
             session.room_bytes = self.conductor.settings.output_bytes_max - unsent
         if session.is_closing and not self.is_lost:
             self.transport.close()
+            self.conductor.part(self)

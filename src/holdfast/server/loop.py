@@ -99,8 +99,8 @@ class Conductor:
         self.containment = Containment(broker)
         self.cleaner = Cleaner(broker, store, settings)
         self.slow_consumers = SlowConsumers(broker, settings)
-        self.parting: deque[tuple[float, ClientConnection]] = deque()
-        """Closed with a last word that may never be read: ended at their time."""
+        self.parting: dict[ClientConnection, float] = {}
+        """Closed with a last word that may never be read, and when they are ended, oldest first."""
         self.counters = Counters()
         self.budget = TurnBudget(clock, settings.slice_seconds)
         self.step_count = broker.settings.step_count_max
@@ -199,7 +199,7 @@ class Conductor:
         if self.is_serving and not self.store.is_handing_over:
             self._dispatch()
             if self.slow_consumers.is_due():
-                self._close_slow_consumers(now)
+                self._close_slow_consumers()
             self._unblock()
         self._flush()
         self._run_errands()
@@ -256,6 +256,7 @@ class Conductor:
     def lost(self, connection: ClientConnection) -> None:
         """Give back what a client held."""
         self.admission.leave(connection)
+        self.parting.pop(connection, None)
         if connection in self.connections:
             self.paused.discard(connection)
             connection.session.room_bytes = 0
@@ -418,7 +419,7 @@ class Conductor:
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 self.containment.broke(connection.session, error)
 
-    def _close_slow_consumers(self, now: float) -> None:
+    def _close_slow_consumers(self) -> None:
         for session, why in self.slow_consumers.look():
             assert isinstance(session, StompSession), "every receiver here is a session"
             log.warning("a slow consumer is closed", session=session.id, reason=why)
@@ -426,14 +427,18 @@ class Conductor:
             self.containment.leave(session)
             if isinstance(session.owner, ClientConnection):
                 session.owner.flush()
-                self.parting.append((now + self.settings.drain_seconds, session.owner))
+
+    def part(self, connection: ClientConnection) -> None:
+        """Give a client a while to take its last words: it need not read them."""
+        self.parting.setdefault(connection, self.context.now + self.settings.drain_seconds)
 
     def _part(self, now: float) -> None:
         """End the connections that did not take their last words in time."""
-        while self.parting and self.parting[0][0] <= now:
-            connection = self.parting.popleft()[1]
-            if not connection.is_lost:
-                connection.transport.abort()
+        for connection, until in list(self.parting.items()):
+            if until > now:
+                break
+            del self.parting[connection]
+            connection.transport.abort()
 
     # ---- batches
 

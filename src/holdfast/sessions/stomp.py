@@ -73,6 +73,12 @@ _HEART_BEAT_MS_MIN = 100
 """A client that wants beats more often gets them so often; more would only cost."""
 
 
+class LastReceipt(bytes):
+    """The receipt id of a DISCONNECT: told apart from an equal one of an earlier frame."""
+
+    __slots__ = ()
+
+
 class SendTarget:
     """What the constant headers of a SEND come to: worked out once, used for every frame."""
 
@@ -117,7 +123,6 @@ class StompSession:
         self.waiting = WaitingSends(context, broker.settings)
         self._is_next = False
         """What is being done is the first of what waited."""
-        self.leaving_receipt: bytes | None = None
         context.session_count += 1
         self.owner: object = None
         """The server's own: the connection this session is of."""
@@ -510,7 +515,8 @@ class StompSession:
             named="id" in headers,
         )
         if frame.receipt is not None:
-            self.reply(frame.receipt)
+            # The queue that it declares must be there after a failover too.
+            self.broker.reply_after_pending(self, frame.receipt)
 
     def _prefetch(self, headers: dict[str, str], destination: Queue | Topic) -> int:
         settings = self.broker.settings
@@ -530,7 +536,8 @@ class StompSession:
         del self.by_ordinal[b"%d" % subscription.ordinal]
         self.broker.unsubscribe(subscription)
         if frame.receipt is not None:
-            self.reply(frame.receipt)
+            # With mode `auto` all it was given is settled: it must not come again after this.
+            self.broker.reply_after_pending(self, frame.receipt)
 
     def _begin(self, frame: Frame) -> None:
         name = frame.headers["transaction"]
@@ -609,8 +616,7 @@ class StompSession:
             if not self.out:
                 self.context.dirty.append(self)  # Nothing to send, but to be closed.
             return
-        self.leaving_receipt = frame.receipt
-        self.broker.reply_after_pending(self, frame.receipt)
+        self.broker.reply_after_pending(self, LastReceipt(frame.receipt))
 
     _COMMANDS: ClassVar[dict[str, Callable[[Any, Frame], None]]] = {
         "CONNECT": _connect,
@@ -636,7 +642,7 @@ class StompSession:
         if not out:
             self.context.dirty.append(self)
         out.append(encode_receipt(receipt))
-        if receipt == self.leaving_receipt:
+        if type(receipt) is LastReceipt:
             self.is_closing = True
 
     def deliver(

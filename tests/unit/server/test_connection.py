@@ -7,6 +7,9 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
 from holdfast.server.settings import ServerSettings
 
 
@@ -184,3 +187,67 @@ def test_a_protocol_error_closes_after_its_error(node) -> None:
     connection = node.connect(b"NONSENSE\n\n\0")
     assert b"unknown-command" in connection.transport.take()
     assert connection.transport.is_closed
+
+
+@pytest.mark.parametrize("receipt", [b"", b"receipt:d\n"])
+def test_who_reads_nothing_after_its_goodbye_is_ended(node, receipt: bytes) -> None:
+    """
+    What it was sent need not ever leave; the connection would stay, and its place with it.
+    """
+    connection = node.connect()
+    connection.transport.unsent = 1000
+    connection.data_received(b"DISCONNECT\n%b\n\0" % receipt)
+    node.settle()
+    assert connection.transport.is_closed
+    assert not connection.transport.is_aborted
+    node.clock.now += node.conductor.settings.drain_seconds + 1
+    node.conductor.tick()
+    assert connection.transport.is_aborted
+
+
+def test_a_protocol_error_is_not_waited_on_for_ever(node) -> None:
+    """
+    Whoever closes with an ERROR has the same time for it.
+    """
+    connection = node.connect()
+    connection.transport.unsent = 1000
+    connection.data_received(b"NONSENSE\n\n\0")
+    node.turn()
+    assert connection.transport.is_closed
+    node.clock.now += node.conductor.settings.drain_seconds + 1
+    node.conductor.tick()
+    assert connection.transport.is_aborted
+
+
+def test_a_goodbye_gives_back_an_open_transaction_behind_waiting_sends(new_node, subscribe) -> None:
+    """
+    It waits for them; then what the transaction acknowledged goes to somebody else, flagged.
+    """
+    node = new_node(broker=BrokerSettings(memory_bytes=1))
+    node.serve()
+    leaver = node.connect(
+        subscribe,
+        b"SEND\ndestination:/queue/q\npersistent:true\n\nheld\0",
+        b"SEND\ndestination:/queue/v\n\nfirst\0",
+    )
+    node.settle()
+    assert b"held" in leaver.transport.take()
+    leaver.data_received(
+        b"BEGIN\ntransaction:t\n\n\0ACK\nid:1-1\ntransaction:t\n\n\0"
+        b"SEND\ndestination:/queue/v\n\nsecond\0DISCONNECT\nreceipt:d\n\n\0"
+    )
+    node.settle()
+    assert leaver.transport.take() == b""
+    assert leaver.session.waiting
+    other = node.connect(
+        subscribe,
+        subscribe.replace(b"id:s", b"id:v").replace(b"/q\nack:client-individual", b"/v\nack:auto"),
+    )
+    node.settle()
+    node.settle()
+    given = other.transport.take()
+    assert b"first" in given
+    assert b"redelivered:true" in given
+    assert b"held" in given
+    assert b"receipt-id:d" in leaver.transport.take()
+    assert leaver.transport.is_closed

@@ -621,6 +621,59 @@ def test_a_temporary_queue_that_is_gone_frees_its_memory_once(desk) -> None:
 # Leaving ------------------------------------------------------------------------------------------
 
 
+def test_a_receipt_of_subscribing_waits_for_the_queue(desk) -> None:
+    """
+    A queue that it declares is there after a failover too: told only once that is so.
+    """
+    client = desk.connect()
+    client.say("SUBSCRIBE", destination="/queue/new", id="s", receipt="1")
+    desk.seal()
+    assert client.frames() == []
+    desk.turn()
+    assert client.frames()[0].headers["receipt-id"] == "1"
+    desk.fail_over()
+    assert "new" in desk.broker.state.by_name
+
+
+def test_a_receipt_of_unsubscribing_waits_for_what_was_settled(desk) -> None:
+    """
+    Who has left has done with all it was given: none of it comes again after that.
+    """
+    client = desk.connect()
+    client.subscribe(ack="auto")
+    client.send(b"x")
+    assert client.bodies() == ["x"]
+    client.send(b"y")
+    desk.seal()
+    desk.commit()
+    desk.dispatch()
+    assert client.frames()[0].body == b"y"
+    client.say("UNSUBSCRIBE", id="s", receipt="1")
+    assert client.frames() == []
+    desk.turn()
+    assert client.frames()[0].headers["receipt-id"] == "1"
+    assert desk.broker.state.live_count() == 0
+
+
+def test_the_goodbye_is_told_by_its_own_receipt(desk) -> None:
+    """
+    Not by that of an earlier frame which the client gave the same id.
+    """
+    client = desk.connect()
+    client.send(b"x", receipt="same")
+    desk.seal()
+    client.send(b"y")
+    client.say("DISCONNECT", receipt="same")
+    desk.commit()
+    assert len(client.frames()) == 1
+    assert not client.session.is_closing
+    assert desk.broker.state.live_count() == 1
+    desk.turn()
+    assert len(client.frames()) == 1
+    assert client.session.is_closing
+    assert desk.broker.state.live_count() == 2
+
+
 def test_disconnect_is_answered_after_everything_before_it(desk) -> None:
     """
     The graceful way: the receipt of DISCONNECT says that all before it is done.

@@ -367,3 +367,34 @@ def test_a_commit_without_room_is_refused_whole(new_desk) -> None:
     client.say("BEGIN", transaction="u")
     client.ask("SEND", b"x", destination="/queue/volatile", transaction="u")
     assert client.refusal("COMMIT", transaction="u").headers["code"] == "store-full"
+
+
+# Receipts -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_first_committed", [True, False])
+def test_a_repeated_commit_waits_for_its_own_acknowledgements(
+    desk, *, is_first_committed: bool
+) -> None:
+    """
+    Its sends are stored or on their way; what the repetition acknowledges is not, before it is.
+    """
+    client = holding(desk)
+    client.send(b"a", "/queue/a", transaction="t")
+    client.say("COMMIT", transaction="t", producer_id="p", producer_sequence="1")
+    desk.seal()
+    if is_first_committed:
+        desk.turn()
+    client.say("BEGIN", transaction="again")
+    client.send(b"a", "/queue/a", transaction="again")
+    client.say("ACK", id="1-2", transaction="again")
+    client.say(
+        "COMMIT", transaction="again", producer_id="p", producer_sequence="1", receipt="again"
+    )
+    desk.commit()  # What was under way; the acknowledgement is not even sealed.
+    assert live(desk) == [1, 2, 3, 4]
+    assert client.frames() == []
+    desk.turn()
+    assert [frame.headers["receipt-id"] for frame in client.frames()] == ["again"]
+    assert live(desk) == [1, 3, 4]
+    assert live(desk, "a") == [1]
