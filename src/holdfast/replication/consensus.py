@@ -161,7 +161,7 @@ def deadline(state: State) -> float:
     period = state.settings.heartbeat_seconds
     due = state.now + period
     for peer, progress in state.progress.items():
-        if peer in state.connected and progress.sent_at + period < due:
+        if progress.sent_at + period < due and state.is_counted(peer):
             due = progress.sent_at + period
     return max(due, state.now + 0.001)
 

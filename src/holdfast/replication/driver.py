@@ -750,7 +750,11 @@ class Driver:
             outbox.clear()
             return
         if self._held:
-            outbox[:0] = self._held
+            # News that could not wait went ahead: a hello that waited must not take it back.
+            outbox[:0] = [
+                (peer, self.hello if type(message) is Hello else message)
+                for peer, message in self._held
+            ]
             self._held.clear()
         if not outbox:
             return

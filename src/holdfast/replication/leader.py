@@ -361,6 +361,7 @@ def send_reset(state: State, peer: str, progress: Progress) -> None:
     if state.is_witness and state.members[peer].kind != "voter":
         # What a witness dropped, every data voter had, or the leader had cleaned away: for a voter
         # its log is a beginning. For others it may be none; the data node that follows has one.
+        progress.sent_at = state.now  # Looked at again with the next heartbeat, not at once.
         return
     journal = state.log.journal
     base = journal.first_index

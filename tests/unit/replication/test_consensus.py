@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.errors import MembershipError
@@ -13,6 +15,7 @@ from holdfast.replication.messages import (
     ResetRequest,
     VoteResponse,
 )
+from holdfast.replication.progress import Progress
 from holdfast.replication.state import Role
 
 
@@ -182,3 +185,30 @@ def test_what_moves_is_not_silent(member, leading) -> None:
     consensus.moving(leader.state, "b")
     assert leader.state.progress["b"].moved_at == leader.state.now
     assert leader.state.lease_until == lease
+
+
+@pytest.mark.parametrize("kind", ["a learner that must begin anew", "a stranger under its name"])
+def test_a_peer_that_is_told_nothing_makes_no_leader_turn_at_once(
+    leading, entry_after, kind: str
+) -> None:
+    """The next turn is due with the next heartbeat, as for all others: else a core spins."""
+    bench = leading("a", "b", "w:witness", name="w")
+    for _ in range(6):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    bench.journal.drop_before(bench.journal.segments()[2].base_index)
+    if kind == "a stranger under its name":
+        bench.link("b", node_id="ff" * 16)
+    else:
+        bench.state.members["b"] = replace(bench.state.members["b"], kind="learner")
+    bench.state.progress["b"] = Progress(bench.state.log.last_index + 1)
+    bench.state.progress["b"].probe(1)
+
+    dues = []
+    for _ in range(3):
+        consensus.flush(bench.state)
+        dues.append(consensus.deadline(bench.state) - bench.state.now)
+        bench.state.now += dues[-1]
+
+    assert not [it for peer, it in bench.sent() if peer == "b"]
+    assert min(dues) > 0.05

@@ -568,6 +568,27 @@ def test_a_disk_that_hangs_is_told_at_once() -> None:
     assert not desk.driver.status().disk_hangs
 
 
+def test_a_hello_that_waited_says_nothing_older_than_what_went_before() -> None:
+    """Editions, a hanging disk and the end of a process are told at once; it must not undo them."""
+    desk = Desk()
+    for name in "bc":
+        desk.link(name, edition=0)
+    desk.turn()
+    desk.take_sent()
+    desk.driver.end()
+    desk.store()
+    told = desk.take_sent((Editions, Hello))
+    own = desk.driver.hello.node_id
+    editions = [
+        it.editions.get(own, -1) if isinstance(it, Editions) else it.edition for it in told
+    ]
+    ends = [it.has_ended for it in told if isinstance(it, Hello)]
+
+    assert len(editions) > 2
+    assert sorted(editions) == editions
+    assert all(ends)
+
+
 def test_what_waits_for_a_ballot_is_bounded() -> None:
     """A disk may hang for hours, and every heartbeat is answered."""
     desk = Desk().form()
