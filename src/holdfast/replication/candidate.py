@@ -33,10 +33,11 @@ def may_stand(state: State) -> bool:
 
     Nor while its disk hangs: it could not even keep its own vote. With a hole it lets others lead
     until one of them has mended it. Alone there is nobody to wait for: it stands and withholds what
-    is damaged.
+    is damaged. Nor while it does not know the members of the generation it was taken along into.
     """
     is_fit = state.log.is_whole or not state.peers
-    return state.is_voter and is_fit and not state.fenced_reason and not state.is_disk_hanging
+    is_called = state.is_voter and state.knows_its_generation and not state.awaited
+    return is_called and is_fit and not state.fenced_reason and not state.is_disk_hanging
 
 
 def stand(state: State) -> None:

@@ -13,22 +13,17 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Final
 
-from holdfast.errors import MembershipError
-from holdfast.journal.filling import utc
 from holdfast.replication import (
     candidate,
     follower,
     leader,
     lease,
+    promotion,
     reconfiguration,
     transfer,
     voting,
 )
-from holdfast.replication.log import EntryLog
-from holdfast.replication.membership import survivor_only
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
@@ -54,10 +49,6 @@ _STEPS: dict[type, Callable[..., None]] = {
     VoteResponse: candidate.on_vote_response,
     TransferRequest: candidate.on_transfer_request,
 }
-
-TERMS_SKIPPED: Final = 1000
-"""Elections that may have been held behind the end of a copy that goes on alone."""
-
 
 def start(state: State) -> None:
     """Begin to take part: alone, lead at once; with others, wait a moment for a leader."""
@@ -88,7 +79,10 @@ def tick(state: State) -> None:
         if state.role is Role.LEADER:
             transfer.advance(state)
             reconfiguration.maintain(state)
-    elif state.now >= state.election_deadline:
+        return
+    if state.awaited:
+        promotion.advance(state)
+    if state.now >= state.election_deadline:
         candidate.stand(state)
 
 
@@ -164,72 +158,6 @@ def deadline(state: State) -> float:
         if progress.sent_at + period < due and state.is_counted(peer):
             due = progress.sent_at + period
     return max(due, state.now + 0.001)
-
-
-def promote_force(state: State, *, is_incomplete_accepted: bool = False) -> None:
-    """
-    Make this node the only voter of a new generation; every other member is shut out.
-
-    For an operator who knows that the others are lost: what only they had confirmed is lost too.
-
-    Raises:
-        MembershipError: This node is no data node, has a damaged log, or leads already; or its log
-            was begun anew and is not full, and that is not accepted.
-    """
-    lack = incompleteness(state.log.journal)
-    if lack and not is_incomplete_accepted:
-        raise MembershipError(lack)
-    if state.membership is None or state.own is None:
-        raise MembershipError("this node belongs to no cluster yet; there is nothing to take over")
-    if state.is_witness:
-        raise MembershipError("a witness keeps no service to take over; promote a data node")
-    if state.log.damaged:
-        raise MembershipError(
-            f"entry {min(state.log.damaged)} of this log is damaged; promote a node that is whole"
-        )
-    if state.role is Role.LEADER:
-        raise MembershipError("this node leads already; remove the lost member instead")
-    state.log.forget_unknown()
-    state.fenced_reason = ""
-    generation = state.generation + 1
-    members = survivor_only(state.membership, state.name)
-    forced = state.membership.changed(members, state.config_index)
-    before = state.membership.generation
-    state.forced = replace(forced, generation=generation, previous_generation=before)
-    # It rules before it is written: the node needs only its own vote to write it.
-    state.adopt(state.forced, state.config_index)
-    # Elections were held that this copy knows nothing of: clients take a lower term than one they
-    # have seen for a deposed leader's, and ids of non-persistent messages name the term.
-    state.enter_term(state.term + TERMS_SKIPPED)
-    candidate.start_election(state, is_transfer=False)
-
-
-def incompleteness(journal: EntryLog) -> str:
-    """
-    Say what a log that was begun anew lacks and what else there is; empty if it is full.
-
-    Its older messages were written again further on; where the log ends before that, they are lost
-    with it although they were confirmed long ago.
-    """
-    filling = journal.filling
-    if filling is None or filling.is_reached(journal.last_index):
-        return ""
-    missing = filling.missing_records(journal.next_record_number)
-    said = (
-        f"this log was begun anew at entry {filling.base_index:,} and ends with"
-        f" {journal.last_index:,} of {filling.target.index:,}: up to {missing:,} messages and"
-        f" acknowledgements of the time before {utc(filling.target.timestamp)} are missing, old"
-        f" messages among them"
-    )
-    kept = filling.kept
-    if kept is None:
-        return f"{said}; accept that as incomplete, or restore from the archive"
-    since = max(filling.target.record - kept.record, 0)
-    return (
-        f"{said}; the log before it is kept and holds everything to {utc(kept.timestamp)}, and"
-        f" lacks {since:,} that came after: stop this node, take it back with 'holdfast store"
-        f" take-back', and promote again; or accept the new one as incomplete"
-    )
 
 
 def _adopt_cluster(state: State, peer: str, message: Message) -> bool:

@@ -21,7 +21,7 @@ Owned by the loop thread; not safe to call from any other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -44,6 +44,7 @@ from holdfast.replication import (
     formation,
     leader,
     lease,
+    promotion,
     reconfiguration,
     repair,
     transfer,
@@ -64,6 +65,7 @@ from holdfast.replication.messages import (
     RepairRequest,
     RepairResponse,
 )
+from holdfast.replication.promotion import LogEnd
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
@@ -371,7 +373,8 @@ class Driver:
             config_index=state.config_index,
             uncommitted_bytes=state.uncommitted_bytes,
             damaged=tuple(sorted(state.log.damaged)),
-            incomplete=consensus.incompleteness(self._journal),
+            incomplete=promotion.incompleteness(self._journal),
+            log_end=promotion.log_end(state),
             repaired_count=self._repairs.repaired_count,
             fenced_reason=state.fenced_reason,
             disk_wait_seconds=self._disk_watch.seconds,
@@ -477,9 +480,13 @@ class Driver:
         """Make a learner a voter; returns the index to commit."""
         return reconfiguration.promote(self._state, name).index
 
-    def promote_force(self, *, is_incomplete_accepted: bool = False) -> None:
-        """Make this node the only voter of a new generation; see `consensus.promote_force`."""
-        consensus.promote_force(self._state, is_incomplete_accepted=is_incomplete_accepted)
+    def promote_force(
+        self, companions: Iterable[LogEnd] = (), *, is_incomplete_accepted: bool = False
+    ) -> None:
+        """Make this node the only voter of a new generation; see `promotion.promote_force`."""
+        promotion.promote_force(
+            self._state, companions, is_incomplete_accepted=is_incomplete_accepted
+        )
 
     def repropose_config(self) -> int:
         """Write the members again, so that older segments may go; returns the index to commit."""
@@ -601,10 +608,12 @@ class Driver:
             return True
         if not hello.cluster_id or not state.cluster_id:
             return False
-        return hello.cluster_id != state.cluster_id or hello.generation < state.generation
+        return hello.cluster_id != state.cluster_id or hello.generation != state.generation
 
     def _heed(self, peer: str, hello: Hello) -> None:
         self._fence_if(formation.own_fence(self._state, hello))
+        if formation.is_taken_along(self._state, hello) and not self._state.fenced_reason:
+            promotion.follow_along(self._state, hello.generation)
         self._fence_if(editions.heed_hello(self._state, peer, hello))
 
     def _fence_if(self, reason: str) -> None:
@@ -729,8 +738,10 @@ class Driver:
     def _renew_hello(self) -> None:
         state = self._state
         hello = self.hello
-        if (hello.cluster_id, hello.generation) != (state.cluster_id, state.generation):
-            self.hello = replace(hello, cluster_id=state.cluster_id, generation=state.generation)
+        wanted = (state.cluster_id, state.generation, promotion.taken_along(state))
+        if (hello.cluster_id, hello.generation, hello.kept) != wanted:
+            cluster_id, generation, kept = wanted
+            self.hello = replace(hello, cluster_id=cluster_id, generation=generation, kept=kept)
             news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
             state.outbox[:0] = news
         self._linked_members.update(state)

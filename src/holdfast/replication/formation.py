@@ -25,6 +25,7 @@ from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
+from holdfast.replication.promotion import taken_along
 from holdfast.replication.shared_settings import refused_difference
 from holdfast.replication.state import State
 
@@ -103,6 +104,18 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
             is_fenced=True,
         )
     if hello.generation < state.generation:
+        return _judge_older(state, hello)
+    return None
+
+
+def _judge_older(state: State, hello: Hello) -> Refusal | None:
+    """Let in whom an operator's promotion takes along; everybody else of before is shut out."""
+    if not state.knows_its_generation:
+        return Refusal(
+            f"{hello.name} is of generation {hello.generation}, and who belongs to generation"
+            f" {state.generation} is not known here yet; if that lasts, repeat the promotion"
+        )
+    if hello.node_id not in taken_along(state):
         return Refusal(
             f"generation {state.generation} of the cluster rules since an operator promoted it;"
             f" {hello.name} is of generation {hello.generation}: keep its data directory for"
@@ -116,11 +129,19 @@ def own_fence(state: State, hello: Hello) -> str:
     """Why the peer of this hello shuts US out; empty if it does not."""
     if hello.cluster_id != state.cluster_id or hello.generation <= state.generation:
         return ""
+    if not hello.kept or state.node_id in hello.kept:
+        return ""  # It does not know yet who is shut out, or takes us along.
     return (
         f"{hello.name} is of generation {hello.generation} of this cluster, this node of"
         f" {state.generation}: an operator promoted the other side; keep this data directory for"
         f" inspection and start with an empty one"
     )
+
+
+def is_taken_along(state: State, hello: Hello) -> bool:
+    """Whether the peer of this hello is of a newer generation, to which this node belongs too."""
+    is_newer = hello.generation > state.generation
+    return is_newer and hello.cluster_id == state.cluster_id and state.node_id in hello.kept
 
 
 def addresses(state: State, bootstrap: Membership) -> dict[str, str]:

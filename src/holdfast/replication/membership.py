@@ -15,6 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal, get_args
@@ -226,13 +227,24 @@ def with_replaced(membership: Membership, member: Member) -> tuple[Member, ...]:
     return tuple(member if other.name == member.name else other for other in membership.members)
 
 
-def survivor_only(membership: Membership, name: str) -> tuple[Member, ...]:
-    """One voter, everyone else fenced: what an operator's forced promotion makes."""
-    own = required(membership, name)
-    return tuple(
-        replace(own, kind="voter", promote_to="") if other.name == name else _fenced(other)
-        for other in membership.members
-    )
+def survivors_only(
+    membership: Membership, name: str, companions: Container[str] = ()
+) -> tuple[Member, ...]:
+    """
+    One voter, everyone else fenced: what an operator's forced promotion makes.
+
+    Companions stay, as learners on their way to voters: they count once they have the log.
+    """
+    required(membership, name)
+    return tuple(_survivor(other, name, companions) for other in membership.members)
+
+
+def _survivor(member: Member, name: str, companions: Container[str]) -> Member:
+    if member.name == name:
+        return replace(member, kind="voter", promote_to="")
+    if member.name in companions:
+        return replace(member, kind="learner", promote_to="voter")
+    return _fenced(member)
 
 
 def _fenced(member: Member) -> Member:

@@ -257,6 +257,7 @@ def decode_hello(payload: bytes) -> Hello:
             has_ended=bool(fields.get("has_ended", False)),
             disk_hangs=bool(fields.get("disk_hangs", False)),
             space_low=bool(fields.get("space_low", False)),
+            kept=tuple(bytes.fromhex(node_id).hex() for node_id in fields.get("kept", ())),
         )
     except (
         ValueError,

@@ -177,6 +177,10 @@ class Hello:
     space_low: bool = False
     """It is a witness, and its disk is almost full."""
 
+    kept: tuple[str, ...] = ()
+    """Identities of the members of its generation, if an operator began that; empty while it does
+    not know them."""
+
 
 @dataclass(slots=True)
 class Editions:

@@ -110,6 +110,8 @@ class State:
         """Nothing was stored here for so long that this node must not lead, stand or vote."""
         self.forced: Membership | None = None
         """What an operator's forced promotion makes of the members once its term is durable."""
+        self.awaited: dict[str, str] = {}
+        """Name and identity of those it takes along that have not said yet that they follow."""
 
         # Follower.
         self.leader_contact_at = NEVER
@@ -187,6 +189,16 @@ class State:
         data_count = len(membership.data_members)
         self.copies = self.settings.copies or default_copies(data_count, len(self.voter_names))
         self.bytes_since_config = 0
+
+    @property
+    def knows_its_generation(self) -> bool:
+        """
+        Whether the members that rule here are those of the generation that rules.
+
+        Not where an operator's promotion is in the ballot and not yet in the log: then nobody knows
+        here who may vote, and who is shut out.
+        """
+        return self.membership is not None and self.membership.generation >= self.generation
 
     @property
     def has_settled_members(self) -> bool:

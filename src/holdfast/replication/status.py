@@ -16,6 +16,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from holdfast.errors import StoreError
+from holdfast.replication.promotion import LogEnd
 from holdfast.replication.state import Role, State
 
 LEDGER_ENTRIES_MAX = 65_536
@@ -61,6 +62,9 @@ class ReplicationStatus:
     damaged: tuple[int, ...]
     incomplete: str
     """What a log that was begun anew lacks, in a sentence; empty if it is full."""
+
+    log_end: LogEnd
+    """How far the log goes, as it is compared before several nodes go on by force."""
 
     repaired_count: int
     fenced_reason: str

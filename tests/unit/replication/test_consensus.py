@@ -104,50 +104,6 @@ def test_who_is_shut_out_hears_nothing(member) -> None:
     assert (1, []) == (bench.state.term, bench.sent())
 
 
-def test_a_forced_promotion_needs_its_own_vote_only(member) -> None:
-    """One voter, a new generation, everyone else shut out; written as soon as it leads."""
-    bench = member("a", "b")
-    state = bench.state
-
-    consensus.promote_force(state)
-    consensus.candidate.on_ballot_stored(state, state.term, "a")
-    bench.store()
-    consensus.flush(state)
-
-    assert (Role.LEADER, 1, ["a"]) == (state.role, state.generation, state.voter_names)
-    assert state.config_index == state.commit_index == bench.journal.last_index
-
-
-def test_a_half_filled_log_is_promoted_only_if_that_is_accepted(member) -> None:
-    """It lacks old messages that were confirmed long ago: in messages and time, and what to do."""
-    bench = member(terms=[2, 2, 2])
-    target = (60, 500, 1_800_000_000_000_000)
-    reset = ResetRequest(3, 50, 2, b"c" * 16, 450, 1.0, *target)
-    consensus.receive(bench.state, "b", reset)
-    bench.store()
-
-    with pytest.raises(MembershipError, match=r"up to 50 messages.* 2027-01-15") as caught:
-        consensus.promote_force(bench.state)
-    assert "lacks 496 that came after" in str(caught.value)
-    consensus.promote_force(bench.state, is_incomplete_accepted=True)
-    assert Role.CANDIDATE is bench.state.role
-
-
-@pytest.mark.parametrize("reason", ["witness", "damaged", "leads", "no cluster"])
-def test_a_forced_promotion_is_refused_with_its_reason(member, leading, reason) -> None:
-    """Where it could not serve, or need not be forced."""
-    bench = member("a", "b", "w:witness", name="w") if reason == "witness" else member()
-    if reason == "damaged":
-        bench.state.log.damaged.add(1)
-    elif reason == "leads":
-        bench = leading()
-    elif reason == "no cluster":
-        bench.state.membership = None
-
-    with pytest.raises(MembershipError, match=reason):
-        consensus.promote_force(bench.state)
-
-
 def test_the_reply_leaves_at_the_end_of_the_turn(member) -> None:
     """Many requests of one turn are answered once."""
     bench = member()

@@ -270,7 +270,8 @@ def test_a_newer_generation_fences_this_node() -> None:
     """It is told once why, follows nobody and proposes nothing."""
     desk = Desk().lead()
 
-    hello = desk.link("b", cluster_id=desk.driver.status().cluster_id, generation=5)
+    cluster_id = desk.driver.status().cluster_id
+    hello = desk.link("b", cluster_id=cluster_id, generation=5, kept=("bb" * 16,))
     desk.driver.receive("b", hello)
     desk.turn()
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.replication.formation import found, founding_entry, judge, own_fence
+from holdfast.replication import membership as changes
+from holdfast.replication.formation import (
+    found,
+    founding_entry,
+    is_taken_along,
+    judge,
+    own_fence,
+)
 from holdfast.replication.membership import Member, Membership, with_removed
 from holdfast.replication.messages import Hello
 
@@ -100,9 +107,34 @@ def test_an_older_generation_is_shut_out(member) -> None:
     state.generation += 1
 
     refusal = judge(state, NAMED, theirs)
+    assert refusal is not None and not refusal.is_fenced
+    assert "is not known here yet" in refusal.reason
+
+    members = changes.survivors_only(state.membership, "a")
+    state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
+    refusal = judge(state, NAMED, replace(theirs, node_id="99" * 16))
     assert refusal is not None and refusal.is_fenced
     assert "" == own_fence(state, theirs)
-    assert "promoted the other side" in own_fence(state, replace(theirs, generation=9))
+    newer = replace(theirs, generation=9, kept=(theirs.node_id,))
+    assert "promoted the other side" in own_fence(state, newer)
+    assert "" == own_fence(state, replace(newer, kept=()))
+
+
+def test_who_is_taken_along_is_let_in_and_lets_itself_in(member) -> None:
+    """By the identities that the hello of the new generation names."""
+    bench = member()
+    state = bench.state
+    older = replace(state.connected["b"], generation=0)
+    newer = replace(older, generation=1, kept=(older.node_id, state.node_id))
+
+    assert is_taken_along(state, newer) and not is_taken_along(state, older)
+    assert "" == own_fence(state, newer)
+    assert not is_taken_along(state, replace(newer, kept=(older.node_id,)))
+    assert not is_taken_along(state, replace(newer, cluster_id="ee" * 16))
+
+    members = changes.survivors_only(state.membership, "a", {"b"})
+    state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
+    assert judge(state, NAMED, older) is None
 
 
 def test_a_lost_disk_may_come_back(member) -> None:

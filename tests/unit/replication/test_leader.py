@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
 from holdfast.replication import leader
-from holdfast.replication.membership import Membership, survivor_only
+from holdfast.replication.membership import Membership, survivors_only
 from holdfast.replication.messages import NO_CHAIN, AppendRequest, ResetRequest
 from holdfast.replication.progress import Pace
 from holdfast.replication.state import Role
@@ -402,7 +402,7 @@ def test_who_was_shut_out_is_waited_for_by_nobody(leading) -> None:
     """After a forced promotion a fenced name may come back as a voter; until then it is no peer."""
     bench = leading("a", "b", "c")
     present = bench.state.membership
-    fenced = Membership(survivor_only(present, "b")).get("c")
+    fenced = Membership(survivors_only(present, "b")).get("c")
     members = tuple(fenced if it.name == "c" else it for it in present.members)
 
     leader.append_config(bench.state, present.changed(members, 1))

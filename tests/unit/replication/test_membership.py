@@ -109,14 +109,14 @@ def test_an_identity_that_left_is_retired() -> None:
     """Replaced, removed and fenced identities are remembered for ever."""
     replaced = GROUP.changed(changes.with_identity(GROUP, "b", "new", ""), 1)
     removed = replaced.changed(changes.with_removed(replaced, "w", "a"), 2)
-    forced = removed.changed(changes.survivor_only(removed, "a"), 3)
+    forced = removed.changed(changes.survivors_only(removed, "a"), 3)
 
     assert ("bb", "cc", "new") == forced.retired
 
 
 def test_a_survivor_is_the_only_voter() -> None:
     """A forced promotion fences all others; one that comes back new is what it was before."""
-    forced = GROUP.changed(changes.survivor_only(GROUP, "a"), 1)
+    forced = GROUP.changed(changes.survivors_only(GROUP, "a"), 1)
 
     assert ["a"] == [member.name for member in forced.voters]
     assert {"fenced"} == {member.kind for member in forced.members if member.name != "a"}
@@ -138,7 +138,7 @@ def test_what_a_change_retired_is_given_back_with_it() -> None:
     replaced = GROUP.changed(changes.with_identity(GROUP, "b", "new", ""), 1)
     removed = replaced.changed(changes.with_removed(replaced, "w", "a"), 2)
     forced = replace(
-        removed.changed(changes.survivor_only(removed, "a"), 3),
+        removed.changed(changes.survivors_only(removed, "a"), 3),
         generation=1,
         previous_generation=0,
     )

@@ -36,7 +36,7 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-from holdfast.replication.consensus import TERMS_SKIPPED
+from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.spark.naming import CLUSTER_DIGITS
 from holdfast.store.record_codec import decode_records, encode_records

@@ -1,0 +1,263 @@
+"""
+Going on by force: what an operator may do when the members that decided are lost.
+
+One node becomes the only voter of a new generation of the cluster, and all others are shut out but
+those that are taken along: they keep their logs and identities, follow it, and become voters as
+soon as they have all it has. So a far site of several learners is one cluster by one act, decided
+at one place: the ballot of the node that goes on.
+
+Whoever goes on must have all that those who are taken along know to be committed, or a message that
+one of them has applied would be cut from its log. So it is the furthest, by (term, index) as in an
+election, and the chains of the logs prove that the others are beginnings of its own.
+
+Invariants:
+    The one that goes on leads once all who are taken along have its generation in their ballots. So
+    should it die, whoever goes on next begins a newer one, and shuts it out.
+    A log that is only half filled anew is taken along by nobody: what it lacks is older than where
+    it begins, and the one that goes on would never send it.
+
+Pure: values in, state changed, nothing waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from holdfast.errors import MembershipError
+from holdfast.journal.filling import utc
+from holdfast.replication import candidate
+from holdfast.replication.follower import become_follower
+from holdfast.replication.log import EntryLog
+from holdfast.replication.membership import survivors_only
+from holdfast.replication.messages import NO_CHAIN
+from holdfast.replication.state import Role, State
+
+logger = logging.getLogger("holdfast.replication")
+
+TERMS_SKIPPED: Final = 1000
+"""Elections that may have been held behind the end of a copy that goes on alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """How far the log of a node goes: what is compared before several go on together."""
+
+    name: str
+    node_id: str
+    generation: int = 0
+    index: int = 0
+    term: int = 0
+    chain: str = ""
+    """After the last entry, hexadecimal; empty where that entry is damaged."""
+
+    record: int = 0
+    """The number of the record after the last."""
+
+    timestamp: int = 0
+    """Of the last entry, in microseconds since 1970."""
+
+    commit_index: int = 0
+    commit_chain: str = ""
+    is_incomplete: bool = False
+    """The log was begun anew and is not full."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """What decides which log is further: (term, index), as in an election."""
+        return self.term, self.index
+
+
+def log_end(state: State) -> LogEnd:
+    """Say how far the log of this node goes; reads no disk."""
+    journal = state.log.journal
+    return LogEnd(
+        name=state.name,
+        node_id=state.node_id,
+        generation=state.generation,
+        index=journal.last_index,
+        term=journal.last_term,
+        chain=_shown(state, journal.last_index),
+        record=journal.next_record_number,
+        timestamp=journal.last_timestamp,
+        commit_index=state.commit_index,
+        commit_chain=_shown(state, state.commit_index),
+        is_incomplete=bool(incompleteness(journal)),
+    )
+
+
+def taken_along(state: State) -> tuple[str, ...]:
+    """Identities that belong to a generation begun by force; empty while they are not known."""
+    membership = state.membership
+    if not state.generation or not state.knows_its_generation or membership is None:
+        return ()
+    return tuple(it.node_id for it in membership.members if it.kind != "fenced" and it.node_id)
+
+
+def follow_along(state: State, generation: int) -> None:
+    """
+    Belong to a generation that an operator began elsewhere, with this node among those it keeps.
+
+    Who its members are comes with its log; until then this node stands for nothing.
+    """
+    if state.role is not Role.FOLLOWER:
+        become_follower(state, state.term, None)
+    state.forced = None
+    state.awaited.clear()
+    state.generation = generation
+    logger.info("taken along into generation %d of the cluster", generation)
+
+
+def _shown(state: State, index: int) -> str:
+    chain = state.log.chain_at(index) if state.log.term_at(index) >= 0 else NO_CHAIN
+    return "" if chain == NO_CHAIN else chain.hex()
+
+
+def promote_force(
+    state: State, companions: Iterable[LogEnd] = (), *, is_incomplete_accepted: bool = False
+) -> None:
+    """
+    Make this node the only voter of a new generation, and shut out all but its companions.
+
+    The companions become voters by themselves, once they have what this node has. For an operator
+    who knows that the others are lost: what only they had confirmed is lost too.
+
+    Raises:
+        MembershipError: This node is no data node, has a damaged log, or leads already; or its log
+            was begun anew and is not full, and that is not accepted; or a companion cannot follow
+            it, and why.
+    """
+    lack = incompleteness(state.log.journal)
+    if lack and not is_incomplete_accepted:
+        raise MembershipError(lack)
+    if state.membership is None or state.own is None:
+        raise MembershipError("this node belongs to no cluster yet; there is nothing to take over")
+    if state.is_witness:
+        raise MembershipError("a witness keeps no service to take over; promote a data node")
+    if state.log.damaged:
+        raise MembershipError(
+            f"entry {min(state.log.damaged)} of this log is damaged; promote a node that is whole"
+        )
+    if state.role is Role.LEADER:
+        raise MembershipError("this node leads already; remove the lost member instead")
+    ends = list(companions)
+    if lack and ends:
+        raise MembershipError(f"{lack}; nobody can be filled from it: leave {state.name} out")
+    for end in ends:
+        _require_follows(state, end)
+    state.log.forget_unknown()
+    state.fenced_reason = ""
+    # Who is taken along may have been promised to another one that died before it was its leader.
+    generation = max(state.generation, *(end.generation for end in ends), 0) + 1
+    members = survivors_only(state.membership, state.name, {end.name for end in ends})
+    forced = state.membership.changed(members, state.config_index)
+    before = state.membership.generation
+    state.forced = replace(forced, generation=generation, previous_generation=before)
+    # It rules before it is written: the node needs only its own vote to write it.
+    state.adopt(state.forced, state.config_index)
+    if state.role is not Role.FOLLOWER:
+        become_follower(state, state.term, None)
+    # Elections were held that this copy knows nothing of: clients take a lower term than one they
+    # have seen for a deposed leader's, and ids of non-persistent messages name the term.
+    # As often as there may have been a promotion that this copy was not told the members of.
+    state.enter_term(state.term + TERMS_SKIPPED * (generation - before))
+    state.awaited = {end.name: end.node_id for end in ends}
+    advance(state)
+
+
+def advance(state: State) -> None:
+    """Begin to lead a generation begun by force, once all who are taken along belong to it."""
+    if state.forced is None:
+        return
+    for name in list(state.awaited):
+        hello = state.connected.get(name)
+        if hello is not None and hello.node_id == state.awaited[name]:
+            # Said once it is durable: whoever goes on after us knows of this generation then.
+            if hello.generation == state.generation:
+                del state.awaited[name]
+    if not state.awaited:
+        candidate.start_election(state, is_transfer=False)
+
+
+def _require_follows(state: State, end: LogEnd) -> None:
+    """
+    Make sure that a companion can follow this node without losing what it has applied.
+
+    Raises:
+        MembershipError: It cannot, and why.
+    """
+    member = state.members.get(end.name)
+    if end.name == state.name or member is None:
+        raise MembershipError(f"{end.name} is no other member of this cluster")
+    if member.kind == "fenced":
+        raise MembershipError(
+            f"{end.name} was shut out by a promotion before; start it with an empty data directory"
+        )
+    if "witness" in {member.kind, member.promote_to}:
+        raise MembershipError(f"{end.name} is a witness: leave it out, and add it again afterwards")
+    if member.node_id != end.node_id:
+        raise MembershipError(f"{end.name} has another identity than the member of that name")
+    if end.is_incomplete:
+        raise MembershipError(
+            f"the log of {end.name} was begun anew and is not full, and {state.name} cannot fill"
+            f" it: stop {end.name} and take its old log back with 'holdfast store take-back', or"
+            f" promote without it and add it again with an empty data directory"
+        )
+    journal = state.log.journal
+    if end.position > (journal.last_term, journal.last_index):
+        raise MembershipError(
+            f"{end.name} is further than {state.name}: entry {end.index:,} of term {end.term}"
+            f" there, {journal.last_index:,} of {journal.last_term} here; promote {end.name}"
+            f" together with {state.name}: the furthest decides"
+        )
+    if not _is_beginning(state, end):
+        raise MembershipError(
+            f"the logs of {end.name} and {state.name} differ: neither is the beginning of the"
+            f" other; compare the two, keep the right one, and promote without the other"
+        )
+
+
+def _is_beginning(state: State, end: LogEnd) -> bool:
+    """
+    Whether a log is a beginning of ours, as far as it is known to be committed.
+
+    What it holds beyond that and we do not was never confirmed: who led the newer term had all that
+    was. It is cut, as in every change of leader. A log that ends before ours begins cannot be
+    compared; it is kept beside the one that replaces it until that is full.
+    """
+    for index, chain in ((end.index, end.chain), (end.commit_index, end.commit_chain)):
+        if index < state.log.journal.first_index - 1:
+            return True
+        if chain and _shown(state, index) == chain:
+            return True
+    return False
+
+
+def incompleteness(journal: EntryLog) -> str:
+    """
+    Say what a log that was begun anew lacks and what else there is; empty if it is full.
+
+    Its older messages were written again further on; where the log ends before that, they are lost
+    with it although they were confirmed long ago.
+    """
+    filling = journal.filling
+    if filling is None or filling.is_reached(journal.last_index):
+        return ""
+    missing = filling.missing_records(journal.next_record_number)
+    said = (
+        f"this log was begun anew at entry {filling.base_index:,} and ends with"
+        f" {journal.last_index:,} of {filling.target.index:,}: up to {missing:,} messages and"
+        f" acknowledgements of the time before {utc(filling.target.timestamp)} are missing, old"
+        f" messages among them"
+    )
+    kept = filling.kept
+    if kept is None:
+        return f"{said}; accept that as incomplete, or restore from the archive"
+    since = max(filling.target.record - kept.record, 0)
+    return (
+        f"{said}; the log before it is kept and holds everything to {utc(kept.timestamp)}, and"
+        f" lacks {since:,} that came after: stop this node, take it back with 'holdfast store"
+        f" take-back', and promote again; or accept the new one as incomplete"
+    )
