@@ -9,11 +9,15 @@ without being emptied, and whoever belonged to the main site is shut out when it
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
-from holdfast.errors import MembershipError
+from holdfast.errors import HoldfastError, MembershipError
+from holdfast.replication import candidate, promotion
 from holdfast.replication.membership import Member
+from holdfast.replication.promotion import LogEnd
+from holdfast.replication.state import State
 from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode, Trouble
 
 MAIN, FAR = "abc", "lmn"
@@ -26,7 +30,7 @@ BAD = {"delay_seconds_max": 0.02, "doubled": 0.02, "late": 0.03, "sync_seconds_m
 
 def main_lost(seed: int, trouble: Trouble) -> tuple[SimulatedGroup, random.Random]:
     """A group whose learners were cut off at moments of their own before the main site was lost."""
-    chance = random.Random(seed)  # noqa: S311 - to be repeated from a seed
+    chance = random.Random(seed)
     group = SimulatedGroup(MEMBERS, seed=seed, trouble=trouble)
     group.start()
     group.run_until(lambda: group.leader() is not None, 5.0)
@@ -208,3 +212,35 @@ def test_nobody_goes_on_before_all_who_were_named_follow() -> None:
 
     group.restart(missing)
     await_voters(group)
+
+
+# Ablations: a safeguard is switched off, and that must be found out -------------------------------
+
+
+def broken_seeds(run: Callable[[int], None], seeds: range) -> list[int]:
+    """The seeds that show it."""
+    broken = []
+    for seed in seeds:
+        try:
+            run(seed)
+        except (AssertionError, HoldfastError):
+            broken.append(seed)
+    return broken
+
+
+def test_without_waiting_for_those_taken_along_two_lead(monkeypatch) -> None:
+    """A second one would go on in the same generation, and neither would shut the other out."""
+
+    def at_once(state: State) -> None:
+        state.awaited.clear()
+        candidate.start_election(state, is_transfer=False)
+
+    monkeypatch.setattr(promotion, "advance", at_once)
+    assert broken_seeds(test_the_one_that_goes_on_may_die_in_the_middle, range(1, 41))
+
+
+def test_without_comparing_the_logs_a_shorter_one_decides(monkeypatch) -> None:
+    """What another one had applied would be cut from its log, or end its process."""
+    monkeypatch.setattr(promotion, "_require_follows", lambda state, end: None)
+    monkeypatch.setattr(LogEnd, "position", property(lambda end: (-end.term, -end.index)))
+    assert broken_seeds(lambda seed: test_learners_become_one_cluster(seed, False), range(1, 13))

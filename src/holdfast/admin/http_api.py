@@ -47,6 +47,7 @@ from holdfast.errors import (
     QuorumLostError,
     RefusedError,
 )
+from holdfast.replication.promotion import LogEnd
 
 REQUEST_BYTES_MAX = 64 * 1024
 
@@ -86,6 +87,7 @@ class _Promote(_Request):
     force: bool = False
     peers_are_dead: bool = False
     incomplete: bool = False
+    companions: list[LogEnd] = []
 
 
 def build_application(
@@ -207,6 +209,7 @@ class _Interface:
             return JSONResponse({"promoted": wanted.name})
         report = await self._operations.promote_force(
             wanted.name,
+            wanted.companions,
             peers_are_dead=wanted.peers_are_dead,
             is_incomplete_accepted=wanted.incomplete,
         )

@@ -4,7 +4,7 @@ What an operator may ask of a node: the one list behind the HTTP interface and t
 Questions are answered by any node for itself. Changes are the leader's to make; asked of another
 node they raise NotLeaderError, and the HTTP interface passes them on to the leader. The exception
 is promotion by force: it is for the case that there is no leader any more, and runs on the node
-that is to go on alone.
+that is to go on.
 
 Invariants:
     Nothing here decides how a change is made: that is the node's, through the replicated log.
@@ -15,10 +15,11 @@ Called on the node's loop. Cancelling a change stops the wait for it, not the ch
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from holdfast.admin.health import Readiness, readiness
+from holdfast.admin.promotion import PromotionReport, promotion_report
 from holdfast.admin.status import (
     ConnectionStatus,
     HoldStatus,
@@ -30,6 +31,7 @@ from holdfast.admin.status import (
     SegmentStatus,
 )
 from holdfast.errors import DestinationError, MembershipError, NotLeaderError
+from holdfast.replication.promotion import LogEnd
 
 
 class Node(Protocol):
@@ -83,8 +85,10 @@ class Node(Protocol):
         """Make a learner a voter; returns when the change is committed."""
         ...
 
-    async def promote_force(self, *, is_incomplete_accepted: bool) -> None:
-        """Make this node the only voter of a new generation that shuts all others out."""
+    async def promote_force(
+        self, companions: Sequence[LogEnd], *, is_incomplete_accepted: bool
+    ) -> None:
+        """Make this node the only voter of a new generation; only companions are not shut out."""
         ...
 
     async def purge(self, queue: str) -> int:
@@ -94,33 +98,6 @@ class Node(Protocol):
     async def delete(self, queue: str) -> int:
         """Remove a queue and its messages; returns how many, once that is committed."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromotionReport:
-    """What going on with one node alone means, for the operator to decide on."""
-
-    name: str
-    role: str
-    leader: str | None
-    term: int
-    last_index: int
-    commit_index: int
-    complete: bool
-    """Nothing confirmed can be missing, unless the members were changed without this node."""
-
-    incomplete: bool
-    """The log is being filled anew and is not full: confirmed messages of any age are missing."""
-
-    may_lack: str
-    """One sentence: what was confirmed elsewhere and may not be here."""
-
-    shut_out: tuple[str, ...]
-    """Members that must be dead, and may come back only as new, empty members."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as a dictionary for programs."""
-        return asdict(self)
 
 
 class Operations:
@@ -251,9 +228,9 @@ class Operations:
         self._require_member(self._require_leader(), name)
         await self._node.promote(name)
 
-    def promotion_report(self, name: str) -> PromotionReport:
+    def promotion_report(self, name: str, companions: Sequence[LogEnd] = ()) -> PromotionReport:
         """
-        What this node may lack if it goes on alone.
+        What this node may lack if it goes on, alone or with companions.
 
         Raises:
             MembershipError: `name` is another node: force is used on the node that goes on.
@@ -265,20 +242,28 @@ class Operations:
             raise MembershipError(
                 f"this is {status.name}; promotion by force is asked of {name} itself{where}"
             )
-        return promotion_report(status)
+        return promotion_report(status, companions)
 
     async def promote_force(
-        self, name: str, *, peers_are_dead: bool, is_incomplete_accepted: bool = False
+        self,
+        name: str,
+        companions: Sequence[LogEnd] = (),
+        *,
+        peers_are_dead: bool,
+        is_incomplete_accepted: bool = False,
     ) -> PromotionReport:
         """
-        Go on with this node alone, in a new generation that fences all other members.
+        Go on with this node, in a new generation that fences all others but its companions.
+
+        The companions, told by how far their logs go, follow and become voters by themselves.
 
         Raises:
             MembershipError: `name` is another node, there is a leader, or the operator has not
                 said that the others are dead; or its log is being filled anew and is not full, and
-                the operator has not said that this is accepted.
+                the operator has not said that this is accepted; or a companion cannot follow.
+            QuorumLostError: A companion did not follow in time.
         """
-        report = self.promotion_report(name)
+        report = self.promotion_report(name, companions)
         if report.leader is not None:
             raise MembershipError(
                 f"{report.leader} leads; use force only when there is no leader any more"
@@ -290,7 +275,9 @@ class Operations:
             )
         if report.incomplete and not is_incomplete_accepted:
             raise MembershipError(report.may_lack)
-        await self._node.promote_force(is_incomplete_accepted=is_incomplete_accepted)
+        await self._node.promote_force(
+            tuple(companions), is_incomplete_accepted=is_incomplete_accepted
+        )
         return report
 
     async def purge(self, queue: str) -> int:
@@ -332,44 +319,3 @@ class Operations:
         if status.member(name) is None:
             known = ", ".join(member.name for member in status.members) or "none"
             raise MembershipError(f"{name} is not a member; members are: {known}")
-
-
-def promotion_report(status: NodeStatus) -> PromotionReport:
-    """Work out what a node may lack if it goes on alone."""
-    voting = [member for member in status.members if member.kind != "learner"]
-    own = status.member(status.name)
-    # A quorum of all voting members (2 of 2) cannot have confirmed anything without this one.
-    is_voter = own is not None and own.kind == "voter"
-    complete = is_voter and len(voting) // 2 + 1 == len(voting)
-    return PromotionReport(
-        name=status.name,
-        role=status.role,
-        leader=status.leader,
-        term=status.term,
-        last_index=status.store.last_index,
-        commit_index=status.commit_index,
-        complete=complete and not status.store.incomplete,
-        incomplete=bool(status.store.incomplete),
-        may_lack=_may_lack(status, complete=complete),
-        shut_out=tuple(member.name for member in status.members if member.name != status.name),
-    )
-
-
-def _may_lack(status: NodeStatus, *, complete: bool) -> str:
-    holds = (
-        f"{status.name} holds the log to entry {status.store.last_index:,} of term {status.term}"
-    )
-    if status.store.incomplete:
-        return f"{holds}; {status.store.incomplete}"
-    if complete:
-        voting = " and ".join(member.name for member in status.members if member.kind != "learner")
-        return (
-            f"{holds}; nothing confirmed is missing, as each confirmation needed this node while"
-            f" the voting members were {voting}"
-        )
-    if status.leader_contact_seconds is None:
-        return f"{holds}; it has not heard of a leader, so all confirmed after that may be missing"
-    return (
-        f"{holds}; what was confirmed in the {status.leader_contact_seconds:,.1f} s since it last"
-        f" heard of a leader, and shortly before, may be missing"
-    )

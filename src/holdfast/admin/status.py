@@ -18,8 +18,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from holdfast.replication.promotion import LogEnd
+
 Role = Literal["leader", "follower", "candidate", "witness", "learner"]
 MemberKind = Literal["voter", "witness", "learner"]
+"""What a member may be admitted as."""
+
+PresentKind = Literal["voter", "witness", "learner", "fenced"]
+"""What a member may be: a promotion by force shuts some out."""
+
 Space = Literal["ok", "low"]
 
 
@@ -29,7 +36,7 @@ class MemberStatus:
 
     name: str
     address: str = ""
-    kind: MemberKind = "voter"
+    kind: PresentKind = "voter"
     site: str = ""
     node_id: str = ""
     """32 hexadecimal digits; empty until the member was met."""
@@ -232,6 +239,9 @@ class NodeStatus:
     sites: int = 1
     site: str = ""
     store: StoreStatus = field(default_factory=StoreStatus)
+    log_end: LogEnd | None = None
+    """How far the log goes, as logs are compared before several nodes go on by force."""
+
     cluster_id: str = ""
     generation: int = 0
     uptime_seconds: float = 0.0

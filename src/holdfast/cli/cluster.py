@@ -1,19 +1,16 @@
 """
 `holdfast status` and `holdfast cluster …`: see the members and change them.
 
-Every command may be given any node; changes reach the leader by themselves. Promotion by force is
-the one thing that goes to the promoted node itself and needs the operator's word: it shuts the
-other members out, so a member that still answers stops it.
+Every command may be given any node; changes reach the leader by themselves. Promotion by force, the
+one thing that goes to the promoted node itself, is in `promotion`.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from holdfast.admin.operations import PromotionReport, promotion_report
 from holdfast.admin.status import NodeStatus, as_json
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
@@ -34,8 +31,9 @@ from holdfast.cli.output import (
     write_line,
     write_table,
 )
+from holdfast.cli.promotion import promote_force
 from holdfast.config import parse_member
-from holdfast.errors import ConfigError, LinkLostError, MembershipError
+from holdfast.errors import ConfigError
 
 CLUSTER_KEYS = (
     *("role", "leader", "term", "generation", "commit_index"),
@@ -143,7 +141,7 @@ def _member_row(status: NodeStatus, name: str) -> tuple[object, ...]:
     member = status.member(name)
     assert member is not None
     is_leader = name == status.leader
-    role = "leader" if is_leader else status.role if name == status.name else "follower"
+    role: str = "leader" if is_leader else status.role if name == status.name else "follower"
     if member.kind != "voter" and not is_leader:
         role = member.kind
     is_known = member.lag_entries is not None and not is_leader
@@ -203,9 +201,9 @@ def transfer(
 
 @cluster.command("promote")
 def promote(
-    name: str,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
     force: Annotated[
-        bool, typer.Option("--force", help="Go on with NAME alone: all others are dead.")
+        bool, typer.Option("--force", help="Go on with these alone: all others are dead.")
     ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="State that they are dead without being asked.")
@@ -216,62 +214,11 @@ def promote(
     admin: AdminOption = ADMIN_DEFAULT,
     secret_file: SecretOption = None,
 ) -> None:
-    """Make a learner a voter; or, with --force, let one node go on alone."""
+    """Make learners voters; or, with --force, let these nodes go on without the others."""
     if force:
-        _promote_force(name, admin, secret_file, is_stated=yes, is_incomplete=incomplete)
+        promote_force(names, admin, secret_file, is_stated=yes, is_incomplete=incomplete)
         return
-    to_change(admin, secret_file).change("POST", "/cluster/promote", {"name": name})
-    write_line(f"{name} is a voter now")
-
-
-def _promote_force(
-    name: str, admin: str, secret_file: Path | None, *, is_stated: bool, is_incomplete: bool
-) -> None:
-    status = read_status(to_ask(admin))
-    if status.name != name:
-        member = status.member(name)
-        if member is None or not member.admin:
-            raise MembershipError(
-                f"{status.name} does not know where {name} is: give the admin port of {name} itself"
-            )
-        admin = member.admin
-        status = read_status(to_ask(admin))
-    report = promotion_report(status)
-    _require_silence(status)
-    _explain(report)
-    if report.incomplete and not is_incomplete:
-        raise MembershipError(f"{name} is not promoted: say --incomplete to accept what is missing")
-    dead = " and ".join(report.shut_out) or "the others"
-    if not is_stated and not typer.confirm(f"Are {dead} dead, for good?", err=True):
-        raise typer.Exit(1)
-    body = {"name": name, "force": True, "peers_are_dead": True, "incomplete": is_incomplete}
-    to_change(admin, secret_file).change("POST", "/cluster/promote", body)
-    write_line(f"{name} goes on alone; add new members when there are machines for them")
-
-
-def _require_silence(status: NodeStatus) -> None:
-    """
-    Make sure that no other member answers.
-
-    Raises:
-        MembershipError: One does, so it is not dead.
-    """
-    for member in status.members:
-        if member.name == status.name or not member.admin:
-            continue
-        try:
-            alive = read_status(to_ask(member.admin))
-        except LinkLostError:
-            continue
-        raise MembershipError(
-            f"{alive.name} answers at {member.admin} as {alive.role} of term {alive.term}:"
-            f" it is not dead; stop it first"
-        )
-
-
-def _explain(report: PromotionReport) -> None:
-    write_error(f"{report.may_lack}.")
-    write_error(
-        f"If {report.name} goes on alone, these are shut out for good, and may come back only as"
-        f" new members with empty data directories: {', '.join(report.shut_out) or 'none'}."
-    )
+    node = to_change(admin, secret_file)
+    for name in names:
+        node.change("POST", "/cluster/promote", {"name": name})
+        write_line(f"{name} is a voter now")

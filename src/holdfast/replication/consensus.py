@@ -50,6 +50,7 @@ _STEPS: dict[type, Callable[..., None]] = {
     TransferRequest: candidate.on_transfer_request,
 }
 
+
 def start(state: State) -> None:
     """Begin to take part: alone, lead at once; with others, wait a moment for a leader."""
     state.await_leader()

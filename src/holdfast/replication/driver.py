@@ -253,6 +253,11 @@ class Driver:
         return self._state.generation
 
     @property
+    def awaited(self) -> list[str]:
+        """Who is taken along by a promotion here and has not followed yet; it waits for them."""
+        return list(self._state.awaited)
+
+    @property
     def term(self) -> int:
         """The number of the newest election this node knows of."""
         return self._state.term

@@ -173,10 +173,10 @@ def advance(state: State) -> None:
         return
     for name in list(state.awaited):
         hello = state.connected.get(name)
-        if hello is not None and hello.node_id == state.awaited[name]:
-            # Said once it is durable: whoever goes on after us knows of this generation then.
-            if hello.generation == state.generation:
-                del state.awaited[name]
+        # It says so once it is durable: whoever goes on after us knows of this generation then.
+        said = (hello.node_id, hello.generation) if hello is not None else None
+        if said == (state.awaited[name], state.generation):
+            del state.awaited[name]
     if not state.awaited:
         candidate.start_election(state, is_transfer=False)
 

@@ -18,7 +18,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 import uvloop
@@ -68,6 +68,7 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_link import PeerLinks, split_address
+from holdfast.replication.promotion import LogEnd
 from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
@@ -510,13 +511,21 @@ class Node:
         """Make a learner a voter; returns when that is committed."""
         await self._committed(self.driver.promote(name))
 
-    async def promote_force(self, *, is_incomplete_accepted: bool) -> None:
-        """Make this node the only voter of a new generation."""
-        self.driver.promote_force(is_incomplete_accepted=is_incomplete_accepted)
+    async def promote_force(
+        self, companions: Sequence[LogEnd], *, is_incomplete_accepted: bool
+    ) -> None:
+        """Make this node the only voter of a new generation, that its companions follow."""
+        self.driver.promote_force(companions, is_incomplete_accepted=is_incomplete_accepted)
         self.conductor.schedule()
         deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
         if not await self._wait_for(lambda: self.conductor.is_serving, deadline):
-            raise QuorumLostError("the promotion did not complete in time; see the log")
+            missing = ", ".join(self.driver.awaited)
+            raise QuorumLostError(
+                f"{missing} did not follow in time: the promotion goes on as soon as that happens;"
+                f" or repeat it with those that answer"
+                if missing
+                else "the promotion did not complete in time; see the log"
+            )
 
     async def purge(self, queue: str) -> int:
         """Remove all messages of a queue; returns how many."""

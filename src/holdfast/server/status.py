@@ -51,6 +51,7 @@ def node_status(node: Node) -> NodeStatus:
         sites=node.config.sites,
         site=node.config.site,
         store=_store(node, replication),
+        log_end=replication.log_end,
         cluster_id=replication.cluster_id,
         generation=replication.generation,
         turn_seconds_max=conductor.counters.turn_seconds_max,

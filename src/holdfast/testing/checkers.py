@@ -31,7 +31,6 @@ from holdfast.errors import (
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import HEADER_BYTES, KIND_CONFIG, Entry, parse_entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
-from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import (
     NO_CHAIN,
@@ -40,6 +39,7 @@ from holdfast.replication.messages import (
     VoteRequest,
     VoteResponse,
 )
+from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.replication.quorum import default_copies, majority
 from holdfast.testing.committed_log import CommittedLog
 from holdfast.testing.history import History, ViolationError

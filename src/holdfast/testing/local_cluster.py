@@ -189,6 +189,7 @@ TOPOLOGIES = {
     "three": (("a", "voter"), ("b", "voter"), ("c", "voter")),
     "witness": (("a", "voter"), ("b", "voter"), ("c", "witness")),
     "five": tuple((name, "voter") for name in "abcde"),
+    "far": (*((name, "voter") for name in "abc"), *((name, "learner") for name in "lmn")),
 }
 
 

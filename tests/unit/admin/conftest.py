@@ -143,10 +143,9 @@ class PaperNode:
     async def promote(self, name: str) -> None:
         self._note("promote", name)
 
-    async def promote_force(self, *, is_incomplete_accepted: bool) -> None:
-        self._note(
-            *(("promote_force", "incomplete") if is_incomplete_accepted else ("promote_force",))
-        )
+    async def promote_force(self, companions, *, is_incomplete_accepted: bool) -> None:
+        named = [end.name for end in companions]
+        self._note("promote_force", *named, *(["incomplete"] if is_incomplete_accepted else []))
 
     async def purge(self, queue: str) -> int:
         self._note("purge", queue)

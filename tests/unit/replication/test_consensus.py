@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import MembershipError
 from holdfast.replication import consensus
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
     PreVoteRequest,
-    ResetRequest,
     VoteResponse,
 )
 from holdfast.replication.progress import Progress

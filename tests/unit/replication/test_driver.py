@@ -580,9 +580,7 @@ def test_a_hello_that_waited_says_nothing_older_than_what_went_before() -> None:
     desk.store()
     told = desk.take_sent((Editions, Hello))
     own = desk.driver.hello.node_id
-    editions = [
-        it.editions.get(own, -1) if isinstance(it, Editions) else it.edition for it in told
-    ]
+    editions = [it.editions.get(own, -1) if isinstance(it, Editions) else it.edition for it in told]
     ends = [it.has_ended for it in told if isinstance(it, Hello)]
 
     assert len(editions) > 2

@@ -207,4 +207,8 @@ def test_who_waits_for_others_may_be_taken_along_itself(member) -> None:
     ahead.state.now += 10
     consensus.tick(ahead.state)
 
-    assert (2, Role.FOLLOWER, None) == (ahead.state.generation, ahead.state.role, ahead.state.forced)
+    assert (2, Role.FOLLOWER, None) == (
+        ahead.state.generation,
+        ahead.state.role,
+        ahead.state.forced,
+    )

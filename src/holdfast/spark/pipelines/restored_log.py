@@ -36,8 +36,8 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.replication.membership import Member, Membership, encode_membership
+from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.spark.naming import CLUSTER_DIGITS
 from holdfast.store.record_codec import decode_records, encode_records
 
