@@ -21,6 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from machine import KIB, print_heading
@@ -113,7 +114,7 @@ class Pipeline:
 
     def _deliver(self) -> list[int]:
         with self._timed("dispatch"):
-            deliveries = list(self.broker.dispatch())
+            deliveries = list(chain.from_iterable(self.broker.dispatch()))
         with self._timed("MESSAGE: write"):
             for subscription, key, message, _, redelivered in deliveries:
                 session = subscription.receiver

@@ -254,11 +254,12 @@ class Broker:
     def send_transient(self, queue: Queue, headers: bytes, body: bytes) -> None:
         """Put a non-persistent message on a queue: kept in memory only."""
         self.serial += 1
+        key = -self.serial
         message = TransientMessage(
-            -self.serial, headers, body, queue.newest_under_way, self.now_microseconds
+            key, headers, body, queue.newest_under_way, self.now_microseconds
         )
-        queue.transients[message.key] = message
-        queue.waiting.append(message.key)
+        queue.transients[key] = message
+        queue.waiting.append(key)
         queue.enqueued_total += 1
         queue.transient_bytes += message.size
         state = self.state
@@ -268,7 +269,7 @@ class Broker:
 
     def has_room(self, destination: Queue | Topic) -> bool:
         """Whether one more non-persistent message may go to a destination now."""
-        if isinstance(destination, Topic):
+        if type(destination) is Topic:
             return not destination.blocked_by
         return self.state.volatile_bytes <= self.settings.memory_bytes
 
@@ -455,8 +456,8 @@ class Broker:
         queue = subscription.queue
         assert queue is not None, "only queues keep messages"
         subscription.unacknowledged.pop(key, None)
-        if queue.acknowledged and queue.acknowledged[-1] == key:
-            queue.acknowledged.pop()  # Settled as it was dispatched, to one that never does it.
+        if key in queue.acknowledged:
+            queue.acknowledged.remove(key)  # Settled as it was dispatched, to one that never does.
         queue.withheld.add(key)
         self.refill(subscription)
 
@@ -484,10 +485,13 @@ class Broker:
         if message is not None:
             queue.acknowledged_total += 1
             queue.transient_bytes -= message.size
-            self.state.acknowledged_total += 1
-            queue.redelivered.discard(message.key)
-            queue.withheld.discard(message.key)
-            self.state.volatile_bytes -= message.size + self.state.overhead
+            if queue.redelivered:
+                queue.redelivered.discard(message.key)
+            if queue.withheld:
+                queue.withheld.discard(message.key)
+            state = self.state
+            state.acknowledged_total += 1
+            state.volatile_bytes -= message.size + state.overhead
 
     def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
         """Reply once everything asked so far is stored; at once if nothing is under way."""
@@ -740,16 +744,16 @@ class Broker:
 
     # ---- dispatch
 
-    def dispatch(self) -> Generator[Delivery, None, None]:
+    def dispatch(self) -> Generator[list[Delivery], None, None]:
         """
-        Give the deliveries to be made, assigning each message as its delivery is asked for.
+        Give the deliveries to be made in short steps, assigning messages as each is asked for.
 
-        It may be closed after any delivery; the next one goes on, with that queue behind others.
+        It may be closed after any step; the next one goes on, with that queue behind others.
         """
-        while self.deliveries:
-            delivery = self.deliveries.popleft()
-            if not delivery[0].is_closed:
-                yield delivery
+        waiting = self.deliveries
+        step_count = self.settings.step_count_max
+        while some := [waiting.popleft() for _ in range(min(step_count, len(waiting)))]:
+            yield [delivery for delivery in some if not delivery[0].is_closed]
         touched = self.state.touched
         while touched:
             queue = touched.popleft()
@@ -757,13 +761,10 @@ class Broker:
             if not queue.subscriptions or queue.is_deleted or not queue.ready or queue.is_held:
                 continue
             try:
-                yield from dispatch(queue, self._settle)
+                yield from dispatch(queue, self._settle, step_count, self.broken)
             except GeneratorExit:
                 self.state.touch(queue)
                 raise
-            except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
-                self.broken.append((queue, error))
-                continue
             finally:
                 if queue.cursor + (queue.mark_step >> 1) > queue.asked_mark and queue.number:
                     self._advance_mark(queue)

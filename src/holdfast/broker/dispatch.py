@@ -9,24 +9,44 @@ one holds nobody up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.topic import Delivery
 
+Settle = Callable[[Queue, int], None]
 
-def dispatch(queue: Queue, settle: Callable[[Queue, int], None]) -> Iterator[Delivery]:
-    """
-    Assign messages of `queue` while there is room for them, each when its delivery is asked for.
 
-    So it may be left off after any delivery. What goes to a subscription that never acknowledges
-    is settled through `settle`.
+def dispatch(
+    queue: Queue, settle: Settle, count_max: int, broken: list[tuple[Any, Exception]]
+) -> Iterator[list[Delivery]]:
     """
+    Assign messages of `queue` while there is room for them, in steps of so many, when asked.
+
+    So it may be left off after any step; one that must be read from the log is the last of its
+    step. What goes to a subscription that never acknowledges is settled through `settle`. A mistake
+    of ours ends it and is put into `broken`, with the queue.
+    """
+    is_over = False
+    while not is_over:
+        step: list[Delivery] = []
+        try:
+            is_over = _assign(queue, settle, step, count_max)
+        except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+            broken.append((queue, error))
+            is_over = True
+        if step:
+            yield step
+
+
+def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) -> bool:
+    """Put deliveries into a step; whether there is none after it."""
     ready = queue.ready
-    cache = queue.cache
-    index = queue.index
+    transients = queue.transients
     next_key = queue.next_key
-    is_flagged = queue.is_flagged
+    flag_through = queue.flag_through
+    redelivered = queue.redelivered
     while ready:
         subscription = ready[0]
         receiver = subscription.receiver
@@ -39,22 +59,13 @@ def dispatch(queue: Queue, settle: Callable[[Queue, int], None]) -> Iterator[Del
             continue
         key = next_key()
         if not key:
-            return
-        flagged = is_flagged(key)
-        if key > 0:
-            record = cache.get(key)
-            receiver.room_bytes -= record.size if record is not None else 1024
-            delivery: Delivery = (
-                subscription,
-                key,
-                record,
-                0 if record else index.record_number(key),
-                flagged,
-            )
-        else:
-            transient = queue.transients[key]
-            receiver.room_bytes -= transient.size
-            delivery = (subscription, key, transient, 0, flagged)
+            return True
+        record = queue.cache.get(key) if key > 0 else transients[key]
+        receiver.room_bytes -= record.size if record is not None else 1024
+        # As `is_flagged` says it, without a call for each message.
+        flagged = 0 < key <= flag_through or key in redelivered
+        number = 0 if record is not None else queue.index.record_number(key)
+        step.append((subscription, key, record, number, flagged))
         if flagged:
             queue.redelivered_total += 1
         queue.delivered_total += 1
@@ -64,7 +75,9 @@ def dispatch(queue: Queue, settle: Callable[[Queue, int], None]) -> Iterator[Del
             unacknowledged[key] = None
         if len(ready) > 1:
             ready.rotate(-1)
-        yield delivery
+        if record is None or len(step) >= count_max:
+            return False
+    return True
 
 
 def make_ready(subscription: Subscription) -> bool:

@@ -139,7 +139,8 @@ class SequenceIndex:
         number = sequence >> CHUNK_SHIFT
         chunk = self.chunks.get(number)
         if chunk is not None:
-            found = chunk.live.find(1, max((sequence & _MASK) - chunk.start, 0))
+            place = (sequence & _MASK) - chunk.start
+            found = chunk.live.find(1, max(0, place))
             if found >= 0:
                 return min((number << CHUNK_SHIFT) + chunk.start + found, end)
         number = self._chunk_from(number + 1)

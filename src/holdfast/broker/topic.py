@@ -11,8 +11,9 @@ from collections import OrderedDict, deque
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
+from holdfast.model.records import MessageRecord
 
-Delivery = tuple[Subscription, int, object, int, bool]
+Delivery = tuple[Subscription, int, MessageRecord | TransientMessage | None, int, bool]
 """Subscription, key, message or None, record number to read it from, redelivered flag."""
 
 

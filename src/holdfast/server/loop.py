@@ -32,7 +32,7 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.outputs import Batch, Replier
-from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.queue import Queue
 from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Delivery
 from holdfast.environment.clock import Clock
@@ -337,8 +337,10 @@ class Conductor:
         """Do what a client asks, as far as the time goes; whether that was all."""
         session = connection.session
         is_spent = self.budget.is_spent
-        is_done = session.proceed(is_spent)
-        self._close_full_batch()
+        is_done = True
+        if session.is_left_off:
+            is_done = session.proceed(is_spent)
+            self._close_full_batch()
         incoming = connection.incoming
         bytes_max = self.settings.read_bytes_max
         while is_done and incoming:
@@ -671,10 +673,16 @@ class Conductor:
         if not self.store.may_dispatch(self.clock.monotonic()):
             return
         self.budget.begin()
-        deliveries = broker.dispatch()
-        while not self._deliver(deliveries):
-            pass
-        deliveries.close()
+        steps = broker.dispatch()
+        for step in steps:
+            deliveries = iter(step)
+            while not self._deliver(deliveries):
+                # Of who is closed now nothing more goes out.
+                deliveries = iter([each for each in deliveries if not each[0].is_closed])
+            if self.budget.is_spent():
+                self.schedule()
+                break
+        steps.close()
         self.is_behind = bool(broker.deliveries)
         while broker.broken:
             self.containment.destination_broke(*broker.broken.pop())
@@ -682,31 +690,25 @@ class Conductor:
     def _deliver(self, deliveries: Iterator[Delivery]) -> bool:
         """Hand deliveries to their sessions; False where one broke and others are left."""
         session: object = None
-        effort = 0
+        count = 0
         try:
             for subscription, key, message, record_number, redelivered in deliveries:
                 session = subscription.receiver
                 assert type(session) is StompSession, "every receiver here is a session"
-                effort += 1
                 if message is None:
-                    effort = self.step_count
                     message = self._read_damaged_or_not(subscription, key, record_number)  # noqa: PLW2901 - the same message, now with its content
                 if message is not None:
-                    assert isinstance(message, MessageRecord | TransientMessage)
                     session.deliver(subscription, key, message, redelivered=redelivered)
-                    self.counters.deliveries += 1
+                    count += 1
                     if redelivered:
                         self.counters.redeliveries += 1
-                if effort >= self.step_count:
-                    effort = 0
-                    if self.budget.is_spent():
-                        self.schedule()
-                        break
         except HoldfastError:
             raise  # The store's, not the session's.
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
             self.containment.broke(session, error)
             return False
+        finally:
+            self.counters.deliveries += count
         return True
 
     def _read_damaged_or_not(

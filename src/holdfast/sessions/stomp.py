@@ -82,10 +82,12 @@ class LastReceipt(bytes):
 class SendTarget:
     """What the constant headers of a SEND come to: worked out once, used for every frame."""
 
-    __slots__ = ("destination", "lines", "persistent", "producer_id", "transaction")
+    __slots__ = ("destination", "lines", "persistent", "producer_id", "queue", "transaction")
 
     def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
         self.destination = destination
+        self.queue = destination if isinstance(destination, Queue) else None
+        """The destination again, if it is a queue."""
         self.lines = lines
         self.persistent = persistent
         self.producer_id: str | None = None
@@ -128,9 +130,11 @@ class StompSession:
         """The server's own: the connection this session is of."""
         self.events: Iterator[Event] = iter(())
         """What came and is not done yet."""
+        self.is_left_off = False
+        """Whether `proceed` has something to do before more is taken."""
         self.effort = 0
         """What the present frame cost beside itself, in ordinary frames."""
-        self.rollback: Iterator[None] = iter(())
+        self.rollback: Iterator[None] | None = None
         """The rest of an ABORT; what comes behind it waits, as it counts on what that restores."""
         self.rollback_count = 0
         """The operations of that transaction."""
@@ -156,22 +160,32 @@ class StompSession:
             return False
         self.events = chain(self.held, self.events)
         self.held = []
+        self.is_left_off = True
         return True
 
     def proceed(self, is_spent: IsSpent) -> bool:
         """Do what was left when the time was over; True if all is done now."""
-        if not self._go_on_rolling_back(is_spent):
+        self.is_left_off = not self._proceed(is_spent)
+        return not self.is_left_off
+
+    def _proceed(self, is_spent: IsSpent) -> bool:
+        if self.rollback is not None and not self._go_on_rolling_back(is_spent):
             return False
         effort = 0
         effort_max = self.broker.settings.step_count_max
         send = self._send
+        acknowledge = self._hold_back if self.context.is_lease_awaited else self._acknowledge
         for event in () if self._is_stopped() else self.events:
             try:
                 if type(event) is SendFrame:
                     send(event)
+                elif type(event) is AcknowledgeFrame:
+                    acknowledge(event)
+                    if self.held:
+                        break
                 else:
                     self._do(event)
-                    if self._is_stopped():
+                    if self.is_closing:
                         break
             except RefusedError as error:
                 self._refuse(error, event)
@@ -195,44 +209,52 @@ class StompSession:
             self.held.extend(self.events)
         return self.is_closing or bool(self.held)
 
+    def _hold_back(self, frame: AcknowledgeFrame) -> None:
+        """Let an acknowledgement, and what comes behind it, wait for a lease."""
+        self.held.append(frame)
+        self.held.extend(self.events)
+
     def _do(self, event: Event) -> None:
-        """Do what anything but a SEND asks."""
-        if type(event) is AcknowledgeFrame:
-            if self.context.is_lease_awaited:
-                self.held.append(event)
-            else:
-                self._acknowledge(event)
-        elif type(event) is ProtocolFailed:
+        """Do what anything but a SEND or an acknowledgement asks."""
+        if type(event) is ProtocolFailed:
             self._fail(event.error, event.receipt)
         elif type(event) is Frame:
             self._COMMANDS[event.command](self, event)
 
     def _go_on_rolling_back(self, is_spent: IsSpent) -> bool:
         """Do steps of what an ABORT left; True if all of it is done."""
-        return all(not is_spent() for _ in self.rollback)
+        if self.rollback is not None:
+            for _ in self.rollback:
+                if is_spent():
+                    return False
+            self.rollback = None
+        return True
 
     def _send(self, frame: SendFrame) -> None:
         target = frame.block.memo
         if type(target) is not SendTarget or target.destination.is_deleted:
             target = self._resolve(frame.block)
         receipt = frame.receipt
-        headers = target.lines
+        broker = self.broker
+        queue = target.queue
         if target.transaction is not None:
             transaction = self._transaction(target.transaction)
-            self.broker.hold(
-                transaction, target.destination, headers, frame.body, persistent=target.persistent
+            broker.hold(
+                transaction,
+                target.destination,
+                target.lines,
+                frame.body,
+                persistent=target.persistent,
             )
             if receipt is not None:
                 self.reply(receipt)
             return
-        destination = target.destination
-        broker = self.broker
         waiting = self.waiting
         if target.persistent:
             producer_id = target.producer_id
-            if waiting.places and not self._is_next and waiting.holds(destination, producer_id):
+            if waiting.places and not self._is_next and waiting.holds(queue, producer_id):
                 # Behind what was sent there, or has an earlier number.
-                waiting.add(frame, destination, *(() if producer_id is None else (producer_id,)))
+                waiting.add(frame, queue, *(() if producer_id is None else (producer_id,)))
                 return
             sequence = 0
             if producer_id is not None:
@@ -240,18 +262,19 @@ class StompSession:
             refusal = self.context.refusal
             if refusal is not None and not broker.has_taken(producer_id, sequence):
                 raise StoreFullError(refusal)
-            assert isinstance(destination, Queue), "only queues keep messages"
-            broker.send(destination, headers, frame.body, self, receipt, producer_id, sequence)
+            assert queue is not None, "only queues keep messages"
+            broker.send(queue, target.lines, frame.body, self, receipt, producer_id, sequence)
             return
-        if (waiting and not self._is_next) or not broker.has_room(destination):
+        destination = target.destination
+        if (waiting.bytes and not self._is_next) or not broker.has_room(destination):
             self._wait(frame, destination)
             return
         waiting.is_refusing = False
         if type(destination) is Topic:
-            broker.publish(destination, headers, frame.body)
+            broker.publish(destination, target.lines, frame.body)
             self.effort = len(destination.subscriptions)
-        elif isinstance(destination, Queue):
-            broker.send_transient(destination, headers, frame.body)
+        elif queue is not None:
+            broker.send_transient(queue, target.lines, frame.body)
         if receipt is None:
             return
         if self.context.is_lease_over:
@@ -713,7 +736,7 @@ class StompSession:
         while subscriptions:
             self.broker.unsubscribe(subscriptions.pop(next(iter(subscriptions))))
             yield
-        yield from self.rollback
+        yield from self.rollback or ()
         while self.transactions:
             yield from self.broker.abort(self.transactions.popitem()[1])
             yield

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 from random import Random
 
 import pytest
@@ -419,7 +420,9 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule()
     def dispatch(self) -> None:
         given_back = dict.fromkeys(QUEUES, 0)
-        for subscription, key, message, record_number, flagged in self.broker.dispatch():
+        for subscription, key, message, record_number, flagged in chain.from_iterable(
+            self.broker.dispatch()
+        ):
             consumer = subscription.receiver
             assert isinstance(consumer, Consumer)
             assert consumer in self.consumers

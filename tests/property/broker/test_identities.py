@@ -5,6 +5,7 @@ restore, an acknowledgement that comes late settles the message its sender saw, 
 
 from __future__ import annotations
 
+from itertools import chain
 from random import Random
 
 from hypothesis import given
@@ -118,7 +119,9 @@ class World:
         return first + sum(1 for _ in decode_records(body))
 
     def dispatch(self) -> None:
-        for subscription, key, message, record_number, flagged in self.broker.dispatch():
+        for subscription, key, message, record_number, flagged in chain.from_iterable(
+            self.broker.dispatch()
+        ):
             queue = subscription.queue
             assert isinstance(queue, Queue)
             content = message or self.read(record_number)

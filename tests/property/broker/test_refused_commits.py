@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partialmethod
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ class World:
             self.dispatch()
 
     def dispatch(self) -> None:
-        for subscription, _, message, _, _ in self.broker.dispatch():
+        for subscription, _, message, _, _ in chain.from_iterable(self.broker.dispatch()):
             self.delivered.append((subscription.queue.name, message.body))
 
     def subscribe(self, name: str) -> Subscription:

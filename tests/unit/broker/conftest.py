@@ -5,6 +5,7 @@ A broker with a conductor that commits when it is told to, and consumers without
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 import pytest
 
@@ -93,7 +94,9 @@ class Desk:
                 replier.reply(receipt)
 
     def dispatch(self) -> None:
-        for subscription, key, message, record_number, flagged in self.broker.dispatch():
+        for subscription, key, message, record_number, flagged in chain.from_iterable(
+            self.broker.dispatch()
+        ):
             assert message is not None or record_number
             subscription.receiver.deliveries.append((key, flagged))  # type: ignore[attr-defined]
 

@@ -6,6 +6,8 @@ What clients see of it is tested through their sessions, and against a model in 
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
@@ -237,7 +239,7 @@ def test_a_withheld_delivery_is_neither_lost_nor_served(desk, new_client, mode) 
     desk.turn()
     client = new_client()
     subscription = desk.subscribe(client=client, mode=mode, prefetch=2)
-    for found, key, *_ in desk.broker.dispatch():
+    for found, key, *_ in chain.from_iterable(desk.broker.dispatch()):
         if key == 1:
             desk.broker.withhold(found, key)
         else:

@@ -4,8 +4,13 @@ Who gets the next message.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from holdfast.broker.dispatch import make_ready
+from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
+
+STEP = BrokerSettings().step_count_max
 
 
 def test_competing_consumers_take_turns(desk, new_client) -> None:
@@ -68,7 +73,7 @@ def test_messages_not_in_memory_come_with_their_place(desk, new_client) -> None:
     desk.fail_over()
     desk.broker.state.forget_content(desk.queue(), 1)
     desk.subscribe(client=new_client())
-    ((_, key, message, record_number, flagged),) = desk.broker.dispatch()
+    ((_, key, message, record_number, flagged),) = chain.from_iterable(desk.broker.dispatch())
     assert (key, message, record_number, flagged) == (1, None, 2, True)
 
 
@@ -94,3 +99,17 @@ def test_auto_is_bounded_by_the_socket_alone(desk, new_client) -> None:
     desk.turn()
     assert client.keys == [1, 2, 3, 4, 5]
     assert desk.state.live_count() == 0
+
+
+def test_a_step_is_short_and_ends_with_what_must_be_read(desk, new_client) -> None:
+    """
+    The loop looks at the clock between two steps; to read one message may take as long as many.
+    """
+    for _ in range(2 * STEP + 2):
+        desk.send(b"x")
+    desk.turn()
+    desk.broker.state.forget_content(desk.queue(), 3)
+    desk.subscribe(client=new_client(), prefetch=10_000)
+    steps = [[key for _, key, *_ in step] for step in desk.broker.dispatch()]
+    assert [len(step) for step in steps] == [3, STEP, STEP - 1]
+    assert list(chain.from_iterable(steps)) == list(range(1, 2 * STEP + 3))

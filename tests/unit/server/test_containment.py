@@ -121,6 +121,31 @@ def test_the_others_go_on(node, send, subscribe, monkeypatch, break_it) -> None:
     assert not node.failures
 
 
+def test_deliveries_of_the_same_step_reach_the_others(node, send, subscribe, monkeypatch) -> None:
+    """
+    They are assigned together: who is closed in between gets no more, and nothing is lost.
+    """
+    broken, other = node.connect(subscribe), node.connect(subscribe)
+    whole = StompSession.deliver
+    given: list[int] = []
+
+    def fail_for_one(session: StompSession, *arguments, **options) -> None:
+        if session is broken.session:
+            given.append(arguments[1])
+            raise MistakeError
+        whole(session, *arguments, **options)
+
+    monkeypatch.setattr(StompSession, "deliver", fail_for_one)
+    node.connect(b"".join(send(b"<%d>" % number) for number in range(1, 9)))
+    node.settle()
+    assert given == [1]
+    taken = other.transport.take()
+    frames = [frame for frame in taken.split(b"\0") if b"MESSAGE" in frame]
+    assert len(frames) == 8
+    # The half that was assigned to the other one may have been seen, and says so.
+    assert [b"redelivered:true" in frame for frame in frames] == [False] * 4 + [True] * 4
+
+
 def test_an_acknowledgement_of_what_still_waits_ends_nothing(node, send, subscribe) -> None:
     """
     The guessed id of a non-persistent message that nobody has: refused, and the queue goes on.

@@ -5,6 +5,7 @@ A broker with STOMP clients that speak raw bytes, and a conductor that turns whe
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 import pytest
 
@@ -147,7 +148,9 @@ class Desk:
                 replier.reply(receipt)
 
     def dispatch(self) -> None:
-        for subscription, key, message, number, redelivered in self.broker.dispatch():
+        for subscription, key, message, number, redelivered in chain.from_iterable(
+            self.broker.dispatch()
+        ):
             content = message or self.read_message(number)
             subscription.receiver.deliver(  # type: ignore[attr-defined]
                 subscription, key, content, redelivered=redelivered
