@@ -681,7 +681,9 @@ class Broker:
 
     def has_batch(self) -> bool:
         """Whether there is anything that must last."""
-        return bool(self.closed or self.acknowledged_queues or self.batch.holds_anything)
+        batch = self.batch
+        is_begun = batch.records or batch.replies or batch.publications
+        return bool(is_begun or self.acknowledged_queues or self.closed)
 
     def close_batch(self) -> None:
         """Let what comes next begin a batch of its own: what is gathered fills a log entry."""

@@ -44,11 +44,6 @@ class Batch:
     is_urgent: bool = False
     """Somebody waits for it. Acknowledgements without a receipt alone are not urgent."""
 
-    @property
-    def holds_anything(self) -> bool:
-        """Whether there is anything in it."""
-        return bool(self.records or self.replies or self.publications)
-
     def has_room(self, size: int, bytes_max: int) -> bool:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
         return not self.records or self.size_bytes + size <= bytes_max

@@ -93,7 +93,7 @@ class BrokerState:
         self.volatile_bytes = 0
         """On the leader: non-persistent messages on queues, with their overhead."""
         self.touched: deque[Queue] = deque()
-        """Queues that may have something new to dispatch."""
+        """Queues with consumers that may have something new to dispatch."""
         self.touched_in_vain = 0
         """Deleted queues that still stand there: they are taken out together."""
         self.discards = Discards(self.overhead)
@@ -150,7 +150,7 @@ class BrokerState:
                     queue.next_sequence = sequence + 1
                 if producer_id is not None and not record.rewritten:
                     self.producers.stored(producer_id, record.producer_sequence, number, timestamp)
-                if not queue.is_touched:
+                if queue.subscriptions and not queue.is_touched:
                     queue.is_touched = True
                     self.touched.append(queue)
             else:

@@ -278,6 +278,12 @@ class Driver:
         return self._taken_index
 
     @property
+    def has_committed(self) -> bool:
+        """Whether `take_committed` has an entry to give."""
+        state = self._state
+        return state.commit_index > self._taken_index and not state.is_witness
+
+    @property
     def config_index(self) -> int:
         """Where the present members are written; this entry must not be reclaimed."""
         return self._state.config_index
@@ -720,6 +726,8 @@ class Driver:
         state = self._state
         watch = self._disk_watch
         is_urgent = watch.waited(state.now) >= state.settings.election_seconds_min
+        if not (is_urgent or state.is_disk_hanging):
+            return
         is_backlog_full = is_urgent and self.is_backlog_full
         is_full = self._journal.is_out_of_room
         is_turned = watch.judge(state, is_backlog_full=is_backlog_full, is_full=is_full)

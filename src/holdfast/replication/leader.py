@@ -148,6 +148,8 @@ def _is_same_log(state: State, index: int, chain: bytes) -> bool:
 
 def advance_commit(state: State) -> None:
     """Commit as far as a majority, enough copies and enough sites hold durably."""
+    if state.commit_index >= state.log.journal.last_index:
+        return
     index = committable(state)
     if index <= state.commit_index or state.log.journal.term_at(index) != state.term:
         return

@@ -42,7 +42,7 @@ class LinkedMembers:
     def update(self, state: State) -> None:
         """Change the links if the members changed, or are committed now; called in each turn."""
         members = state.membership or self._bootstrap
-        is_settled = state.has_settled_members
+        is_settled = state.config_index <= state.commit_index
         if members is self._members and is_settled is self._is_settled:
             return
         self._members = members

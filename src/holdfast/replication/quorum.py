@@ -64,8 +64,8 @@ def committable_index(matches: Sequence[tuple[str, int, bool]], copies: int, sit
         sites: Distinct sites that must hold it; all of them if there are fewer.
     """
     count = len(matches)
-    if not count:
-        return 0
+    if count <= 1:
+        return matches[0][1] if matches else 0
     data = sorted([match for _, match, has_data in matches if has_data], reverse=True)
     wanted = min(copies, len(data))
     if len(data) == count:

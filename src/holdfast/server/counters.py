@@ -42,7 +42,8 @@ class Counters:
 
     def turned(self, seconds: float) -> None:
         """Note how long a turn took."""
-        self.turn_seconds_max = max(self.turn_seconds_max, seconds)
+        if seconds > self.turn_seconds_max:
+            self.turn_seconds_max = seconds
 
     def synced(self, result: WriteResult) -> None:
         """Note that a write came back."""

@@ -27,6 +27,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
+from operator import length_hint
 
 import structlog
 
@@ -126,6 +127,8 @@ class Conductor:
         self.commit_count = 0
         self.gathering_since = 0.0
         self.turned_at = 0.0
+        self.refusal_at = 0.0
+        """When it is looked again whether there is room to store anything."""
         self.silent_until = 0.0
         """This node was paused and may be deposed: until then it explains nothing to clients."""
         self.heart_beats_at = 0.0
@@ -198,7 +201,7 @@ class Conductor:
         self._follow_role()
         if self.is_serving and not self.store.is_handing_over:
             self._dispatch()
-            if self.slow_consumers.is_due():
+            if self.broker.backlogs.growth_bytes and self.slow_consumers.is_due():
                 self._close_slow_consumers()
             self._unblock()
         self._flush()
@@ -212,6 +215,15 @@ class Conductor:
     def _refresh(self, now: float) -> None:
         self.context.now = now
         self.broker.now_microseconds = self.clock.wall_microseconds()
+        if now >= self.refusal_at:
+            self.refusal_at = now + self.settings.tick_seconds
+            self._look_for_room(now)
+        self.context.is_lease_over = not self.store.holds_lease(now)
+        if self.context.is_lease_awaited and not self.store.is_lease_awaited(now):
+            self._end_waiting()
+
+    def _look_for_room(self, now: float) -> None:
+        """Refuse to store while a disk is almost full."""
         refusal = self.store.refusal(now)
         if (refusal is None) != (self.context.refusal is None):
             if refusal is None:
@@ -219,14 +231,15 @@ class Conductor:
             else:
                 log.error("publishing is refused", reason=refusal)
         self.context.refusal = refusal
-        self.context.is_lease_over = not self.store.holds_lease(now)
-        if self.context.is_lease_awaited and not self.store.is_lease_awaited(now):
-            self.context.is_lease_awaited = False
-            for connection in self.connections:
-                # It is done as everything that is read: all clients may have something to catch up.
-                if connection.session.go_on() and not connection.is_ready:
-                    connection.is_ready = True
-                    self.ready.append(connection)
+
+    def _end_waiting(self) -> None:
+        """Take the acknowledgements that waited for a lease: it is over."""
+        self.context.is_lease_awaited = False
+        for connection in self.connections:
+            # It is done as everything that is read: all clients may have something to catch up.
+            if connection.session.go_on() and not connection.is_ready:
+                connection.is_ready = True
+                self.ready.append(connection)
 
     # ---- connections
 
@@ -297,14 +310,15 @@ class Conductor:
         self.ready = []
         broker = self.broker
         is_spent = self.budget.is_spent
-        self.budget.begin()
+        now = self.turned_at
+        self.budget.begin(now)
         for place, connection in enumerate(ready, 1):
             session = connection.session
             if connection not in self.connections:
                 connection.is_ready = False
                 connection.incoming.clear()
                 continue
-            if connection.is_deaf:
+            if connection.is_output_full and connection.is_deaf:
                 connection.is_deferred = True
                 self.pause(connection)
                 continue
@@ -320,8 +334,8 @@ class Conductor:
             elif connection.is_lost:
                 self._forget(connection)
                 continue
-            session.protocol.note_received(self.clock.monotonic())
-            if session.held or session.waiting.is_full:
+            session.protocol.note_received(now)
+            if session.held or (session.waiting.bytes and session.waiting.is_full):
                 self.pause(connection)
             if place < len(ready) and is_spent():
                 # Whoever was not read goes first next time.
@@ -375,20 +389,8 @@ class Conductor:
     def _unblock(self) -> None:
         """Read again from those who waited, where what they waited for has come."""
         self.broker.unblocked_topics.clear()
-        waiting = self.context.waiting
-        is_spent = self.budget.is_spent
-        self.budget.begin()
-        for session in list(islice(() if self.is_behind else waiting, _WAITING_PER_TURN)):
-            if session not in waiting:
-                continue
-            waiting[session] = waiting.pop(session)  # To the end: the others have their turn.
-            try:
-                session.send_waiting(is_spent)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-                self.containment.broke(session, error)
-            if is_spent():
-                self.schedule()
-                break
+        if self.context.waiting and not self.is_behind:
+            self._send_waiting()
         if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             return
         for connection in list(self.paused):
@@ -402,6 +404,22 @@ class Conductor:
             connection.uncommitted_bytes = 0
             self.paused.discard(connection)
             connection.transport.resume_reading()
+
+    def _send_waiting(self) -> None:
+        waiting = self.context.waiting
+        is_spent = self.budget.is_spent
+        self.budget.begin()
+        for session in list(islice(waiting, _WAITING_PER_TURN)):
+            if session not in waiting:
+                continue
+            waiting[session] = waiting.pop(session)  # To the end: the others have their turn.
+            try:
+                session.send_waiting(is_spent)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+                self.containment.broke(session, error)
+            if is_spent():
+                self.schedule()
+                break
 
     def _beat(self, now: float) -> None:
         for connection in list(self.connections):
@@ -450,7 +468,8 @@ class Conductor:
         if not self.is_serving or not broker.has_batch() or self.store.is_handing_over:
             return
         in_flight_max = self.settings.batches_in_flight_max
-        self.budget.begin()
+        if broker.closed:
+            self.budget.begin()
         while broker.closed and len(self.pending) < in_flight_max:
             if not self._propose(now):
                 return
@@ -513,15 +532,14 @@ class Conductor:
             yield
 
     def _reply_to(self, replies: Iterator[tuple[Replier, bytes]]) -> bool:
-        """Do one step of it; False where one broke or there may be more."""
+        """Do one step of it, up to one that breaks; whether that was all."""
         replier: Replier | None = None
         try:
             for replier, receipt in islice(replies, self.record_step_count):
                 replier.reply(receipt)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
             self.containment.broke(replier, error)
-            return False
-        return replier is None
+        return not length_hint(replies)
 
     def _resume(self, session: StompSession) -> None:
         """Let a session have deliveries again."""
@@ -539,7 +557,7 @@ class Conductor:
             self.applying = None
             self.stop_serving()
             self.broker.begin_anew()
-        if now < self.apply_again_at:
+        if now < self.apply_again_at or not self._has_to_apply():
             return
         is_spent = self.budget.is_spent
         self.budget.begin()
@@ -555,7 +573,7 @@ class Conductor:
                     return
             self.applying = None
             # After a long entry the others have their turn, else it might end within the next.
-            if was_begun or is_spent():
+            if was_begun or not self.store.has_committed() or is_spent():
                 return
 
     def _take_committed(self, now: float) -> Entry | None:
@@ -670,9 +688,10 @@ class Conductor:
         if not (broker.state.touched or broker.deliveries):
             return
         # The clock is read here and now: after a pause the lease must be seen to be over.
-        if not self.store.may_dispatch(self.clock.monotonic()):
+        now = self.clock.monotonic()
+        if not self.store.may_dispatch(now):
             return
-        self.budget.begin()
+        self.budget.begin(now)
         steps = broker.dispatch()
         for step in steps:
             deliveries = iter(step)
@@ -750,7 +769,7 @@ class Conductor:
             return
         now = self.clock.monotonic()
         self.context.dirty = []
-        self.budget.begin()
+        self.budget.begin(now)
         again = False
         for place, session in enumerate(dirty, 1):
             connection = session.owner

@@ -23,9 +23,9 @@ class TurnBudget:
         self._seconds = seconds
         self._ends_at = 0.0
 
-    def begin(self) -> None:
-        """Start a slice now."""
-        self._ends_at = self._clock.monotonic() + self._seconds
+    def begin(self, now: float | None = None) -> None:
+        """Start a slice now; who has just read the clock says what it said."""
+        self._ends_at = (self._clock.monotonic() if now is None else now) + self._seconds
 
     def is_spent(self) -> bool:
         """Whether the slice is over."""

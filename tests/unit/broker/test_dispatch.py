@@ -101,6 +101,19 @@ def test_auto_is_bounded_by_the_socket_alone(desk, new_client) -> None:
     assert desk.state.live_count() == 0
 
 
+def test_a_queue_that_nobody_consumes_from_is_not_looked_at(desk, new_client) -> None:
+    """
+    Its first consumer finds everything; until then each turn would look in vain.
+    """
+    desk.send(b"x")
+    desk.turn()
+    assert not desk.broker.state.touched
+    client = new_client()
+    desk.subscribe(client=client)
+    desk.turn()
+    assert client.keys == [1]
+
+
 def test_a_step_is_short_and_ends_with_what_must_be_read(desk, new_client) -> None:
     """
     The loop looks at the clock between two steps; to read one message may take as long as many.

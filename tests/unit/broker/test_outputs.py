@@ -45,11 +45,9 @@ def test_a_batch_has_room_for_anything_while_it_is_empty() -> None:
     What is larger than a batch may be makes one alone.
     """
     batch = Batch()
-    assert not batch.holds_anything
     assert batch.has_room(100, 10)
     batch.records.append(QueueRecord(1, "q"))
     batch.size_bytes = 5
-    assert batch.holds_anything
     assert batch.has_room(5, 10)
     assert not batch.has_room(6, 10)
 

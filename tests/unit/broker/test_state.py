@@ -134,6 +134,7 @@ def test_deleting_frees_everything(state) -> None:
     """
     state.apply(1, [QueueRecord(1, "q"), message(1), message(2)], 1)
     assert state.memory_bytes == 2 * (8 + state.overhead)
+    state.touch(state.queues[1])
     assert [queue.number for queue in state.touched] == [1]
     state.apply(4, [DeleteQueueRecord(1)], 2)
     assert (state.queues, state.by_name, state.touched) == ({}, {}, deque())

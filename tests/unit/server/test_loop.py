@@ -495,9 +495,10 @@ def test_heart_beats_are_sent_and_silence_is_noticed(node) -> None:
 @pytest.mark.promise("F17")
 def test_a_full_disk_refuses_and_says_when_it_is_over(node, send) -> None:
     """
-    Looked at in every turn.
+    Looked at with every tick.
     """
     node.store.is_low = True
+    node.clock.now += node.conductor.settings.tick_seconds
     connection = node.connect(send(b"x"))
     assert b"store-full" in connection.transport.take()
     node.store.is_low = False
