@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from itertools import chain
 from random import Random
 
 import pytest
@@ -420,9 +419,8 @@ class BrokerMachine(RuleBasedStateMachine):
     @rule()
     def dispatch(self) -> None:
         given_back = dict.fromkeys(QUEUES, 0)
-        for subscription, key, message, record_number, flagged in chain.from_iterable(
-            self.broker.dispatch()
-        ):
+        deliveries = (each for step in self.broker.dispatch() for each in step)
+        for subscription, key, message, record_number, flagged in deliveries:
             consumer = subscription.receiver
             assert isinstance(consumer, Consumer)
             assert consumer in self.consumers
