@@ -33,19 +33,15 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.outputs import Batch, Replier
-from holdfast.broker.queue import Queue
-from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
     CorruptEntryError,
     HoldfastError,
     NotLeaderError,
-    RecordNotFoundError,
 )
 from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteResult
-from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.heart_beat import HeartBeat
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.cleaning import Cleaner
@@ -55,6 +51,7 @@ from holdfast.server.counters import Counters
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.turn_budget import TurnBudget
+from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
@@ -103,6 +100,7 @@ class Conductor:
         self.parting: dict[ClientConnection, float] = {}
         """Closed with a last word that may never be read, and when they are ended, oldest first."""
         self.counters = Counters()
+        self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
         self.step_count = broker.settings.step_count_max
         self.record_step_count = 8 * self.step_count
@@ -134,7 +132,6 @@ class Conductor:
         self.heart_beats_at = 0.0
         self.apply_again_at = 0.0
         """Applying waits until then: the next entry is damaged here and asked of a peer."""
-        self.damaged: list[tuple[float, Queue, int]] = []
 
     # ---- when to turn
 
@@ -172,7 +169,7 @@ class Conductor:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self._beat(now)
             self._part(now)
-            self._retry_damaged(now)
+            self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
         if self.is_serving and not self.store.is_handing_over:
             self.cleaner.step(now)
         self._turn(now)
@@ -664,7 +661,7 @@ class Conductor:
         self.admission.clear()
         self.paused.clear()
         self.ready.clear()
-        self.damaged.clear()
+        self.withheld.clear()
         for connection in connections:
             connection.session.out.clear()
             if farewell and not connection.transport.get_write_buffer_size():
@@ -715,7 +712,7 @@ class Conductor:
                 session = subscription.receiver
                 assert type(session) is StompSession, "every receiver here is a session"
                 if message is None:
-                    message = self._read_damaged_or_not(subscription, key, record_number)  # noqa: PLW2901 - the same message, now with its content
+                    message = self.withheld.read(subscription, key, record_number)  # noqa: PLW2901 - the same message, now with its content
                 if message is not None:
                     session.deliver(subscription, key, message, redelivered=redelivered)
                     count += 1
@@ -729,39 +726,6 @@ class Conductor:
         finally:
             self.counters.deliveries += count
         return True
-
-    def _read_damaged_or_not(
-        self,
-        subscription: Subscription,
-        key: int,
-        record_number: int,
-    ) -> MessageRecord | None:
-        """Read a message from the log; one that is damaged is withheld, never served."""
-        try:
-            return self.store.read(record_number)
-        except (CorruptEntryError, RecordNotFoundError) as error:
-            queue = subscription.queue
-            assert queue is not None, "only queues keep messages"
-            self.broker.withhold(subscription, key)
-            self.damaged.append((self.clock.monotonic(), queue, key))
-            self.counters.damaged += 1
-            if isinstance(error, CorruptEntryError):
-                self.on_damage(error)
-            return None
-
-    def _retry_damaged(self, now: float) -> None:
-        """Offer withheld messages again: a peer may have repaired them."""
-        wait = self.settings.damaged_retry_seconds
-        due = [item for item in self.damaged if now - item[0] >= wait]
-        if not due:
-            return
-        self.damaged = [item for item in self.damaged if now - item[0] < wait]
-        for _, queue, key in due:
-            if key in queue.reserved:
-                continue  # An open transaction settles it, or gives it back itself.
-            queue.withheld.discard(key)
-            queue.give_back([key], redelivered=False)
-            self.broker.state.touch(queue)
 
     def _flush(self) -> None:
         dirty = self.context.dirty

@@ -119,7 +119,8 @@ class ReplicatedStore:
 
     def has_committed(self) -> bool:
         """Whether there are committed entries to apply."""
-        return self.driver.has_committed
+        driver = self.driver
+        return driver.commit_index > driver.taken_index and not driver.is_witness
 
     @property
     def applied_index(self) -> int:

@@ -377,29 +377,6 @@ def test_a_damaged_message_that_a_transaction_holds_is_not_offered(node, send, s
     assert b"first" not in consumer.transport.take()
 
 
-def test_damage_of_a_former_leadership_is_forgotten(node, send, subscribe) -> None:
-    """
-    A new leadership finds the message by its own cursor; offering it twice would deliver it twice.
-    """
-    node.connect(send(b"first"))
-    node.settle()
-    node.broker.state.forget_content(node.broker.queue("q"), 1)
-    node.store.damaged = {1}
-    node.connect(subscribe)
-    node.settle()
-    assert node.conductor.damaged
-    node.store.is_serving = False
-    node.turn()
-    node.store.damaged.clear()
-    node.store.is_serving = True
-    node.turn()
-    consumer = node.connect(subscribe)
-    node.clock.now += 6
-    node.conductor.tick()
-    node.settle()
-    assert consumer.transport.take().count(b"MESSAGE") == 1
-
-
 def test_a_damaged_entry_stops_applying_until_it_is_repaired(new_node, send) -> None:
     """
     It is asked of a peer, and tried again after a pause.
