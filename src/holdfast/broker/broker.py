@@ -63,7 +63,7 @@ class Broker:
         """Batches taken and not yet applied, oldest first."""
         self.uncommitted_bytes = 0
         self.held_bytes = 0
-        """Content held by open transactions."""
+        """What open transactions hold, with what a message costs beside its content."""
         self.acknowledged_queues: list[Queue] = []
         self.deliveries: deque[Delivery] = deque()
         """Of topic messages, assigned and not yet asked for."""
@@ -525,13 +525,14 @@ class Broker:
             TransactionError: This transaction, or all of them together, grew over the limits.
         """
         size = len(headers) + len(body)
-        if self.held_bytes + size > self.settings.transactions_bytes_max:
+        cost = size + self.settings.message_memory_overhead_bytes
+        if self.held_bytes + cost > self.settings.transactions_bytes_max:
             raise TransactionError(
                 f"open transactions hold {self.held_bytes:,} bytes;"
                 f" at most {self.settings.transactions_bytes_max:,}; commit some first"
             )
         transaction.add_send(destination, headers, body, persistent=persistent)
-        self.held_bytes += size
+        self.held_bytes += cost
 
     def abort(self, transaction: Transaction) -> Iterator[None]:
         """
@@ -539,7 +540,7 @@ class Broker:
 
         Whoever asked must do nothing else before the last step; everybody else may.
         """
-        self.held_bytes -= transaction.size_bytes
+        self.held_bytes -= transaction.held_bytes
         for queue in transaction.undo(self.settings.step_count_max):
             if queue is not None:
                 self.state.touch(queue)
@@ -634,7 +635,7 @@ class Broker:
             raise
 
     def _settle_transaction(self, transaction: Transaction) -> None:
-        self.held_bytes -= transaction.size_bytes
+        self.held_bytes -= transaction.held_bytes
         for subscription, keys in transaction.settlements.items():
             if subscription.queue is not None:
                 self._settle_all(subscription.queue, keys)

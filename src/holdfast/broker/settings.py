@@ -38,7 +38,7 @@ class BrokerSettings:
     """Content of one transaction; it must fit one log entry. More is refused."""
 
     transactions_bytes_max: int = 256 * MiB
-    """Content of all open transactions together. More is refused."""
+    """What all open transactions hold, counted as messages in memory are. More is refused."""
 
     transaction_operation_count_max: int = 100_000
     """Sends and acknowledgements in one transaction. More is refused."""

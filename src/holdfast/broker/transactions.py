@@ -103,6 +103,12 @@ class Transaction:
         self.late.setdefault(queue, []).append(key)
 
     @property
+    def held_bytes(self) -> int:
+        """What it takes of the memory for open transactions."""
+        overhead_bytes = self.settings.message_memory_overhead_bytes
+        return self.size_bytes + overhead_bytes * (len(self.records) + len(self.publications))
+
+    @property
     def destinations(self) -> tuple[Queue | Topic, ...]:
         """Where it sends to."""
         return (*self.by_queue, *self.targets)

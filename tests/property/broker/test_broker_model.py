@@ -572,7 +572,8 @@ class BrokerMachine(RuleBasedStateMachine):
             assert queue.transient_bytes == sum(it.size for it in queue.transients.values())
         under_way = sum(batch.size_bytes for _, batch, _ in self.under_way)
         assert self.broker.uncommitted_bytes == under_way + self.broker.batch.size_bytes
-        held = sum(len(body) for each in self.transactions for _, body in each.sends)
+        sends = [body for each in self.transactions for _, body in each.sends]
+        held = sum(len(body) + state.overhead for body in sends)
         assert self.broker.held_bytes == held
 
     @invariant()

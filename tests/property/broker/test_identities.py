@@ -41,6 +41,8 @@ class World:
         """Queue number and key of everything delivered, and its content."""
         self.bodies: set[bytes] = set()
         self.count = 0
+        self.restored = 0
+        """So many entries are what the last restore wrote: every copy has them."""
         self.broker = Broker(SETTINGS)
         self.broker.lead(self.generation)
 
@@ -163,13 +165,15 @@ class World:
 
     def promote(self) -> None:
         """A copy that lags goes on alone."""
-        del self.log[len(self.log) - self.random.randint(0, min(6, len(self.log))) :]
+        lag = self.random.randint(0, min(6, len(self.log) - self.restored))
+        del self.log[len(self.log) - lag :]
         self.generation += 1
         self.fail_over()
 
     def restore(self) -> None:
         """An archive that ends somewhere becomes a new cluster under the old name."""
         del self.log[len(self.log) - self.random.randint(0, min(6, len(self.log))) :]
+        self.restored = len(self.log)
         self.fail_over()
         queues = self.broker.state.queues.values()
         newest = max((generation_of(queue.next_sequence) for queue in queues), default=0)

@@ -327,7 +327,7 @@ def test_open_transactions_together_have_a_limit(new_desk) -> None:
     """
     What is held until commit is memory too.
     """
-    desk = new_desk(BrokerSettings(transactions_bytes_max=1000))
+    desk = new_desk(BrokerSettings(transactions_bytes_max=1000, message_memory_overhead_bytes=10))
     client = desk.connect()
     for name in ("t", "u", "v"):
         client.ask("BEGIN", transaction=name)
@@ -338,6 +338,21 @@ def test_open_transactions_together_have_a_limit(new_desk) -> None:
     client.ask("ABORT", transaction="t")
     client.ask("ABORT", transaction="v")
     client.ask("COMMIT", transaction="u")
+    assert desk.broker.held_bytes == 0
+
+
+def test_small_messages_of_open_transactions_count_as_what_they_take(new_desk) -> None:
+    """
+    A message without content is memory too: so many of them took gigabytes and counted for nothing.
+    """
+    desk = new_desk(BrokerSettings(transactions_bytes_max=1000, message_memory_overhead_bytes=400))
+    client = desk.connect()
+    client.ask("BEGIN", transaction="t")
+    client.send(b"", transaction="t")
+    client.say("SEND", b"", destination="/topic/t", transaction="t")
+    error = client.refusal("SEND", b"", destination="/queue/a", transaction="t")
+    assert error.headers["code"] == "transaction"
+    client.ask("COMMIT", transaction="t")
     assert desk.broker.held_bytes == 0
 
 
