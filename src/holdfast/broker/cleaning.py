@@ -62,6 +62,16 @@ def settling(broker: Broker) -> dict[int, set[int]]:
     return found
 
 
+def holds_under_way(broker: Broker) -> dict[str, HoldRecord]:
+    """Give, by name, the holds that are set, moved or ended by a record on its way to the log."""
+    return {
+        record.name: record
+        for batch in (*broker.in_flight, *broker.closed, broker.batch)
+        for record in batch.records
+        if type(record) is HoldRecord
+    }
+
+
 def is_kept(
     broker: Broker, record: MessageRecord, record_number: int, leaving: dict[int, set[int]]
 ) -> bool:
@@ -131,12 +141,7 @@ def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
         number = max(broker.next_queue_number, state.next_queue_number)
         records.append(CountersRecord(number))
     # A hold that is moved or ended by a record on its way must not come back behind it.
-    moving = {
-        record.name
-        for batch in (*broker.in_flight, *broker.closed, broker.batch)
-        for record in batch.records
-        if type(record) is HoldRecord
-    }
+    moving = holds_under_way(broker)
     records.extend(
         hold
         for name, hold in state.holds.items()

@@ -21,7 +21,14 @@ from collections.abc import Iterator
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.cleaning import homeless, is_kept, kept_bytes, live_copy, settling
+from holdfast.broker.cleaning import (
+    holds_under_way,
+    homeless,
+    is_kept,
+    kept_bytes,
+    live_copy,
+    settling,
+)
 from holdfast.broker.forgetting import ProducerLimit
 from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import HEADER_BYTES
@@ -64,6 +71,10 @@ class Cleaner:
         self.homeless: Iterator[list[Record]] | None = None
         """What is left to carry on before the segment may go."""
         self.learner_holds = LearnerHolds(broker, store, settings)
+        self._given_up_through = 0
+        """The last entry of which this leadership has said that it may go."""
+        self._is_low = False
+        """Whether space was low when this segment was begun."""
         self.budget_bytes = 0.0
         self.refilled_at = 0.0
         self.stuck_at = 0
@@ -86,13 +97,18 @@ class Cleaner:
     def stop(self) -> None:
         """Forget what was under way."""
         self.next_index = 0
-        self.through_index = 0
+        self.through_index = self._given_up_through = 0
         self.records = self.homeless = None
         self.stuck_at = 0
         self.look_again_at = 0.0
         self.round_through = self.rests_until_dead_bytes = 0
         self.is_log_full = False
         self.producer_limit.stop()
+
+    @property
+    def leaving_through(self) -> int:
+        """The last entry that is to go, or gone: no hold can be set before it any more."""
+        return max(self._given_up_through, self.broker.state.cleaned_through)
 
     def step(self, now: float) -> None:
         """Do a bounded piece of work, if there is any."""
@@ -146,6 +162,7 @@ class Cleaner:
         if self.round_through < oldest.base_index:
             self.round_through = self.store.sealed_through
             self.round_read_bytes = self.round_written_bytes = 0
+        self._is_low = is_low
         self.next_index = oldest.base_index
         self.through_index = oldest.last_index
         return True
@@ -178,8 +195,9 @@ class Cleaner:
         other reader keeps what it has not taken.
         """
         leaving = []
-        for hold in self.broker.state.holds.values():
-            if hold.index > last_index:
+        holds = self.broker.state.holds | holds_under_way(self.broker)
+        for hold in holds.values():
+            if not 0 < hold.index <= last_index:
                 continue
             has_room = self.store.bytes_from(hold.index) <= hold.bytes_max
             if has_room and not gives_way(hold, is_space_low=is_low):
@@ -268,11 +286,17 @@ class Cleaner:
                 return
         else:
             return
+        if self._is_held(self.through_index, is_low=self._is_low):
+            # A reader has asked for it since it was begun.
+            self.next_index = self.through_index = self.round_through = 0
+            self.homeless = None
+            return
         try:
             self.store.keep_membership(self.through_index)
         except (MembershipError, NotLeaderError):
             return  # Members change or the lead moves: the next step tries again.
         self._add([CleanedRecord(self.through_index)])
+        self._given_up_through = self.through_index
         self.next_index = 0
         self.homeless = None
         if self.through_index >= self.round_through:

@@ -81,7 +81,7 @@ def hold_record(node: Node, name: str, index: int, bytes_max: int | None) -> Hol
     """
     if name.startswith(LEARNER_PREFIX):
         raise DestinationError(f"{name} is a learner's hold: the leader keeps it")
-    _require_kept(node, index)
+    _require_kept(node, index, node.conductor.cleaner.leaving_through + 1)
     known = node.broker.state.holds.get(name)
     bound = bytes_max or (known.bytes_max if known is not None else HOLD_BYTES_DEFAULT)
     return HoldRecord(name, index, bound, known.lost_through if known is not None else 0)
@@ -134,8 +134,8 @@ def _readable_index(node: Node) -> int:
     return min(node.driver.commit_index, node.store.applied_index, node.journal.stored_index)
 
 
-def _require_kept(node: Node, index: int) -> None:
-    first = node.journal.first_index
+def _require_kept(node: Node, index: int, first_to_stay: int = 0) -> None:
+    first = max(node.journal.first_index, first_to_stay)
     if index < first:
         raise RecordNotFoundError(
             f"entries {index:,} to {first - 1:,} are no longer in the log of {node.config.name},"

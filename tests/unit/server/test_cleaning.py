@@ -4,6 +4,8 @@ The cleaner: when it starts, how fast it goes, what stops it, and that nothing i
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.broker.state import BrokerState
@@ -249,6 +251,45 @@ def test_a_reader_of_the_log_keeps_it_up_to_its_bound(busy) -> None:
     hold = busy.broker.state.holds["archive"]
     assert hold.lost_through >= 2
     assert hold.index == hold.lost_through + 1
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_hold_set_while_a_segment_is_gone_through_keeps_it(busy, is_committed: bool) -> None:
+    """
+    Its reader was told that it has it; on its way to the log it counts as well.
+    """
+    cleaner = busy.conductor.cleaner
+    usual = cleaner.settings
+    cleaner.settings = replace(usual, clean_bytes_per_second=0)
+    cleaner.step(busy.clock.now)
+    assert cleaner.next_index == 1
+    assert cleaner.leaving_through == 0
+    cleaner.settings = usual
+    busy.broker.keep_log(HoldRecord("archive", 1, 1 << 30), busy.producer.session, b"h")
+    if is_committed:
+        busy.settle()
+    clean(busy, 5)
+    assert busy.store.first_index == 1
+    busy.broker.keep_log(HoldRecord("archive", 0, 0), busy.producer.session, b"h")
+    busy.settle()
+    clean(busy, 5)
+    assert busy.store.first_index > 1
+    assert kept_state(busy).digest() == busy.broker.state.digest()
+
+
+def test_what_is_to_go_is_known_before_it_goes(busy) -> None:
+    """
+    So that no reader is promised it meanwhile; who leads later knows it from the log.
+    """
+    cleaner = busy.conductor.cleaner
+    for _ in range(3):
+        busy.clock.now += 1
+        cleaner.step(busy.clock.now)
+    assert cleaner.leaving_through == 2
+    assert busy.store.first_index == 1
+    busy.settle()
+    cleaner.stop()
+    assert cleaner.leaving_through == 2
 
 
 def test_a_reader_over_its_bound_loses_nothing_that_another_one_keeps(busy) -> None:

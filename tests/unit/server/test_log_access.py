@@ -37,6 +37,7 @@ class PaperNode:
         self.driver = SimpleNamespace(commit_index=11, is_witness=False, status=lambda: status)
         self.store = SimpleNamespace(applied_index=10, bytes_from=lambda index: 900)
         self.broker = SimpleNamespace(state=SimpleNamespace(holds={}))
+        self.conductor = SimpleNamespace(cleaner=SimpleNamespace(leaving_through=0))
 
     def read(self, found: LogSlice) -> bytes:
         return self.log.disk.content(found.path)[found.start : found.start + found.size]
@@ -144,3 +145,13 @@ def test_a_reader_that_falls_behind_is_told_of_once(node: PaperNode) -> None:
         assert 1 == len(told)
         watch.step(130.0)
         assert 2 == len(told)
+
+
+def test_no_hold_is_set_on_what_is_to_go(node: PaperNode) -> None:
+    """
+    Its record stands in the log already, though the files are still there.
+    """
+    node.conductor.cleaner.leaving_through = 4
+    with pytest.raises(RecordNotFoundError, match="entries 4 to 4 are no longer"):
+        hold_record(node, "h", 4, None)
+    assert hold_record(node, "h", 5, None).index == 5
