@@ -17,11 +17,18 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.errors import HoldfastError, LogDivergedError
+from holdfast.journal.kept_log import give_up_older
 from holdfast.replication import driver, follower, leader, voting
 from holdfast.replication.membership import Member
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import State
-from holdfast.testing.simulated_group import SimulatedGroup, Trouble, ViolationError
+from holdfast.testing.simulated_group import (
+    DIRECTORY,
+    SimulatedGroup,
+    SimulatedNode,
+    Trouble,
+    ViolationError,
+)
 
 SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "12"))
 FIRST_SEED = int(os.environ.get("SEED", "1"))
@@ -333,14 +340,24 @@ def test_committing_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_found(range(1, 5))
 
 
-def test_a_voter_without_room_for_two_logs_begins_anew() -> None:
-    """It was down for so long that it must, and its disk is almost full of its old log."""
-    group = SimulatedGroup([Member(name, f"{name}:1") for name in "abc"], seed=3)
+def left_behind(
+    *, is_learner: bool = False, **settings: int
+) -> tuple[SimulatedGroup, SimulatedNode, SimulatedNode]:
+    """
+    Return a group, its leader, and a node that was down while the log turned over.
+
+    The new log will take 450 KiB, the old one takes 500; there is room for 300.
+    """
+    members = [Member(name, f"{name}:1") for name in "abc"]
+    if is_learner:
+        members.append(Member("l", "l:1", "learner"))
+    group = SimulatedGroup(members, seed=3, settings=ReplicationSettings(**settings))
     group.start()
     group.run_until(lambda: group.leader() is not None, 10)
     leading = group.leader()
     assert leading is not None
-    behind = next(node for name, node in group.nodes.items() if name != leading.name)
+    others = [node for name, node in group.nodes.items() if name != leading.name]
+    behind = others[-1] if is_learner else others[0]
     for count in range(160):
         if count == 80:
             group.crash(behind.name)
@@ -352,12 +369,66 @@ def test_a_voter_without_room_for_two_logs_begins_anew() -> None:
     for node in group.nodes.values():
         if node is not behind:
             node.journal.drop_before(112)
-    # The new log takes 450 KiB, the old one takes 500.
     behind.disk.limit(300 * 1024)
+    return group, leading, behind
+
+
+def test_a_voter_without_room_for_two_logs_begins_anew() -> None:
+    """It was down for so long that it must, and its disk is almost full of its old log."""
+    group, leading, behind = left_behind()
 
     group.restart(behind.name)
     group.run(10)
 
     assert behind.journal.failure is None
+    assert leading.journal.last_index == behind.journal.stored_index
+    assert behind.journal.filling is None
+
+
+def test_a_voter_knows_after_a_restart_that_it_may_give_its_old_log_up() -> None:
+    """What it has of the new log does not name the members yet, and there is no room for more."""
+    group, leading, behind = left_behind(window_bytes=20_000, append_bytes_max=10_000)
+    behind.disk.limit(None)
+
+    def is_begun() -> bool:
+        journal = behind.journal
+        return journal.filling is not None and 112 <= journal.durable_index < 160
+
+    group.restart(behind.name)
+    group.run_until(is_begun, 10)
+    assert is_begun()
+    group.crash(behind.name)
+    behind.disk.limit(0)
+    group.restart(behind.name)
+    assert behind.driver.config_index == 0
+    group.run(10)
+
+    assert leading.journal.last_index == behind.journal.stored_index
+    assert behind.journal.filling is None
+
+
+def test_a_learner_without_room_for_two_logs_waits_and_tells() -> None:
+    """Its old log may be the last whole one: it goes when somebody says so, and not before."""
+    group, leading, behind = left_behind(is_learner=True)
+    group.restart(behind.name)
+    group.run(10)
+
+    assert behind.is_alive
+    assert behind.journal.failure is None
+    assert behind.journal.is_out_of_room
+    filling = behind.journal.filling
+    assert filling is not None
+    assert filling.kept is not None
+    assert "no room for both" in behind.driver.status().incomplete
+    group.crash(behind.name)
+    group.restart(behind.name)
+    group.run(5)
+    assert behind.is_alive
+    assert behind.journal.filling == filling
+
+    group.crash(behind.name)
+    give_up_older(DIRECTORY, behind.disk)
+    group.restart(behind.name)
+    group.run(10)
     assert leading.journal.last_index == behind.journal.stored_index
     assert behind.journal.filling is None

@@ -2,9 +2,9 @@
 `holdfast store`: what is done with a data directory without a node.
 
 `verify` and `dump` only read, take no lock, and work on a stopped node's directory, on a copy, and
-beside a running node. `take-back` changes it, so the node must be stopped. Exit code 0: nothing
-that was stored is damaged. 1: something is, and each place is told. 2: the command or the directory
-was wrong.
+beside a running node. `take-back` and `give-up-older` change it, so the node must be stopped. Exit
+code 0: nothing that was stored is damaged. 1: something is, and each place is told. 2: the command
+or the directory was wrong.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from holdfast.cli.output import (
     write_line,
     write_lines,
 )
-from holdfast.environment.disk import RealDisk
+from holdfast.environment.disk import DiskLock, RealDisk
 from holdfast.errors import ConfigError, DestinationError, StoreError, StoreLockedError
 from holdfast.journal.entry import Entry
 from holdfast.journal.filling import utc
-from holdfast.journal.kept_log import require_kept, take_back
+from holdfast.journal.kept_log import give_up_older, require_kept, take_back
 from holdfast.journal.scan import Damage
 from holdfast.model.destination import parse_destination
 
@@ -191,12 +191,7 @@ def take_back_kept(
 ) -> None:
     """Put the log that was kept in the place of one that was never filled; the node is stopped."""
     disk = RealDisk()
-    try:
-        lock = disk.lock(directory / "lock")
-    except BlockingIOError:
-        raise StoreLockedError(f"{directory} is in use by a running node; stop it first") from None
-    except FileNotFoundError:
-        raise StoreError(f"{directory} is no data directory") from None
+    lock = _lock(disk, directory)
     try:
         kept = require_kept(directory, disk).kept
         assert kept is not None
@@ -211,3 +206,36 @@ def take_back_kept(
     finally:
         lock.release()
     write_line("taken back; start the node and use 'holdfast cluster promote NAME --force'")
+
+
+@store.command("give-up-older")
+def give_up_kept(
+    directory: DirectoryArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="State that the others are safe.")] = False,
+) -> None:
+    """Remove the log that was kept beside one that is being filled; the node is stopped."""
+    disk = RealDisk()
+    lock = _lock(disk, directory)
+    try:
+        kept = require_kept(directory, disk).kept
+        assert kept is not None
+        write_error(
+            f"The kept log holds everything to {utc(kept.timestamp)}, entry {kept.index:,}. Without"
+            f" it this node holds no whole copy until the newer one is full."
+        )
+        if not yes and not typer.confirm("Are the other members safe?", err=True):
+            raise typer.Exit(1)
+        give_up_older(directory, disk)
+    finally:
+        lock.release()
+    write_line("given up; start the node, it goes on being filled")
+
+
+def _lock(disk: RealDisk, directory: Path) -> DiskLock:
+    """Take the lock of a node that is stopped."""
+    try:
+        return disk.lock(directory / "lock")
+    except BlockingIOError:
+        raise StoreLockedError(f"{directory} is in use by a running node; stop it first") from None
+    except FileNotFoundError:
+        raise StoreError(f"{directory} is no data directory") from None

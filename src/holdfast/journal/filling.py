@@ -36,6 +36,8 @@ class Filling:
     """Where the kept log ends; None if there was none, or it was given up."""
     kept_files: tuple[str, ...] = ()
     """Its segment files, oldest first."""
+    is_of_voter: bool = False
+    """The node was a voter then: a majority has all that is in the kept log."""
 
     def without_kept(self) -> Filling:
         """The same, once what is kept is being removed."""
@@ -57,15 +59,23 @@ def utc(microseconds: int) -> str:
 
 
 def begin_filling(
-    present: Filling | None, base_index: int, target: Target, end: Target, files: tuple[str, ...]
+    present: Filling | None,
+    base_index: int,
+    target: Target,
+    end: Target,
+    files: tuple[str, ...],
+    *,
+    is_of_voter: bool = False,
 ) -> Filling:
     """A log of these files that ends there is begun anew; the log before a log not full stays."""
     if present is not None:
-        return replace(present, base_index=base_index, target=target)
+        is_of_voter = is_of_voter or present.is_of_voter
+        return replace(present, base_index=base_index, target=target, is_of_voter=is_of_voter)
     return Filling(
         origin=base_index,
         base_index=base_index,
         target=target,
         kept=end if files else None,
         kept_files=files,
+        is_of_voter=is_of_voter,
     )

@@ -447,6 +447,8 @@ class Journal:
         previous_chain: bytes,
         base_record_number: int,
         target: Target | None = None,
+        *,
+        is_of_voter: bool = False,
     ) -> ResetJob:
         """
         Begin anew with `base_index`; with `target` the files stay until `forget_filling`.
@@ -478,7 +480,9 @@ class Journal:
                 self.forget_filling()
             job.is_set_aside = self.filling is None
             names = tuple(segment.path.name for segment in removed)
-            self.filling = job.filling = begin_filling(self.filling, base_index, target, end, names)
+            self.filling = job.filling = begin_filling(
+                self.filling, base_index, target, end, names, is_of_voter=is_of_voter
+            )
         self._truncations.append(job)
         return job
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
@@ -133,6 +133,27 @@ def take_back(directory: Path, disk: Disk) -> Filling:
     return filling
 
 
+def give_up_older(directory: Path, disk: Disk) -> Filling:
+    """
+    Remove the kept log for good, so that the one that replaces it has room; the node is stopped.
+
+    Only where the leader and what it keeps are safe: until the new log is full, this node holds no
+    whole copy.
+
+    Raises:
+        StoreError: There is no kept log.
+    """
+    filling, _ = load_filling(directory, disk)
+    if filling is None or filling.kept is None:
+        raise StoreError(f"{directory} keeps no older log: there is nothing to give up")
+    for path in kept_paths(directory, filling)[0]:
+        disk.unlink(path)
+    disk.sync_directory(directory / KEPT_DIRECTORY)
+    # After the files: until it says so, a crash leaves one that can be given up again.
+    note_filling(directory, disk, replace(filling, kept=None, kept_files=()))
+    return filling
+
+
 def require_kept(directory: Path, disk: Disk) -> Filling:
     """
     Return the note of a log that can be taken back.
@@ -199,4 +220,5 @@ def _read(path: Path, disk: Disk) -> Filling:
         target=Target(**fields["target"]),
         kept=None if kept is None else Target(**kept),
         kept_files=tuple(fields["kept_files"]),
+        is_of_voter=fields.get("is_of_voter", False),  # Earlier versions did not note it.
     )

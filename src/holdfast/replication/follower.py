@@ -108,6 +108,7 @@ def on_reset(state: State, peer: str, message: ResetRequest) -> None:
         message.previous_chain,
         message.base_record,
         target,
+        is_of_voter=state.is_voter,
     )
     state.commit_index = state.matched_index = before
     state.match_sent = 0

@@ -46,6 +46,9 @@ class EntryLog(Protocol):
     def stored_index(self) -> int: ...
     @property
     def filling(self) -> Filling | None: ...
+
+    is_out_of_room: bool
+
     @property
     def unknown_through(self) -> int: ...
     @property
@@ -66,6 +69,8 @@ class EntryLog(Protocol):
         previous_chain: bytes,
         base_record_number: int,
         target: Target | None = None,
+        *,
+        is_of_voter: bool = False,
     ) -> Any: ...
     def stage_repair(self, entry: Entry) -> Any: ...
     def finish_repair(self, job: Any) -> bool: ...
@@ -181,13 +186,20 @@ class ReplicatedLog:
         previous_chain: bytes,
         base_record: int,
         target: Target | None = None,
+        *,
+        is_of_voter: bool = False,
     ) -> None:
         """The log starts at `base_index` now; what it was is kept until it reaches `target`."""
         self.damaged.clear()
         self.forget_unknown()
         self.epoch += 1
         job = self.journal.stage_reset(
-            base_index, previous_term, previous_chain, base_record, target
+            base_index,
+            previous_term,
+            previous_chain,
+            base_record,
+            target,
+            is_of_voter=is_of_voter,
         )
         self.jobs.append(job)
 

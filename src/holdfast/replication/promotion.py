@@ -243,18 +243,26 @@ def incompleteness(journal: EntryLog) -> str:
     with it although they were confirmed long ago.
     """
     filling = journal.filling
-    if filling is None or filling.is_reached(journal.last_index):
+    # What is in memory only may wait for room for ever.
+    last = max(journal.stored_index, journal.first_index - 1)
+    if filling is None or filling.is_reached(last):
         return ""
-    missing = filling.missing_records(journal.next_record_number)
+    missing = filling.missing_records(journal.previous(last + 1)[2])
     said = (
         f"this log was begun anew at entry {filling.base_index:,} and ends with"
-        f" {journal.last_index:,} of {filling.target.index:,}: up to {missing:,} messages and"
+        f" {last:,} of {filling.target.index:,}: up to {missing:,} messages and"
         f" acknowledgements of the time before {utc(filling.target.timestamp)} are missing, old"
         f" messages among them"
     )
     kept = filling.kept
     if kept is None:
         return f"{said}; accept that as incomplete, or restore from the archive"
+    if journal.is_out_of_room:
+        return (
+            f"{said}; the log before it is kept, and there is no room for both: give the disk"
+            f" more, or, if the others are safe, stop this node, give up the older log with"
+            f" 'holdfast store give-up-older', and start it again"
+        )
     since = max(filling.target.record - kept.record, 0)
     return (
         f"{said}; the log before it is kept and holds everything to {utc(kept.timestamp)}, and"

@@ -27,7 +27,7 @@ from holdfast.errors import CorruptEntryError, HoldfastError, NotLeaderError
 from holdfast.journal.jobs import WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
-from holdfast.journal.writer import JournalWriter
+from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
 from holdfast.replication.driver import Driver
 from holdfast.replication.formation import Refusal
 from holdfast.replication.membership import Member, Membership
@@ -203,12 +203,15 @@ class SimulatedNode:
         self.fenced = str(error)
 
     def _write_soon(self) -> None:
-        if self.is_writing or not self.waiting or not self.is_alive:
+        is_short_of_room = self._writer.is_waiting
+        if self.is_writing or not (self.waiting or is_short_of_room) or not self.is_alive:
             return
         self.is_writing = True
         life = self.life
         trouble = self.group.trouble
         pause = self.group.random.uniform(trouble.sync_seconds_min, trouble.sync_seconds_max)
+        if is_short_of_room and not self.waiting:
+            pause = ROOM_RETRY_SECONDS
         self.group.after(pause, lambda: self._write(life))
 
     def _write(self, life: int) -> None:

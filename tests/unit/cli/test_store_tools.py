@@ -208,3 +208,26 @@ def test_only_a_data_directory_is_taken_back(run, tmp_path) -> None:
     """
     assert run("store", "take-back", str(tmp_path / "nowhere"), "--yes") != 0
     assert "is no data directory" in run.err
+
+
+def test_a_kept_log_is_given_up(half_filled, run, monkeypatch) -> None:
+    """
+    Only with the operator's word, on a stopped node, and where there is one.
+    """
+    directory = str(half_filled.directory)
+    with monkeypatch.context() as silent:
+        silent.setattr("typer.confirm", lambda text, **_: False)
+        assert run("store", "give-up-older", directory) == 1
+    half_filled._open()
+    assert half_filled.journal.filling.kept is not None
+    assert run("store", "give-up-older", directory, "--yes") != 0
+    assert "stop it first" in run.err
+    half_filled.close()
+
+    assert run("store", "give-up-older", directory, "--yes") == 0
+    assert "no whole copy" in run.err
+    half_filled._open()
+    assert (50, None) == (half_filled.journal.first_index, half_filled.journal.filling.kept)
+    half_filled.close()
+    assert run("store", "give-up-older", directory, "--yes") != 0
+    assert "keeps no older log" in run.err

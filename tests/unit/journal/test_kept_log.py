@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreError
-from holdfast.journal.filling import Target
+from holdfast.journal.filling import Filling, Target
 from holdfast.journal.jobs import WriteJob
-from holdfast.journal.kept_log import KEPT_DIRECTORY, load_filling, require_kept, take_back
+from holdfast.journal.kept_log import (
+    KEPT_DIRECTORY,
+    give_up_older,
+    load_filling,
+    require_kept,
+    take_back,
+)
 from holdfast.testing.local_journal import LocalJournal
 from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
 
@@ -309,3 +315,56 @@ def test_what_an_earlier_reset_left_keeps_nobody_from_starting() -> None:
     disk.refuse_unlink = set()
     log.journal.housekeeper.drop([], 0)
     assert not earlier & set(disk.durable_paths())
+
+
+def test_the_older_log_is_given_up_at_an_operators_word() -> None:
+    """The power may fail at any step: the new log stays what it is, and it can be said again."""
+    step = 0
+    is_cut = True
+    while is_cut:
+        step += 1
+        disk = SimulatedDisk(step)
+        log = old_log(disk)
+        log.perform(begin_anew(log))
+        fill(log, 2)
+        log.writer.save_floor()
+        log.close()
+        disk.cut_at = disk.operations + step
+        try:
+            give_up_older(NODE, disk)
+            is_cut, disk.cut_at = False, 0
+        except PowerCut:
+            is_cut = True
+            disk.power_cut()
+            if require_filling(disk).kept is not None:
+                give_up_older(NODE, disk)
+        log._open()
+        assert (100, 101) == (log.journal.first_index, log.journal.last_index), step
+        filling = log.journal.filling
+        assert filling is not None
+        assert (None, TARGET) == (filling.kept, filling.target)
+        assert 1 == len(kept_names(disk))
+        log.close()
+        with pytest.raises(StoreError, match="keeps no older log"):
+            give_up_older(NODE, disk)
+    assert step > 5
+
+
+def require_filling(disk: SimulatedDisk) -> Filling:
+    filling, _ = load_filling(NODE, disk)
+    assert filling is not None
+    return filling
+
+
+def test_the_note_says_whose_log_it_was() -> None:
+    """A voter restarted with half a log knows by it that others have all of the older one."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(log.journal.stage_reset(100, 1, b"c" * 16, 1_000, TARGET, is_of_voter=True))
+    log.append(b"new")
+    log.reopen()
+    assert log.journal.filling is not None
+    assert log.journal.filling.is_of_voter
+    log.perform(log.journal.stage_reset(200, 1, b"c" * 16, 2_000, TARGET))
+    log.append(b"new")
+    assert require_filling(disk).is_of_voter
