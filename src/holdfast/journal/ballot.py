@@ -291,18 +291,22 @@ class BallotFile:
                 self._save_twice(begun)
 
     def write_again(
-        self, floor: int, chain: bytes = b"", first_index: int = 1, *, is_end_known: bool = True
+        self, floor: int, chain: bytes = b"", first_index: int = 0, *, is_end_known: bool = True
     ) -> None:
         """
         Write to both slots anew what was loaded, with the log durable through `floor`.
 
         After a failed sync the cache may show a ballot that the disk does not have: a process that
-        starts on it would vote by what the next power cut takes away. `first_index` is noted where
-        the ballot knows none. A large entry that was announced stays so until the end of the log is
-        known, that is, until what was left of it is cut.
+        starts on it would vote by what the next power cut takes away. A large entry that was
+        announced stays so until the end of the log is known, that is, until what was left of it is
+        cut.
+
+        `first_index` is where the log was found to begin, 0 if it is empty. Where it was about to
+        be begun anew further on, and was not, the files that are there are the log: none of them
+        may be missing at the next start.
         """
         with self._lock:
-            self.first_index = first_index
+            self.first_index = first_index or self.first_index
             ballot = self.current
             if ballot is None:
                 return
@@ -310,7 +314,7 @@ class BallotFile:
                 ballot = _with_floor(ballot, floor, chain)
             if is_end_known:
                 ballot = replace(ballot, large_index=0)
-            first = ballot.first_index or first_index
+            first = first_index or ballot.first_index or self.first_index
             self._save_twice(replace(ballot, first_index=first), is_news=False)
 
     def lower_floor(self, floor: int, chain: bytes = b"") -> None:

@@ -79,7 +79,7 @@ def open_directory(
             resolve_unknown_tail=resolve_unknown_tail,
             lost_and_found=directory / "lost+found",
         )
-        first_index = scan.segments[0].base_index if scan.segments else 1
+        first_index = scan.segments[0].base_index if scan.segments else 0
         is_end_known = scan.tail.state != "unknown"
         ballot_file.write_again(
             scan.last_index, scan.last_chain, first_index, is_end_known=is_end_known

@@ -498,6 +498,13 @@ class Checkers:
         if node.driver.term < term and node.name not in self.distrusted:
             raise ViolationError("S15", f"{node.name} forgot term {term}: {node.driver.term}")
         journal = node.journal
+        ballot = journal.ballot_file.current
+        if ballot is not None and journal.last_index and ballot.first_index != journal.first_index:
+            raise ViolationError(
+                "S18",
+                f"{node.name} begins with {journal.first_index}; its ballot says"
+                f" {ballot.first_index}, and would not miss what goes before",
+            )
         known = max(journal.last_index, journal.unknown_through)
         due = min(self.claimed(identity), self.commit_index)
         is_emptied = not journal.last_index and identity in self._begun_anew

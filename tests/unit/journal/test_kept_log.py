@@ -94,6 +94,10 @@ def test_the_power_may_fail_at_any_step_of_the_change(seed: int) -> None:
             break
         if log.journal.filling is None:
             assert is_old(log), step
+            # Else nobody would notice that files of its beginning are lost.
+            ballot = log.journal.ballot_file.current
+            assert ballot is not None
+            assert 1 == ballot.first_index, step
             log.append(b"goes on")
             continue
         assert log.journal.last_index in {0, 99, 100, 101}, step

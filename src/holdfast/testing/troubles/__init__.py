@@ -10,6 +10,7 @@ from __future__ import annotations
 from holdfast.testing.rare_trouble import RareTrouble
 from holdfast.testing.troubles import (
     clocks,
+    cut_resets,
     descriptors,
     forged_bodies,
     full_disks,
@@ -29,6 +30,7 @@ from holdfast.testing.troubles import (
 
 _ALL: tuple[RareTrouble, ...] = (
     *clocks.TROUBLES,
+    *cut_resets.TROUBLES,
     *descriptors.TROUBLES,
     *forged_bodies.TROUBLES,
     *full_disks.TROUBLES,
