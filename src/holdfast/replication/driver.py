@@ -49,6 +49,7 @@ from holdfast.replication import (
     repair,
     transfer,
     trimming,
+    two_logs,
 )
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
@@ -212,7 +213,6 @@ class Driver:
         self._linked_members = LinkedMembers(links, self._bootstrap)
         self._failure: JournalFailedError | None = None
         self._is_started = False
-        self._is_room_asked_for = False
 
     def _restore(self, ballot: Ballot, applied_index: int) -> None:
         state = self._state
@@ -556,8 +556,7 @@ class Driver:
             self._repairs.ask(state)
         consensus.flush(state)
         if self._journal.filling is not None:
-            state.log.settle_filling(state.commit_index)
-            self._make_room()
+            two_logs.settle(state)
         if state.editions.is_news:
             self._share_editions()
         self._persist()
@@ -572,18 +571,6 @@ class Driver:
         if state.log.damaged:
             due = min(due, self._repairs.deadline(state))
         return min(due, self._trim_deadline) if state.is_witness else due
-
-    def _make_room(self) -> None:
-        """Give the kept log up where there is no room for both, if others surely have it all."""
-        state, filling = self._state, self._journal.filling
-        # The new log does not name the members until it has come as far as their entry.
-        is_of_voter = state.is_voter if state.own else filling is not None and filling.is_of_voter
-        if is_of_voter:
-            # A majority has it all; without room this node would never be one of it again.
-            state.log.make_room(state.now)
-        elif not self._is_room_asked_for and self._journal.is_out_of_room:
-            self._is_room_asked_for = True
-            logger.error("%s", promotion.incompleteness(self._journal))
 
     def _take(self, peer: str, message: Message | _LinkUp | _LinkDown | _Moving) -> None:
         state = self._state

@@ -82,12 +82,22 @@ class EntryLog(Protocol):
 class ReplicatedLog:
     """The log of one member, with the write jobs its changes make."""
 
-    __slots__ = ("damaged", "epoch", "jobs", "journal", "unknown_index", "unknown_term")
+    __slots__ = (
+        "damaged",
+        "epoch",
+        "is_room_asked_for",
+        "jobs",
+        "journal",
+        "unknown_index",
+        "unknown_term",
+    )
 
     def __init__(self, journal: EntryLog, damaged: list[int]) -> None:
         self.journal = journal
         self.jobs: list[Any] = []
         """Write jobs not yet given to the writer, in the order they were staged."""
+        self.is_room_asked_for = False
+        """It was told that there is no room for two logs."""
         self.epoch = 0
         """Counts the times the log was thrown away and begun anew."""
         self.damaged = set(damaged)
