@@ -32,6 +32,7 @@ class ClientConnection(asyncio.Protocol):
         "commit_count",
         "conductor",
         "connected_at",
+        "has_unfinished",
         "incoming",
         "incoming_bytes",
         "is_deferred",
@@ -51,6 +52,8 @@ class ClientConnection(asyncio.Protocol):
         """What was added to `incoming` since it was last empty."""
         self.session: StompSession
         self.transport: asyncio.Transport
+        self.has_unfinished = False
+        """Whether it is among the conductor's unfinished frames."""
         self.is_ready = False
         """Whether it stands in the conductor's list of connections to read."""
         self.is_deferred = False

@@ -51,6 +51,7 @@ from holdfast.server.counters import Counters
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.turn_budget import TurnBudget
+from holdfast.server.unfinished_frames import TOO_MUCH_UNFINISHED, UnfinishedFrames
 from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
@@ -97,6 +98,7 @@ class Conductor:
         self.containment = Containment(broker)
         self.cleaner = Cleaner(broker, store, settings)
         self.slow_consumers = SlowConsumers(broker, settings)
+        self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max)
         self.parting: dict[ClientConnection, float] = {}
         """Closed with a last word that may never be read, and when they are ended, oldest first."""
         self.counters = Counters()
@@ -277,6 +279,7 @@ class Conductor:
 
     def _forget(self, connection: ClientConnection) -> None:
         self.connections.discard(connection)
+        self.unfinished.note(connection, 0)
         self.containment.leave(connection.session)
         # Else the two hold each other, and thousands wait for the collector of cycles.
         connection.session.owner = None
@@ -366,7 +369,20 @@ class Conductor:
         connection.is_ready = not is_done
         if is_done:
             connection.incoming_bytes = 0
+        unfinished_bytes = session.protocol.unfinished_bytes
+        if unfinished_bytes or connection.has_unfinished:
+            self._note_unfinished(connection, unfinished_bytes)
         return is_done
+
+    def _note_unfinished(self, connection: ClientConnection, size: int) -> None:
+        connection.has_unfinished = size > 0
+        self.unfinished.note(connection, size)
+        while (found := self.unfinished.take_largest()) is not None:
+            largest, why = found
+            log.warning("a client is closed", session=largest.session.id, reason=why)
+            largest.session.farewell(why, TOO_MUCH_UNFINISHED)
+            largest.session.protocol.give_up()
+            self.part(largest)
 
     def _close_full_batch(self) -> None:
         batch = self.broker.batch
@@ -660,6 +676,7 @@ class Conductor:
         self.connections.clear()
         self.admission.clear()
         self.paused.clear()
+        self.unfinished.clear()
         self.ready.clear()
         self.withheld.clear()
         for connection in connections:

@@ -74,6 +74,10 @@ class ServerSettings:
     backlog_look_bytes: int = MiB
     """So much more must wait before it is looked at again; it may be passed by that."""
 
+    unfinished_bytes_max: int = 256 * MiB
+    """What all clients' frames take that have not come whole; beyond it the connection with the
+    largest is closed with the code `too-much-unfinished`."""
+
     connection_count_max: int = 10_000
     """Beyond it the oldest client that has not said who it is goes, or the new one."""
 

@@ -252,14 +252,16 @@ class StompSession:
         waiting = self.waiting
         if target.persistent:
             producer_id = target.producer_id
+            refusal = self.context.refusal
             if waiting.places and not self._is_next and waiting.holds(queue, producer_id):
                 # Behind what was sent there, or has an earlier number.
-                waiting.add(frame, queue, *(() if producer_id is None else (producer_id,)))
-                return
+                if waiting.has_place:
+                    waiting.add(frame, queue, *(() if producer_id is None else (producer_id,)))
+                    return
+                refusal = "too much waits for room before this message; send it again later"
             sequence = 0
             if producer_id is not None:
                 sequence = _number(frame.producer_sequence, "producer-sequence")
-            refusal = self.context.refusal
             if refusal is not None and not broker.has_taken(producer_id, sequence):
                 raise StoreFullError(refusal)
             assert queue is not None, "only queues keep messages"

@@ -49,9 +49,13 @@ class WaitingSends:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether one more may wait."""
-        total_max = self._settings.waiting_total_bytes_max
-        return not self.is_refusing and self._context.waiting_bytes <= total_max
+        """Whether one more without room may wait."""
+        return not self.is_refusing and self.has_place
+
+    @property
+    def has_place(self) -> bool:
+        """Whether one more may be set aside: all clients' share a bound."""
+        return self._context.waiting_bytes <= self._settings.waiting_total_bytes_max
 
     def holds(self, place: object, producer_id: str | None) -> bool:
         """Whether something waits that was sent there before, or has an earlier number."""

@@ -232,3 +232,16 @@ def test_two_who_publish_to_each_other_do_not_wait_for_ever(new_desk) -> None:
     for client in clients:
         assert not client.session.waiting
         assert {frame.headers.get("code") for frame in client.frames()} == {"store-full"}
+
+
+def test_persistent_sends_that_wait_behind_others_are_bounded_too(full) -> None:
+    """
+    A large one for each of many clients took gigabytes.
+    """
+    client, other = full.filler, full.connect()
+    for each in (client, other):
+        each.say("SEND", b"waits", destination=VOLATILE)
+    client.send(b"x" * 70_000, VOLATILE)
+    error = other.refusal("SEND", b"x", destination=VOLATILE, persistent="true")
+    assert error.headers["code"] == "store-full"
+    assert full.context.waiting_bytes < 80_000

@@ -139,6 +139,11 @@ class StompConnection:
         """Whether the peer's CONNECT or CONNECTED frame has been read, and no DISCONNECT."""
         return self._phase is Phase.CONNECTED
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """What is kept of a body that has not come whole."""
+        return self._kept_bytes
+
     # Reading
 
     def receive_data(self, data: bytes) -> None:
@@ -155,6 +160,11 @@ class StompConnection:
                 self._read_frames(data, start)
         except RemoteProtocolError as error:
             self._fail(error)
+
+    def give_up(self) -> None:
+        """Read nothing more, and keep nothing of the frame under way."""
+        self._is_deaf = True
+        self._let_go()
 
     def receive_eof(self) -> None:
         """Note that no more bytes will come; inside a frame that is an error."""
@@ -490,10 +500,14 @@ class StompConnection:
     def _fail(self, error: RemoteProtocolError) -> None:
         self._events.append(ProtocolFailed(error, self._readable_receipt()))
         self._is_deaf = True
+        self._let_go()
+        self._blocks = {}
+
+    def _let_go(self) -> None:
         self._open = None
         self._scanner = None
         self._kept = []
-        self._blocks = {}
+        self._kept_bytes = 0
 
     def _readable_receipt(self) -> bytes | None:
         """Give the raw receipt of the frame under way, unless that is what is wrong with it."""

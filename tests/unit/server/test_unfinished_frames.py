@@ -1,0 +1,69 @@
+"""
+Frames that have not come whole have a bound over all clients; who has the largest goes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.server.settings import ServerSettings
+
+HEAD = b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:r\ncontent-length:%d\n\n"
+
+
+@pytest.fixture
+def small(new_node):
+    """A node with room for a thousand bytes of such frames."""
+    node = new_node(settings=ServerSettings(unfinished_bytes_max=1000))
+    node.serve()
+    return node
+
+
+def begin(node, size: int):
+    """Connect somebody who sends so much of a larger body and stops."""
+    client = node.connect()
+    client.data_received(HEAD % (size + 500) + b"x" * size)
+    node.turn()
+    return client
+
+
+def test_who_has_begun_the_largest_frame_is_closed(small) -> None:
+    """
+    It is told why; the others end their frames as if nothing had been.
+    """
+    modest = begin(small, 300)
+    large = begin(small, 600)
+    assert not large.transport.is_closed
+    other = begin(small, 200)
+    last = large.transport.take()
+    assert b"code:too-much-unfinished" in last
+    assert large.transport.is_closed
+    assert small.conductor.unfinished.bytes == 500
+    assert large.session.protocol.unfinished_bytes == 0
+    for client in (modest, other):
+        client.data_received(b"x" * 500 + b"\0")
+    small.settle()
+    assert all(b"RECEIPT" in client.transport.take() for client in (modest, other))
+    assert small.conductor.unfinished.bytes == 0
+
+
+def test_it_goes_on_until_there_is_room(small) -> None:
+    """
+    One chunk may be worth several frames of others.
+    """
+    clients = [begin(small, 180) for _ in range(5)]
+    large = begin(small, 700)
+    assert large.transport.is_closed
+    assert not any(client.transport.is_closed for client in clients)
+
+
+def test_who_leaves_counts_no_more(small) -> None:
+    """
+    Nor does anybody when the leadership ends.
+    """
+    begin(small, 900).connection_lost(None)
+    small.turn()
+    assert small.conductor.unfinished.bytes == 0
+    begin(small, 900)
+    small.conductor.stop_serving()
+    assert small.conductor.unfinished.bytes == 0
