@@ -28,7 +28,6 @@ from holdfast.errors import (
     LogDivergedError,
     RecordNotFoundError,
 )
-from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import HEADER_BYTES, KIND_CONFIG, Entry, parse_entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.replication.membership import Member, Membership, decode_membership
@@ -42,7 +41,8 @@ from holdfast.replication.messages import (
 from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.replication.quorum import default_copies, majority
 from holdfast.testing.committed_log import CommittedLog
-from holdfast.testing.history import History, ViolationError
+from holdfast.testing.generations import Generations, newest_ballot
+from holdfast.testing.history import History, ViolationError, place_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ class Checkers:
         self.owners: dict[str, tuple[str, int]] = {}
         self.terms: dict[tuple[str, int], int] = {}
         self.elections = 0
-        self.forced = False
+        self.generations = Generations(self)
         self.ended: Counter[str] = Counter()
         self.distrusted: set[str] = set()
         """Nodes whose disk changed behind their back: their platters prove nothing."""
@@ -97,6 +97,7 @@ class Checkers:
         self._names: set[str] = set()
         history.confirm_checks.append(self._check_confirm)
         history.settle_checks.append(self._check_settled)
+        history.delivery_checks.append(self._check_delivered)
 
     # ---- after each turn of a node
 
@@ -112,6 +113,8 @@ class Checkers:
         self._note_commit(node)
         first = node.journal.first_index
         known = self._firsts.get(node.name)
+        if self.generations.is_past(node):
+            return
         if known is None or known != (node.life, first):
             self._firsts[node.name] = (node.life, first)
             if known is not None and known[0] == node.life:
@@ -142,8 +145,25 @@ class Checkers:
                 "F10", f"{node.name} is in term {node.driver.term} after {self.elections} leaders"
             )
 
+    def turn_back(self, fork: int, survivor: str) -> None:
+        """A generation has begun on a copy that ends with entry `fork`: forget what came after."""
+        self.commit_index = fork
+        for known in (self.commit_chains, self.digests):
+            for index in [it for it in known if it > fork]:
+                del known[index]
+        for identity, claims in self.claims.items():
+            if identity != survivor:
+                self.claims[identity] = {it: claims[it] for it in claims if it <= fork}
+        self.retired.clear()
+        self._names.clear()
+        for _, membership in self.log.memberships:
+            self._note_members(membership)
+
     def _note_commit(self, node: SimulatedNode) -> None:
         driver = node.driver
+        self.generations.look(node)
+        if self.generations.is_past(node):
+            return
         life, commit = self._commits.get(node.name, (-1, 0))
         if life != node.life:
             commit = 0
@@ -171,8 +191,10 @@ class Checkers:
         """S3: a leader of a new term has everything that is committed."""
         index = self.commit_index
         journal = node.journal
-        if term < self.top_term or not index or node.driver.status().generation:
+        if term < self.top_term or not index:
             return
+        if node.driver.generation != self.generations.ruling:
+            return  # It begins a generation of its own with what it has, or is of a former one.
         if journal.last_index < index:
             raise ViolationError(
                 "S3",
@@ -353,8 +375,8 @@ class Checkers:
     @staticmethod
     def _check_change(membership: Membership) -> None:
         """S20: two majorities, one of each membership, share a voter."""
-        if not membership.previous_members or membership.generation:
-            return
+        if not membership.previous_members or membership.previous_generation is not None:
+            return  # The first one, or the one that a forced promotion begins with.
         now = {member.node_id for member in membership.voters}
         before = {member.node_id for member in membership.previous_members if member.is_voter}
         if now and before and len(now ^ before) > 1:
@@ -393,12 +415,14 @@ class Checkers:
 
     def on_applied(self, node: SimulatedNode, entry: Entry) -> None:
         """Look at an entry that a broker has applied."""
-        log = self.log
+        if self.generations.is_past(node):
+            return
         index = entry.index
         if index > self._commits.get(node.name, (0, 0))[1]:
             self._note_commit(node)
         if index > node.driver.commit_index or self.commit_chains.get(index) != entry.chain:
             raise ViolationError("S17", f"{node.name} applied entry {index}, not committed so")
+        log = self.log
         if index == log.last_index + 1:
             log.feed(entry)
         elif index <= log.last_index and log.chains[index] != entry.chain:
@@ -478,10 +502,7 @@ class Checkers:
         """Whether a vote, or a newer one, is on the platter."""
         if node.name in self.distrusted:
             return True
-        content = bytes(node.disk.durable_content(node.journal.directory / "ballot") or b"")
-        slots = [content[start : start + SLOT_BYTES] for start in (0, SLOT_BYTES)]
-        kept = [ballot for ballot in map(decode_ballot, slots) if ballot is not None]
-        newest = max(kept, key=lambda ballot: ballot.sequence, default=None)
+        newest = newest_ballot(node)
         if newest is None:
             return False
         return newest.term > term or (newest.term, newest.voted_for) == (term, candidate)
@@ -549,8 +570,8 @@ class Checkers:
             if node.name not in self.distrusted:
                 raise ViolationError("S2", f"{node.name} halted: {error}")
         elif isinstance(error, FencedError):
-            is_retired = node.driver.hello.node_id in self.retired
-            if not (is_retired or self.forced or node.name in self.distrusted):
+            is_out = node.driver.hello.node_id in self.retired or self.generations.is_fenced(node)
+            if not (is_out or node.name in self.distrusted):
                 raise ViolationError("S15", f"{node.name} was shut out: {error}")
         elif isinstance(error, BallotLostError) or not isinstance(error, HoldfastError):
             if node.name not in self.distrusted:
@@ -584,6 +605,14 @@ class Checkers:
     def _check_confirm(self, token: str) -> None:
         if not self.log.is_committed(token):
             raise ViolationError("S5", f"{token} was confirmed and is not committed")
+
+    def _check_delivered(self, message_id: bytes, token: str, sent_at: float) -> None:
+        """S5: what is delivered is committed, in the generation that rules."""
+        if sent_at <= self.generations.began_at:
+            return  # It was on its way when the copy that it came from was given up.
+        found = self.log.tokens.get(place_of(message_id))
+        if found != token:
+            raise ViolationError("S5", f"{token} was delivered; in its place stands {found}")
 
     def _check_settled(self, queue: str, sequence: int) -> None:
         for number, name in self.log.names.items():

@@ -42,6 +42,8 @@ class CommittedLog:
     def __init__(self, history: History) -> None:
         self._history = history
         self.last_index = 0
+        self.entries: list[Entry] = []
+        """All of them, to be read again where a promotion by force turns the log back."""
         self.chains: dict[int, bytes] = {}
         """The chain value of every committed entry."""
         self.live: dict[tuple[int, int], int] = {}
@@ -61,6 +63,7 @@ class CommittedLog:
         """Take the next committed entry."""
         assert entry.index == self.last_index + 1, "entries are fed in order"
         self.last_index = entry.index
+        self.entries.append(entry)
         self.chains[entry.index] = entry.chain
         if entry.kind == KIND_CONFIG:
             self.memberships.append((entry.index, decode_membership(bytes(entry.body))))
@@ -134,7 +137,7 @@ class CommittedLog:
             if self.live.pop(place, None) is None:
                 continue
             name = self.names.get(record.queue_number, "")
-            self._history.check_settled(name, place)
+            self._history.check_settled(name, place, self.tokens[place])
             self.settled[place] = self.tokens[place]
 
     def _producer(self, record: ProducerRecord) -> None:

@@ -67,7 +67,6 @@ def wipe_two(world: Simulation) -> None:
             node.replace_disk()
             node.start()
     _expect_nobody(world, "F25", "two of three are empty", _GRACE_SECONDS)
-    world.checkers.forced = True
     survivor.driver.promote_force()
     survivor.conductor.schedule()
     world.expect(

@@ -252,7 +252,10 @@ class Nemesis:
         self._kinds = list(self.plan.kinds)
         self._weights = list(self.plan.kinds.values())
         self._added = 0
-        self._forced = ""
+        self.forced = ""
+        """Whom an operator last forced to go on alone."""
+        self.is_promoting = False
+        """A forced promotion, and what comes of it, is under way."""
         self._copy: tuple[SimulatedDisk, dict[Path, bytes]] | None = None
         self.awaits_checkpoint = False
         """A bit is to be flipped in the next one that the victim writes."""
@@ -654,20 +657,19 @@ class Nemesis:
         dead = [node for node in self.world.nodes if not node.is_alive]
         if self.plan.topology != "two" or len(alive) != 1 or len(dead) != 1:
             return False
-        if self._forced not in {"", alive[0].name}:
+        if self.forced not in {"", alive[0].name}:
             return (
                 False  # An operator must never force both: the one shut out has to come back empty.
             )
         if not self._ask(alive[0], alive[0].driver.promote_force):
             return False
         self.world.note("operator", f"forces {alive[0].name} to go on alone")
-        self._forced = alive[0].name
-        self.world.checkers.forced = True
+        self.forced = alive[0].name
         return True
 
     def force_again(self) -> None:
         """Repeat a forced promotion that the survivor's death cut short; else it is refused."""
-        node = self.world.network.nodes.get(self._forced)
+        node = self.world.network.nodes.get(self.forced)
         if node is not None and node.is_running and not node.driver.is_leader:
             self._ask(node, node.driver.promote_force)
 

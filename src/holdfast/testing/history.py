@@ -52,8 +52,10 @@ class History:
         self.delivered: dict[bytes, tuple[float, bool, str]] = {}
         """By message id: when the earliest delivery was sent, whether flagged, the token."""
         self.received: set[str] = set()
-        self.settling: set[tuple[str, int]] = set()
-        """Queue name and sequence of everything a client tried to settle."""
+        self.given_up: set[str] = set()
+        """Messages that were confirmed, and lost with what a forced promotion gave up."""
+        self.settling: set[tuple[str, int, str]] = set()
+        """Queue name, sequence and token of everything a client tried to settle."""
         self.settled_at: dict[bytes, float] = {}
         self.short_lived: set[str] = set()
         """Producers that are carried on without a message of theirs in this log."""
@@ -70,6 +72,7 @@ class History:
         self.delivery_count = self.duplicate_count = self.confirm_count = 0
         self.operation_count = 0
         self.confirm_checks: list[Callable[[str], None]] = []
+        self.delivery_checks: list[Callable[[bytes, str, float], None]] = []
         self.settle_checks: list[Callable[[str, int], None]] = []
 
     # ---- producers
@@ -107,6 +110,8 @@ class History:
             raise ViolationError("S8", f"{consumer} got {token}, which nobody sent so")
         if note.is_aborted:
             raise ViolationError("S14", f"{consumer} got {token}, which was rolled back")
+        for check in self.delivery_checks:
+            check(message_id, token, sent_at)
         settled_at = self.settled_at.get(message_id)
         if settled_at is not None and sent_at > settled_at:
             raise ViolationError("S7", f"{token} came to {consumer} after it was settled")
@@ -115,7 +120,9 @@ class History:
             self.delivered[message_id] = (sent_at, flagged, token)
         else:
             self.duplicate_count += 1
-            first_at, was_flagged, _ = earlier
+            first_at, was_flagged, known = earlier
+            if known != token:
+                raise ViolationError("S9", f"{known} and {token} came under one message id")
             if (sent_at >= first_at and not flagged) or (sent_at < first_at and not was_flagged):
                 raise ViolationError("S11", f"{token} came to {consumer} again and did not say so")
             if sent_at < first_at:
@@ -131,7 +138,8 @@ class History:
 
     def settle(self, queue: str, message_id: bytes) -> None:
         """Note that a client is about to acknowledge or reject."""
-        self.settling.add((queue, sequence_of(message_id)))
+        token = self.delivered[message_id][2]
+        self.settling.add((queue, sequence_of(message_id), token))
 
     def settled(self, queue: str, message_ids: list[bytes]) -> None:
         """Note that the broker confirmed an acknowledgement."""
@@ -141,13 +149,21 @@ class History:
             for check in self.settle_checks:
                 check(queue, sequence_of(message_id))
 
-    def check_settled(self, queue: str, place: tuple[int, int]) -> None:
+    def check_settled(self, queue: str, place: tuple[int, int], token: str) -> None:
         """Hold a settled message of the log against what clients asked for."""
-        if queue in self.settled_queues or (queue, place[1]) in self.settling:
+        if queue in self.settled_queues or (queue, place[1], token) in self.settling:
             return
-        raise ViolationError("S6", f"message {place[1]} of {queue} was settled by nobody")
+        raise ViolationError(
+            "S6", f"{token}, message {place[1]} of {queue}, was settled by nobody who had it"
+        )
 
 
 def sequence_of(message_id: bytes) -> int:
     """The place in its queue that a message id tells."""
     return int(message_id.rpartition(b"-")[2])
+
+
+def place_of(message_id: bytes) -> tuple[int, int]:
+    """The queue's number and the sequence that a message id tells."""
+    head, _, sequence = message_id.rpartition(b"-")
+    return int(head.rpartition(b"-")[2]), int(sequence)

@@ -20,6 +20,7 @@ import re
 from typing import TYPE_CHECKING
 
 from holdfast.errors import ProducerForgottenError, SequenceGapError
+from holdfast.testing.history import place_of
 from holdfast.testing.simulated_network import ClientPipe
 
 if TYPE_CHECKING:
@@ -120,6 +121,9 @@ class Client:
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
         """Take a frame that was sent at `at`."""
+
+    def turned_back(self) -> None:
+        """The cluster goes on with a copy that lags: undo what was done by what it lacks."""
 
     @property
     def is_waiting(self) -> bool:
@@ -669,6 +673,15 @@ class Mover(Client):
                 self._numbers.renew()
                 self.pending = []
             self.world.timeline.after(0.1, self.drop)
+
+    def turned_back(self) -> None:
+        """What is no longer moved comes again; what is no longer there cannot be moved."""
+        checkers = self.world.checkers
+        kept = {token.rpartition(">")[0] for token in checkers.log.identities}
+        self.moved &= kept
+        lost = checkers.generations.lost
+        if any(place_of(message_id) in lost for message_id, _, _ in self.pending):
+            self.pending = []
 
     def _moved(self) -> None:
         pending, self.pending = self.pending, []

@@ -1,0 +1,59 @@
+"""
+What keeps a generation apart from the ones before it, switched off.
+
+The trouble is a copy that goes on alone by force and lacks what was confirmed, while everything
+that the old generation had comes back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.broker import broker as broker_module
+from holdfast.replication import consensus, driver, formation
+from holdfast.replication.state import State
+from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.generations import LAGGED
+
+
+def _number_on() -> list[Patch]:
+    return [(broker_module, "sequence_floor", lambda _generation: 0)]
+
+
+def _use_terms_again() -> list[Patch]:
+    return [(consensus, "TERMS_SKIPPED", 1)]
+
+
+def _shut_out_at_once() -> list[Patch]:
+    judge = formation.judge
+
+    def judge_by_what_was_asked(state: State, *arguments: Any) -> Any:
+        forced, state.forced = state.forced, None
+        try:
+            return judge(state, *arguments)
+        finally:
+            state.forced = forced
+
+    return [(formation, "judge", judge_by_what_was_asked)]
+
+
+def _believe_the_past() -> list[Patch]:
+    """Nobody is told or judged by its generation, nor by what a promotion has retired."""
+
+    def nobody(_state: State, _hello: object) -> bool:
+        return False
+
+    return [
+        (formation, "own_fence", lambda *_arguments: ""),
+        (formation, "_judge_generation", lambda *_arguments: None),
+        (State, "is_retired", nobody),
+        (driver.Driver, "_is_stale", lambda self, peer: peer not in self._state.connected),
+    ]
+
+
+ABLATIONS = [
+    Ablation("a generation has numbers of its own", _number_on, (LAGGED,)),
+    Ablation("a forced promotion skips terms", _use_terms_again, (LAGGED,)),
+    Ablation("nobody is shut out by a promotion that is not durable", _shut_out_at_once, (LAGGED,)),
+    Ablation("members of a former generation are let in", _believe_the_past, (LAGGED,)),
+]
