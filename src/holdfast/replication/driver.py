@@ -413,7 +413,16 @@ class Driver:
 
     def judge(self, hello: Hello) -> Refusal | None:
         """Say why the node of this hello may not have a link; None if it may."""
+        if not self._is_generation_kept:
+            # Cut short it would have shut out others for good, for a promotion that never was.
+            return Refusal(f"{self._state.name} has not yet kept the generation that is to rule")
         return formation.judge(self._state, self._bootstrap, hello)
+
+    @property
+    def _is_generation_kept(self) -> bool:
+        """Whether the generation that rules here is in the ballot on disk."""
+        ballot = self._ballot_file.current
+        return ballot is not None and ballot.generation >= self._state.generation
 
     def link_up(self, peer: str, hello: Hello) -> None:
         """A link was made to the node of this hello, which `judge` let in."""
@@ -744,11 +753,15 @@ class Driver:
         state = self._state
         hello = self.hello
         wanted = (state.cluster_id, state.generation, promotion.taken_along(state))
-        if (hello.cluster_id, hello.generation, hello.kept) != wanted:
+        is_new = (hello.cluster_id, hello.generation, hello.kept) != wanted
+        # Who hears of a later generation ends, or relies on us for it: so only of one that is kept.
+        if is_new and self._is_generation_kept:
             cluster_id, generation, kept = wanted
             self.hello = replace(hello, cluster_id=cluster_id, generation=generation, kept=kept)
             news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
-            state.outbox[:0] = news
+            # Before all that waited for the same ballot: it is judged by what the hello says.
+            waiting = self._held or state.outbox
+            waiting[:0] = news
         self._linked_members.update(state)
 
     def _send(self) -> None:

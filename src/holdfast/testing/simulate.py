@@ -23,8 +23,11 @@ from pathlib import Path
 from rich.console import Console
 
 from holdfast.testing.faults import DESTRUCTIVE, LAST, OPERATORS, SAFE, TOPOLOGIES, plan
+from holdfast.testing.generations import GIVEN_UP, UNDONE
+from holdfast.testing.late_consumer import LATE
 from holdfast.testing.simulator import Result, simulate
 from holdfast.testing.troubles import RARE
+from holdfast.testing.troubles.forced_promotions import AWAKE, CUT_SHORT, RETURNED
 from holdfast.testing.workload import RENEWED
 
 STORIES = Path("var/simulation")
@@ -48,6 +51,12 @@ FAULTS = (
     "site back",
     "damage mended",
     "operator empties a disk",
+    GIVEN_UP,
+    UNDONE,
+    LATE,
+    RETURNED,
+    AWAKE,
+    CUT_SHORT,
 )
 """All that can go wrong, or be done about it."""
 ACTS = (

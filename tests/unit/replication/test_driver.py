@@ -281,6 +281,18 @@ def test_a_newer_generation_fences_this_node() -> None:
         desk.driver.propose([b"x"], 1, now=desk.now, wall_microseconds=0)
 
 
+def test_a_new_generation_is_told_when_it_is_durable() -> None:
+    """Who hears of it ends for good, and a promotion that is cut short has never been."""
+    desk = Desk().form()
+
+    desk.driver.promote_force()
+    desk.turn()
+    early = desk.driver.hello.generation
+    desk.store()
+
+    assert (0, 1) == (early, desk.driver.hello.generation)
+
+
 def test_only_a_fencing_refusal_fences() -> None:
     """A refusal that may pass is only logged."""
     desk = Desk().form()

@@ -7,10 +7,8 @@ that the old generation had comes back.
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.broker import broker as broker_module
-from holdfast.replication import consensus, driver, formation
+from holdfast.replication import driver, formation, promotion
 from holdfast.replication.state import State
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.generations import LAGGED
@@ -21,20 +19,11 @@ def _number_on() -> list[Patch]:
 
 
 def _use_terms_again() -> list[Patch]:
-    return [(consensus, "TERMS_SKIPPED", 1)]
+    return [(promotion, "TERMS_SKIPPED", 1)]
 
 
 def _shut_out_at_once() -> list[Patch]:
-    judge = formation.judge
-
-    def judge_by_what_was_asked(state: State, *arguments: Any) -> Any:
-        forced, state.forced = state.forced, None
-        try:
-            return judge(state, *arguments)
-        finally:
-            state.forced = forced
-
-    return [(formation, "judge", judge_by_what_was_asked)]
+    return [(driver.Driver, "_is_generation_kept", property(lambda _self: True))]
 
 
 def _believe_the_past() -> list[Patch]:
@@ -45,7 +34,7 @@ def _believe_the_past() -> list[Patch]:
 
     return [
         (formation, "own_fence", lambda *_arguments: ""),
-        (formation, "_judge_generation", lambda *_arguments: None),
+        (formation, "_judge_older", lambda *_arguments: None),
         (State, "is_retired", nobody),
         (driver.Driver, "_is_stale", lambda self, peer: peer not in self._state.connected),
     ]

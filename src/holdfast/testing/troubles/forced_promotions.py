@@ -155,6 +155,8 @@ class _Story:
         """Ask for it, until it is there."""
         copy, world = self.copy, self.world
         if world.checkers.generations.ruling > self.generation:
+            if self.chance.random() < 0.5:
+                self._after(self.chance.uniform(0.3, 1.0), self._crash, copy.life)
             self._after(self.chance.uniform(0.2, 1.5), self.bring_back, self._shuffled())
             return
         leader = world.leader()
@@ -201,6 +203,11 @@ class _Story:
     def _cut_short(self, life: int) -> None:
         if self.copy.life == life and self.world.checkers.generations.ruling == self.generation:
             self.world.count(CUT_SHORT)
+            self.copy.stop(power=self.chance.random() < 0.5)
+
+    def _crash(self, life: int) -> None:
+        """Then what waits may have been delivered, as far as the next process knows."""
+        if self.copy.life == life:
             self.copy.stop(power=self.chance.random() < 0.5)
 
     def _shuffled(self) -> list[SimulatedNode]:
@@ -263,6 +270,4 @@ def _alone_and_long(plan: Plan) -> None:
     plan.chaos_seconds = max(plan.chaos_seconds, 12.0)
 
 
-TROUBLES = (
-    RareTrouble(name=LAGGED, act=leave_one_behind, chance=0.05, prepare=_alone_and_long),
-)
+TROUBLES = (RareTrouble(name=LAGGED, act=leave_one_behind, chance=0.05, prepare=_alone_and_long),)

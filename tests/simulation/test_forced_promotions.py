@@ -1,0 +1,70 @@
+"""
+Forced promotions of a copy that lags, in every topology, with the old generation against them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from holdfast.testing.ablation import made_for, without
+from holdfast.testing.ablations import ABLATIONS
+from holdfast.testing.faults import TOPOLOGIES, focused
+from holdfast.testing.generations import BEGUN, GIVEN_UP, LAGGED, UNDONE
+from holdfast.testing.history import History
+from holdfast.testing.late_consumer import LATE
+from holdfast.testing.simulator import simulate
+from holdfast.testing.troubles.forced_promotions import AWAKE, CUT_SHORT, RETURNED
+
+SEEDS = range(201, 205)
+BY_NAME = {ablation.name: ablation for ablation in ABLATIONS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_a_copy_that_lags_goes_on_alone(topology: str) -> None:
+    """
+    What it lacks is lost and told so; all else holds, whoever and whatever comes back.
+
+    A replica that is left, one of a pair, or a learner far away: confirmed messages are given up,
+    acknowledgements undone, members of the old generation return or wake, and late words come.
+    """
+    found: Counter[str] = Counter()
+    for seed in SEEDS:
+        result = simulate(seed, focused(seed, [LAGGED], topology=topology))
+        assert "" == result.violation, f"seed {seed}"
+        found += result.faults
+
+    for kind in (BEGUN, LAGGED, GIVEN_UP, UNDONE, LATE, RETURNED):
+        assert found[kind], f"it did not happen: {kind}"
+    if topology not in {"one", "two"}:
+        assert found[AWAKE] + found[CUT_SHORT]
+
+
+@pytest.mark.slow
+def test_a_late_acknowledgement_settles_nothing_of_a_later_generation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    With numbers that are used again a confirmed message would be gone that nobody was given.
+
+    The order and the ids are not looked at here: they would tell earlier.
+    """
+    deliver = History.deliver
+
+    def deliver_whatever_the_id(self: History, message_id: bytes, *rest: object, **kind: object):
+        self.is_order_known = False
+        known = self.delivered.get(message_id)
+        token = rest[0].split(b" ", 1)[0].decode()
+        if known is not None and known[2] != token:
+            del self.delivered[message_id]
+            self.settled_at.pop(message_id, None)
+        return deliver(self, message_id, *rest, **kind)
+
+    monkeypatch.setattr(History, "deliver", deliver_whatever_the_id)
+    ablation = BY_NAME["a generation has numbers of its own"]
+    with without(ablation):
+        found = [simulate(seed, made_for(ablation, seed)).violation for seed in range(5, 13)]
+
+    assert any("was settled by nobody who had it" in violation for violation in found)
