@@ -54,6 +54,7 @@ from holdfast.replication import (
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
 from holdfast.replication.formation import Refusal
+from holdfast.replication.link_events import MOVING, LinkDown, LinkUp, Moving
 from holdfast.replication.linked_members import LinkedMembers
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
@@ -81,33 +82,6 @@ logger = logging.getLogger("holdfast.replication")
 
 _HELD_MAX = 1000
 """Messages that wait for a ballot; the oldest are lost first, as on a link that breaks."""
-
-
-class _LinkUp:
-    """A link was made; queued among the messages, because their order counts."""
-
-    __slots__ = ("hello",)
-
-    def __init__(self, hello: Hello) -> None:
-        self.hello = hello
-
-
-class _Moving:
-    """A part of a message went to a peer or came from it."""
-
-    __slots__ = ()
-
-
-_MOVING = _Moving()
-
-
-class _LinkDown:
-    """A link is gone; what came on it before was queued before."""
-
-    __slots__ = ("closed",)
-
-    def __init__(self, closed: bool) -> None:
-        self.closed = closed
 
 
 class Links(Protocol):
@@ -198,7 +172,7 @@ class Driver:
         )
         """What this node says of itself when a link is made; kept up to date."""
 
-        self._received: list[tuple[str, Message | _LinkUp | _LinkDown | _Moving]] = []
+        self._received: list[tuple[str, Message | LinkUp | LinkDown | Moving]] = []
         self._held: list[tuple[str, Message]] = []
         self._disk_watch = DiskWatch(settings.election_seconds_min / 2)
         self._ballot_job: BallotJob | None = None
@@ -426,15 +400,15 @@ class Driver:
 
     def link_up(self, peer: str, hello: Hello) -> None:
         """A link was made to the node of this hello, which `judge` let in."""
-        self._received.append((peer, _LinkUp(hello)))
+        self._received.append((peer, LinkUp(hello)))
 
     def moving(self, peer: str) -> None:
         """A part of a large message went to a peer or came from it: it lives."""
-        self._received.append((peer, _MOVING))
+        self._received.append((peer, MOVING))
 
     def link_down(self, peer: str, *, closed: bool) -> None:
         """A link is gone; `closed` if the other side's system closed or reset it."""
-        self._received.append((peer, _LinkDown(closed)))
+        self._received.append((peer, LinkDown(closed)))
 
     def refused(self, peer: str, refusal: Refusal) -> None:
         """A peer did not let us in; if it says for good, this node is fenced."""
@@ -581,7 +555,7 @@ class Driver:
             due = min(due, self._repairs.deadline(state))
         return min(due, self._trim_deadline) if state.is_witness else due
 
-    def _take(self, peer: str, message: Message | _LinkUp | _LinkDown | _Moving) -> None:
+    def _take(self, peer: str, message: Message | LinkUp | LinkDown | Moving) -> None:
         state = self._state
         if isinstance(message, AppendRequest | AppendResponse):
             # By far the most; the others are told apart after them.
@@ -597,17 +571,17 @@ class Driver:
             repair.answer(state, peer, message)
         elif isinstance(message, RepairResponse):
             self._repairs.take(state, message)
-        elif isinstance(message, _LinkUp):
+        elif isinstance(message, LinkUp):
             if state.is_retired(message.hello):
                 self._links.drop(peer)  # What shut it out was committed since it was let in.
                 return
             self._linked_members.warn(state, message.hello)
             self._heed(peer, message.hello)
             consensus.link_up(state, peer, message.hello)
-        elif isinstance(message, _Moving):
+        elif isinstance(message, Moving):
             if not self._is_stale(peer):
                 consensus.moving(state, peer)
-        elif isinstance(message, _LinkDown):
+        elif isinstance(message, LinkDown):
             consensus.link_down(state, peer, closed=message.closed)
         elif not self._is_stale(peer):
             consensus.receive(state, peer, message)
