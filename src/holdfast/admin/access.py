@@ -4,9 +4,10 @@ Who may ask the admin port what.
     GET /health /ready /status /queues /metrics     whoever can reach the port
     everything else                                 with a proof, from wherever it comes
 
-What is open tells numbers and names; what messages say, who is connected, and every change need a
-proof: the token made from the cluster's secret (`remote.admin_token`), or, on the node's machine,
-the token in a file that only the node's user may read (`token_file`).
+What is open tells numbers and names, but who reads the log only with a proof; what messages say,
+who is connected, and every change need a proof: the token made from the cluster's secret
+(`remote.admin_token`), or, on the node's machine, the token in a file that only the node's user may
+read (`token_file`).
 
 A web page can make the operator's browser ask a loopback port, and with a name that changes its
 address (DNS rebinding) even read the answer. So each request must name this node as its host: by an
@@ -35,6 +36,9 @@ from holdfast.admin.remote import admin_token
 OPEN_PATHS: Final = frozenset({"/health", "/ready", "/status", "/queues", "/metrics"})
 CONNECTION_STATE: Final = "connection"
 """Where a request's scope has its connection, in `state`; it is told of a proof."""
+
+PROVEN: Final = "holdfast.is_proven"
+"""Whether a request's scope brought a proof: what is open may tell more then."""
 
 _HOST: Final = re.compile(r"(\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/]+))(:[0-9]*)?")
 _LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
@@ -91,11 +95,14 @@ class Gate:
                 f"this node is not known as {_host_of(host)[:200]!r}: ask it by its address, or"
                 f" add the name to its setting admin_names",
             )
+        is_page = b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none"
+        is_proven = not is_page and self._access.is_proof(headers.get(b"authorization", b""))
+        scope[PROVEN] = is_proven
         if scope["path"] in OPEN_PATHS and scope["method"] in {"GET", "HEAD"}:
             return None
-        if b"origin" in headers or headers.get(b"sec-fetch-site", b"none") != b"none":
+        if is_page:
             return _refuse(HTTPStatus.FORBIDDEN, "this is not answered for web pages")
-        if not self._access.is_proof(headers.get(b"authorization", b"")):
+        if not is_proven:
             return self._ask_for_proof(scope)
         connection = scope.get("state", {}).get(CONNECTION_STATE)
         if connection is not None:

@@ -27,7 +27,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from holdfast.admin.access import Access, Gate
+from holdfast.admin.access import PROVEN, Access, Gate
 from holdfast.admin.log_api import LogInterface
 from holdfast.admin.metrics import CONTENT_TYPE, Metrics
 from holdfast.admin.operations import Operations
@@ -163,7 +163,10 @@ class _Interface:
         return JSONResponse(verdict.as_json(), status_code=code)
 
     async def status(self, request: Request) -> Response:
-        return JSONResponse(as_json(self._operations.status()))
+        status = as_json(self._operations.status())
+        if not request.scope.get(PROVEN):
+            del status["holds"]  # As `/holds` is not told without a proof.
+        return JSONResponse(status)
 
     async def queues(self, request: Request) -> Response:
         """The leader's view, as it alone knows consumers; this node's own if it cannot be had."""
@@ -183,7 +186,8 @@ class _Interface:
         return JSONResponse({"segments": segments})
 
     async def metrics(self, request: Request) -> Response:
-        return Response(self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+        text = self._metrics.exposition(is_proven=bool(request.scope.get(PROVEN)))
+        return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
     async def transfer(self, request: Request, body: bytes) -> Response:
         wanted = _read(body, _Transfer)

@@ -69,15 +69,30 @@ _HOLD_GAUGES: tuple[tuple[str, str, Callable[[HoldStatus], float]], ...] = (
 class Metrics:
     """The numbers of one node, ready to be scraped."""
 
-    __slots__ = ("_registry",)
+    __slots__ = ("_open", "_proven")
 
     def __init__(self, operations: Operations) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_NodeCollector(operations))
+        self._open = CollectorRegistry()
+        self._open.register(_NodeCollector(operations))
+        self._proven = CollectorRegistry()
+        self._proven.register(_NodeCollector(operations))
+        self._proven.register(_HoldCollector(operations))
 
-    def exposition(self) -> bytes:
-        """All samples now, in Prometheus' text format."""
-        return generate_latest(self._registry)
+    def exposition(self, *, is_proven: bool = False) -> bytes:
+        """All samples now, in Prometheus' text format; who reads the log only with a proof."""
+        return generate_latest(self._proven if is_proven else self._open)
+
+
+class _HoldCollector(Collector):
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing beforehand, as for the node."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _hold_metrics(self._operations.status().holds)
 
 
 class _NodeCollector(Collector):
@@ -92,7 +107,9 @@ class _NodeCollector(Collector):
         status = self._operations.status()
         yield from _node_metrics(status)
         yield from _store_metrics(status)
-        yield from _hold_metrics(status.holds)
+        yield _gauge("holds", "Named readers that the log is kept for", len(status.holds))
+        near = sum(hold.is_near_bound for hold in status.holds)
+        yield _gauge("holds_alarm", "How many of them are about to lose entries", near)
         yield from _counter_metrics(status)
         yield from _member_metrics(status.members, status.name)
         yield from _queue_metrics(self._operations.queues())

@@ -15,8 +15,8 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.admin.remote import CHANGE_SECONDS_MAX, QUESTION_SECONDS_MAX, RemoteNode
-from holdfast.admin.status import NodeStatus, QueueStatus
-from holdfast.errors import ConfigError, LinkLostError
+from holdfast.admin.status import HoldStatus, NodeStatus, QueueStatus
+from holdfast.errors import AuthenticationError, ConfigError, LinkLostError
 
 ADMIN_DEFAULT = "127.0.0.1:8161"
 
@@ -39,6 +39,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for program
 
 _STATUS = TypeAdapter(NodeStatus)
 _QUEUES = TypeAdapter(list[QueueStatus])
+_HOLDS = TypeAdapter(list[HoldStatus])
 
 
 def to_ask(admin: str) -> RemoteNode:
@@ -85,6 +86,21 @@ def read_queues(node: RemoteNode) -> list[QueueStatus]:
     """
     try:
         return _QUEUES.validate_python(node.get("/queues").get("queues"))
+    except ValidationError as error:
+        raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
+
+
+def read_holds(node: RemoteNode) -> list[HoldStatus] | None:
+    """
+    The named readers of the log; None where a proof is asked for that cannot be given.
+
+    Raises:
+        LinkLostError: The node cannot be reached, or is no Holdfast node.
+    """
+    try:
+        return _HOLDS.validate_python(node.get("/holds").get("holds"))
+    except AuthenticationError:
+        return None
     except ValidationError as error:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
 

@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
-from holdfast.admin.status import NodeStatus, as_json
+from holdfast.admin.status import HoldStatus, NodeStatus, as_json
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
     AdminOption,
     JsonOption,
     SecretOption,
     leaders_status,
+    read_holds,
     read_status,
     to_ask,
     to_change,
@@ -60,7 +61,19 @@ def status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None
         write_json(node.get("/status"))
         return
     found = read_status(node)
-    write_fields(_node_fields(found))
+    holds = read_holds(node)
+    write_fields([*_node_fields(found), ("kept for", _kept_for(holds))])
+    for hold in holds or ():
+        if hold.is_near_bound:
+            write_error(
+                f"the log is kept for {hold.name} almost as far as it may be: beyond that its"
+                f" entries are dropped"
+            )
+        if hold.lost_through:
+            write_error(
+                f"{hold.name} has lost entries up to {hold.lost_through:,}: they were dropped"
+                f" before it took them"
+            )
     for damage in found.store.damage:
         if not damage.repaired:
             write_error(
@@ -95,6 +108,15 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("up for", format_seconds(status.uptime_seconds)),
         ("version", status.version),
     ]
+
+
+def _kept_for(holds: list[HoldStatus] | None) -> str:
+    """Whom the log is kept for, and how much of what it may be."""
+    if holds is None:
+        return "told with a proof only"
+    return ", ".join(
+        f"{it.name} {format_size(it.held_bytes)} of {format_size(it.bytes_max)}" for it in holds
+    )
 
 
 def _space(status: NodeStatus) -> str:

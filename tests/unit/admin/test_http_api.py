@@ -5,6 +5,7 @@ The HTTP interface, asked in memory: no port is opened.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from holdfast.admin.access import Access
 from holdfast.admin.http_api import REQUEST_BYTES_MAX, build_application
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import FORWARDED_HEADER, Answer, admin_token
+from holdfast.admin.status import HoldStatus
 from holdfast.errors import (
     LinkLostError,
     MembershipError,
@@ -337,3 +339,22 @@ def test_a_wrong_request_is_told_what_is_wrong(
     assert answer.status_code == status
     assert answer.json()["error"]["code"] == "request"
     assert word in answer.json()["error"]["message"]
+
+
+def test_named_readers_are_told_with_a_proof_only(node) -> None:
+    """
+    Who asks for `/holds` needs one, so what is open does not tell the same; it tells of an alarm.
+    """
+    near = HoldStatus(name="archive-to-bucket", held_bytes=9, bytes_max=10, is_near_bound=True)
+    node.be(holds=(near, replace(near, name="notebook", is_near_bound=False)))
+    for path in ("/status", "/metrics"):
+        assert "notebook" in request(node, "GET", path).text
+        assert "notebook" not in request(node, "GET", path, proof="wrong").text
+    assert "holds" not in request(node, "GET", "/status", proof="wrong").json()
+    assert len(request(node, "GET", "/status").json()["holds"]) == 2
+    for proof in (LOCAL, "wrong"):
+        text = request(node, "GET", "/metrics", proof=proof).text
+        assert "holdfast_holds 2.0" in text
+        assert "holdfast_holds_alarm 1.0" in text
+    page = {"origin": "http://evil"}
+    assert "notebook" not in request(node, "GET", "/status", headers=page).text

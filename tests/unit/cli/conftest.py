@@ -68,6 +68,7 @@ class PaperCluster:
 
     def set_status(self, address: str, status: NodeStatus) -> None:
         self.answers[address, "/status"] = Answer(200, as_json(status))
+        self.answers[address, "/holds"] = Answer(200, {"holds": []})
 
     def set_queues(self, address: str, queues: list[QueueStatus]) -> None:
         body = {"node": "a", "role": "leader", "queues": [as_json(queue) for queue in queues]}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.admin.status import DamageStatus, NodeStatus, StoreStatus
+from holdfast.admin.status import DamageStatus, HoldStatus, NodeStatus, StoreStatus, as_json
 from holdfast.cli.admin_port import read_status, to_ask
 
 A, B, C = "127.0.0.1:8161", "127.0.0.1:8162", "127.0.0.1:8163"
@@ -49,6 +49,27 @@ def test_damage_is_shown_with_its_place(cluster, run) -> None:
     assert run.err == "damage: checksum mismatch in s1 at byte 8,192, entry 5\n"
     assert "space          ok, 2.0 KiB free" in run.out
     assert "not serving clients" in run.out
+
+
+def test_status_shows_the_readers_of_the_log(cluster, run) -> None:
+    """
+    Asked for apart, with a proof; where there is none the rest is shown all the same.
+    """
+    near = HoldStatus(name="learner:far", held_bytes=9 << 20, bytes_max=10 << 20)
+    lost = replace(near, name="notebook", lost_through=7, is_near_bound=True)
+    cluster.say("/holds", {"holds": [as_json(near), as_json(lost)]})
+    assert run("status") == 0
+    assert (
+        "kept for       learner:far 9.0 MiB of 10.0 MiB, notebook 9.0 MiB of 10.0 MiB\n" in run.out
+    )
+    assert run.err == (
+        "the log is kept for notebook almost as far as it may be: beyond that its entries are"
+        " dropped\nnotebook has lost entries up to 7: they were dropped before it took them\n"
+    )
+    fault = {"code": "authentication", "message": "a proof is needed"}
+    cluster.say("/holds", {"error": fault}, status=403)
+    assert run("status") == 0
+    assert "kept for       told with a proof only\n" in run.out
 
 
 def test_no_node_is_one_line(cluster, run) -> None:
