@@ -529,7 +529,7 @@ class Node:
 
     async def purge(self, queue: str) -> int:
         """Remove all messages of a queue; returns how many."""
-        self._require_serving()
+        await self._await_lease()
         reply = OperatorReply()
         count = self.broker.purge(queue, reply, b"")
         self.conductor.schedule()
@@ -538,12 +538,24 @@ class Node:
 
     async def delete(self, queue: str) -> int:
         """Remove a queue and its messages; returns how many."""
-        self._require_serving()
+        await self._await_lease()
         reply = OperatorReply()
         count = self.broker.delete(queue, reply, b"")
         self.conductor.schedule()
         await asyncio.wait_for(reply.done, _COMMIT_WAIT_SECONDS)
         return count
+
+    async def _await_lease(self) -> None:
+        """Wait until no leader before this one may deliver: what is removed must not come after."""
+        self._require_serving()
+        conductor = self.conductor
+        deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
+        await self._wait_for(
+            lambda: not (conductor.is_serving and conductor.context.is_lease_awaited), deadline
+        )
+        self._require_serving()
+        if conductor.context.is_lease_awaited:
+            raise QuorumLostError("an earlier leader may deliver yet; try again")
 
     def _require_serving(self) -> None:
         if not self.conductor.is_serving:

@@ -22,6 +22,7 @@ from holdfast.errors import (
     DestinationError,
     HoldfastError,
     MembershipError,
+    NotLeaderError,
     StoreLockedError,
 )
 from holdfast.model.limits import KiB
@@ -310,3 +311,50 @@ def test_few_open_files_are_told_with_what_to_do(tmp_path, monkeypatch: pytest.M
     told = [line for line in lines if "too few files may be open" in line["event"]]
     assert [line["clients"] for line in told] == [node.shares.clients]
     assert "LimitNOFILE" in told[0]["remedy"]
+
+
+@pytest.mark.parametrize("change", ["purge", "delete"])
+def test_what_an_operator_removes_waits_for_the_lease_before(tmp_path: Path, change: str) -> None:
+    """
+    A leader before this one could deliver it after that is confirmed; acknowledgements wait too.
+    """
+
+    async def work(node: Node) -> tuple[bool, int, int]:
+        await store(node, 3)
+        is_awaited = True
+        node.driver.is_lease_awaited = lambda now: is_awaited  # type: ignore[method-assign]
+        node.conductor.context.is_lease_awaited = True
+        asking = asyncio.create_task(getattr(node, change)("a"))
+        turns = 0
+
+        def turned() -> bool:
+            nonlocal turns
+            turns += 1
+            return turns > 20
+
+        await node._wait_for(turned, node.clock.monotonic() + _WAIT_SECONDS)
+        before = asking.done(), node.broker.state.live_count()
+        is_awaited = False
+        return *before, await asking
+
+    answer, _ = run(tmp_path, work)
+    assert answer == (False, 3, 3)
+
+
+def test_what_waits_for_a_lease_ends_with_the_leadership(tmp_path: Path) -> None:
+    """
+    Whoever leads then may be asked again; here nothing was removed.
+    """
+
+    async def work(node: Node) -> int:
+        await store(node, 3)
+        node.driver.is_lease_awaited = lambda now: True  # type: ignore[method-assign]
+        node.conductor.context.is_lease_awaited = True
+        asking = asyncio.create_task(node.purge("a"))
+        await asyncio.sleep(0)
+        node.conductor.stop_serving()
+        with pytest.raises(NotLeaderError):
+            await asking
+        return node.broker.state.live_count()
+
+    assert run(tmp_path, work)[0] == 3
