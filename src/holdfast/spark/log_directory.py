@@ -20,7 +20,13 @@ from typing import Final
 
 from holdfast.broker.checkpoint import decode_queue_names
 from holdfast.environment.disk import RealDisk, RealFile
-from holdfast.errors import BallotLostError, CorruptEntryError, RecordNotFoundError, StoreError
+from holdfast.errors import (
+    BallotLostError,
+    CorruptEntryError,
+    RecordNotFoundError,
+    SegmentsMissingError,
+    StoreError,
+)
 from holdfast.journal.ballot import NO_CLAIM, Ballot, BallotFile, LogClaim
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import HEADER_BYTES, entry_bytes, parse_header
@@ -43,6 +49,8 @@ class LogDirectory:
 
     path: str
     cluster_id: str = ""
+    is_partial: bool = False
+    """Read what there is, also if files are missing at the beginning: for who looks for that."""
 
     @property
     def journal(self) -> Path:
@@ -72,9 +80,13 @@ class LogDirectory:
 
         Raises:
             StoreError: There is no log, or a file is of an unknown version.
+            SegmentsMissingError: Files that were not cleaned away are gone.
         """
         bases = self.bases()
+        # After the files were listed: the ballot is raised before one of them goes.
         ballot = self._ballot()
+        if not self.is_partial:
+            _require_beginning(self.path, bases, ballot)
         cluster = self.cluster_id or (ballot.cluster_id.hex() if ballot is not None else "")
         if not bases:
             return LogPosition(first_index=1, last_index=0, cluster_id=cluster)
@@ -94,8 +106,11 @@ class LogDirectory:
 
         Raises:
             RecordNotFoundError: They were dropped meanwhile, or never there.
+            SegmentsMissingError: Their files are gone and were not cleaned away.
         """
         bases = self.bases()
+        if bases and first_index < bases[0] and not self.is_partial:
+            _require_beginning(self.path, bases, self._ballot())
         if first_index <= last_index and (not bases or first_index < bases[0]):
             first = bases[0] if bases else 1
             raise RecordNotFoundError(
@@ -162,6 +177,31 @@ class LogDirectory:
             return None
         finally:
             file.close()
+
+
+def _require_beginning(path: str, bases: list[int], ballot: Ballot | None) -> None:
+    """
+    Make sure that the log reaches back as far as its node had kept it.
+
+    Without a ballot, as in a bare copy of the journal, nobody can know.
+
+    Raises:
+        SegmentsMissingError: It does not.
+    """
+    if ballot is None:
+        return
+    kept = ballot.claim.first_index
+    if not bases and ballot.claim.floor:
+        raise SegmentsMissingError(
+            f"{path}: no file of the log is left, but its node had stored entries up to"
+            f" {ballot.claim.floor:,}; read another replica, or the archive"
+        )
+    if bases and 0 < kept < bases[0]:
+        raise SegmentsMissingError(
+            f"{path} begins with entry {bases[0]:,}, but its node had kept the log from entry"
+            f" {kept:,} on: the files of entries {kept:,} to {bases[0] - 1:,} are missing; restore"
+            f" them, or read another replica or the archive"
+        )
 
 
 class _SegmentReading:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.environment.disk import RealDisk
-from holdfast.journal.ballot import Ballot
+from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
 from holdfast.journal.jobs import BallotJob
 from holdfast.journal.journal import Journal
@@ -79,6 +79,16 @@ class WrittenLog:
     ) -> None:
         """Close it."""
         self.close()
+
+
+def clean_first_segment(data: Path) -> None:
+    """Drop the oldest file as cleaning does: the ballot knows first."""
+    first, second = sorted((data / "journal").glob("*.segment"))[:2]
+    ballot = BallotFile(data / "ballot", RealDisk())
+    ballot.load()
+    ballot.save_first(int(second.stem))
+    ballot.close()
+    first.unlink()
 
 
 def message(

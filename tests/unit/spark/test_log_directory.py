@@ -13,7 +13,8 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.snapshot import encode_state
 from holdfast.broker.state import BrokerState
 from holdfast.environment.disk import RealDisk
-from holdfast.errors import RecordNotFoundError, StoreError
+from holdfast.errors import RecordNotFoundError, SegmentsMissingError, StoreError
+from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import parse_entry
 from holdfast.model.records import QueueRecord
@@ -21,7 +22,7 @@ from holdfast.spark import log_directory
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import DamagedRange
-from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, message
+from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, clean_first_segment, message
 
 COUNT = 40
 
@@ -164,10 +165,43 @@ def test_a_missing_segment_is_damage(log: Path) -> None:
     assert ("damage", int(gone.stem), int(following.stem) - 1) in found
 
 
+def test_missing_first_files_are_told(log: Path) -> None:
+    """The ballot says from where on the log was kept: what is gone before that was not cleaned."""
+    source = LogDirectory(str(log))
+    segments(log)[0].unlink()
+
+    for read in (source.position, lambda: indexes(source, 1, COUNT)):
+        with pytest.raises(SegmentsMissingError, match=r"kept the log from entry 1 on"):
+            read()
+    for path in segments(log):
+        path.unlink()
+    with pytest.raises(SegmentsMissingError, match="no file of the log is left"):
+        source.position()
+
+
+def test_files_that_were_cleaned_are_not_missed(log: Path) -> None:
+    """The ballot was raised before they went; a bare copy of the journal cannot know."""
+    second = int(segments(log)[1].stem)
+    clean_first_segment(log)
+    assert LogDirectory(str(log)).position().first_index == second
+
+    segments(log)[0].unlink()
+    bare = LogDirectory(str(log / "journal"))
+    assert bare.position().first_index > second
+
+
+def test_a_node_that_has_stored_nothing_misses_nothing(tmp_path: Path) -> None:
+    """It has a ballot, and no file yet."""
+    ballot = BallotFile(tmp_path / "ballot", RealDisk())
+    ballot.save(Ballot(node_id=bytes(16)))
+    ballot.close()
+    assert LogDirectory(str(tmp_path)).position().last_index == 0
+
+
 def test_what_was_dropped_is_told(log: Path) -> None:
     """With where the log begins now."""
-    first, second = segments(log)[:2]
-    first.unlink()
+    second = segments(log)[1]
+    clean_first_segment(log)
     source = LogDirectory(str(log))
     assert int(second.stem) == source.position().first_index
     with pytest.raises(RecordNotFoundError, match=f"begins with entry {int(second.stem)}"):

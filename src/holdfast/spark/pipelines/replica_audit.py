@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +50,11 @@ class Replica:
 
     name: str
     source: LogSource
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, LogDirectory):
+            # What is missing at its beginning is a finding, told with the others.
+            object.__setattr__(self, "source", replace(self.source, is_partial=True))
 
 
 @dataclass(frozen=True, slots=True)
