@@ -70,6 +70,7 @@ AS_DRAWN = [
     (31062, "damage that a passing read had found was known, and asked from nobody"),
     (710022, "two who could elect each other doubted each other, being told what they knew"),
     (930005, "a new voter whose log ended before it was named never voted"),
+    (7101281, "the guessed term of a lost header was taken for a difference"),
     (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
     (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),
 ]

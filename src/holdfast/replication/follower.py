@@ -69,12 +69,25 @@ def on_append(state: State, peer: str, message: AppendRequest) -> None:
             return
     else:
         state.is_reply_due = True
-    through = message.previous_index + len(entries)
+    through = _certain_through(state, message)
     if through > state.matched_index:
         state.matched_index = through
     commit = min(message.commit_index, through)
     if commit > state.commit_index:
         state.commit_index = commit
+
+
+def _certain_through(state: State, message: AppendRequest) -> int:
+    """Through which entry this message proves that our log is the leader's; 0 if it proves none."""
+    log = state.log
+    through = message.previous_index + len(message.entries)
+    if not log.damaged:
+        return through
+    while through >= message.previous_index and through > state.commit_index:
+        if not log.is_guessed(through):
+            return through
+        through -= 1
+    return through if through >= message.previous_index else 0
 
 
 def on_reset(state: State, peer: str, message: ResetRequest) -> None:
@@ -197,13 +210,12 @@ def _agrees(state: State, peer: str, message: AppendRequest) -> bool:
     """Tell whether our log has what the entries follow; if not, say where to look next."""
     log = state.log
     index = message.previous_index
-    term = log.term_at(index)
-    if term == message.previous_term:
+    if log.may_have(index, message.previous_term, message.previous_chain):
         _require_chain(state, index, message.previous_chain)
         return True
     if index <= state.commit_index:
-        if term < 0:
-            return True  # Committed and reclaimed here: it can only have agreed.
+        if log.term_at(index) < 0 or log.is_guessed(index):
+            return True  # Committed and reclaimed, or unreadable, here: it can only have agreed.
         raise _diverged(state, index, message.previous_term)
     hint = log.last_index_through_term(index - 1, message.previous_term)
     _reject(state, peer, message.sent_at, hint, log.term_at(hint))
@@ -242,11 +254,10 @@ def _not_held(state: State, entries: list[Entry]) -> list[Entry]:
         index = entry.index
         if index > last:
             return entries[position:]
-        term = log.term_at(index)
-        if term == entry.term:
+        if log.may_have(index, entry.term, entry.chain):
             _require_chain(state, index, entry.chain)
         elif index <= state.commit_index:
-            if term >= 0:
+            if log.term_at(index) >= 0 and not log.is_guessed(index):
                 raise _diverged(state, index, entry.term)
         else:
             state.cut_log_after(index - 1)

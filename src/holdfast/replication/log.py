@@ -83,6 +83,7 @@ class ReplicatedLog:
     """The log of one member, with the write jobs its changes make."""
 
     __slots__ = (
+        "_run",
         "damaged",
         "epoch",
         "is_room_asked_for",
@@ -102,6 +103,8 @@ class ReplicatedLog:
         """Counts the times the log was thrown away and begun anew."""
         self.damaged = set(damaged)
         """Indexes whose entry on this disk is damaged and not yet repaired."""
+        self._run = (0, 0)
+        """The run of damage that was looked at last, and what is behind it."""
         self.unknown_index = journal.unknown_through
         self.unknown_term = journal.unknown_term if journal.unknown_through else 0
 
@@ -157,6 +160,37 @@ class ReplicatedLog:
         except CorruptEntryError:
             self.damaged.add(index)
             return NO_CHAIN
+
+    def is_guessed(self, index: int) -> bool:
+        """Whether the header of an entry here is lost: its term is only the least it can be."""
+        return index in self.damaged and self.chain_at(index) == NO_CHAIN
+
+    def may_have(self, index: int, term: int, chain: bytes) -> bool:
+        """
+        Whether the entry here is of this term, as far as its header, or else its neighbours, tell.
+
+        Where no header behind it is left, a guess is worth nothing: that end is soon sent again.
+        """
+        own = self.term_at(index)
+        if own == term:
+            return True
+        if term < own or index not in self.damaged:
+            return False
+        if not self.is_guessed(index):
+            # Being mended, its header is there again, and the chain covers the term.
+            return self.chain_at(index) == chain
+        behind = self._behind_damage(index)
+        return behind <= self.last_index and term <= self.journal.term_at(behind)
+
+    def _behind_damage(self, index: int) -> int:
+        """The first entry behind a damaged one that is not; one farther behind after repairs."""
+        first, behind = self._run
+        if not first <= index < behind:
+            behind = index + 1
+            while behind in self.damaged:
+                behind += 1
+            self._run = (index, behind)
+        return behind
 
     def newest_of_kind(self, kind: int) -> tuple[Entry | None, int]:
         """

@@ -90,6 +90,13 @@ class Bench:
     def store(self) -> None:
         self.writer.turn(self.state.log.take_jobs())
 
+    def reopen(self) -> None:
+        """What is in memory is lost; recovery reads the disk."""
+        self.disk.locks.clear()
+        self.journal = Journal.open(Path("/data"), self.disk, JournalSettings(segment_bytes=16384))
+        self.writer = JournalWriter(self.journal, lambda result: None)
+        self.state.log = ReplicatedLog(self.journal, [it.index for it in self.journal.damage])
+
     def sent(self) -> list[tuple[str, Message]]:
         """What was sent since the last call."""
         outbox = list(self.state.outbox)

@@ -114,6 +114,66 @@ def test_a_conflict_behind_a_lost_header_waits_for_the_repair(
     assert [0] == [reply.match_index for reply in replies(bench)]
 
 
+@pytest.fixture
+def headless(member):
+    """
+    Its log has terms 1, 2, 2, 3, 3, 4; of entry 4, the first of term 3, the header is lost.
+
+    Whatever was read of it is forgotten: the process was started again.
+    """
+    bench = member(terms=[2, 2, 3, 3, 4])
+    place = bench.journal.place_of(4)
+    bench.others = [bench.journal.entry(index) for index in range(1, 7)]
+    bench.disk.flip_bit(place.path, place.byte * 8 + 300)
+    bench.reopen()
+    assert {4} <= bench.state.log.damaged
+    assert 2 == bench.journal.term_at(4)
+    assert 4 == bench.journal.term_at(6)
+    bench.state.term = 5
+    return bench
+
+
+@pytest.mark.parametrize("commit", [0, 6])
+def test_a_term_that_is_only_guessed_proves_no_difference(headless, commit) -> None:
+    """
+    A lost header's term is taken for its neighbour's. Where the term changes that is wrong: the
+    node would end over it, or cut off good entries behind it, of which it had said it holds them.
+    """
+    state = headless.state
+    state.commit_index = commit
+    previous, entry = headless.others[3], headless.others[4]
+    message = AppendRequest(5, 4, 3, previous.chain, 0, 0, 1.0, [entry])
+
+    follower.on_append(state, "b", message)
+    message = AppendRequest(5, 2, 2, headless.others[1].chain, 0, 0, 1.0, headless.others[2:])
+    follower.on_append(state, "b", message)
+
+    assert 6 == headless.journal.last_index
+    assert {4} <= state.log.damaged
+    assert 6 == state.matched_index
+    assert 3 == follower.durable_match(state)
+
+
+def test_what_is_only_guessed_to_be_the_same_counts_for_nothing(headless) -> None:
+    """Neither as stored nor as committed, until the copy of a peer or what follows proves it."""
+    state = headless.state
+    message = AppendRequest(5, 4, 3, headless.others[3].chain, 6, 0, 1.0, [])
+
+    follower.on_append(state, "b", message)
+
+    assert (0, 0) == (state.matched_index, state.commit_index)
+
+
+def test_a_term_that_the_neighbours_exclude_is_another_entry(headless, member, entry_after) -> None:
+    """Behind the lost header stands an entry of term 4: one of term 5 cannot be before it."""
+    entry = entry_after(member(terms=[2, 2]).journal, 5)
+    message = AppendRequest(5, 3, 2, headless.others[2].chain, 0, 0, 1.0, [entry])
+
+    follower.on_append(headless.state, "b", message)
+
+    assert [1, 2, 2, 5] == headless.terms()
+
+
 def test_an_old_request_does_not_shorten_the_log(member) -> None:
     """A delayed or doubled request whose entries we have leaves what follows them alone."""
     bench = member(terms=[2, 2, 2])
