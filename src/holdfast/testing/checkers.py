@@ -362,14 +362,20 @@ class Checkers:
         return False
 
     def _membership(self, node: SimulatedNode) -> Membership | None:
-        """The members as the node's own log tells them."""
+        """The members as the node's own log tells them; None if it does not."""
         index = node.driver.config_index
         if not index or index < node.journal.first_index:
             return None
-        key = (index, node.journal.chain_at(index))
+        try:
+            key = (index, node.journal.chain_at(index))
+        except CorruptEntryError:
+            key = (index, self.commit_chains.get(index, b""))
         found = self._memberships.get(key)
         if found is None:
-            entry = node.journal.entry(index)
+            try:
+                entry = node.journal.entry(index)
+            except CorruptEntryError:
+                return None
             found = self._memberships[key] = decode_membership(bytes(entry.body))
             self._check_change(found)
         return found
