@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 CHUNK_SHIFT: Final = 9
@@ -97,26 +97,62 @@ class SequenceIndex:
         self.live_bytes += size
         return True
 
-    def remove(self, sequence: int) -> int:
-        """Forget `sequence` and give its size, or -1 if it did not live."""
-        number = sequence >> CHUNK_SHIFT
-        chunk = self.chunks.get(number)
-        if chunk is None:
-            return -1
-        place = (sequence & _MASK) - chunk.start
-        if not 0 <= place < len(chunk.live) or not chunk.live[place]:
-            return -1
-        size = chunk.sizes[place]
-        self.live_count -= 1
-        self.live_bytes -= size
-        chunk.count -= 1
-        if not chunk.count:
-            self._drop_chunk(number)
-            return size
-        chunk.live[place] = 0
-        chunk.sizes[place] = 0
-        chunk.record_numbers[place] = 0
-        return size
+    def put_next(self, sequence: int, record_number: int, sizes: list[int]) -> None:
+        """
+        Note that neighbouring sequences live in neighbouring records, each of the size given.
+
+        All of them must be above every one that was put before.
+        """
+        if len(sizes) == 1:
+            self.put(sequence, record_number, sizes[0])
+            return
+        at = 0
+        while at < len(sizes):
+            number, slot = sequence >> CHUNK_SHIFT, sequence & _MASK
+            chunk = self.chunks.get(number) or self.add_chunk(number, slot)
+            place = slot - chunk.start
+            if place > len(chunk.live):
+                chunk.make_room(place - 1)
+            assert place == len(chunk.live), "something above it was put before"
+            some = sizes[at : at + CHUNK_SIZE - slot]
+            count = len(some)
+            chunk.record_numbers.extend(range(record_number, record_number + count))
+            chunk.sizes.extend(some)
+            chunk.live += b"\1" * count
+            chunk.count += count
+            at += count
+            sequence += count
+            record_number += count
+        self.live_count += len(sizes)
+        self.live_bytes += sum(sizes)
+
+    def remove(self, sequences: Iterable[int]) -> list[int]:
+        """Forget sequences, and give those of them that lived."""
+        gone = []
+        number = -1
+        chunk: Chunk | None = None
+        for sequence in sequences:
+            if sequence >> CHUNK_SHIFT != number:
+                number = sequence >> CHUNK_SHIFT
+                chunk = self.chunks.get(number)
+            if chunk is None:
+                continue
+            live = chunk.live
+            place = (sequence & _MASK) - chunk.start
+            if not 0 <= place < len(live) or not live[place]:
+                continue
+            gone.append(sequence)
+            self.live_bytes -= chunk.sizes[place]
+            chunk.count -= 1
+            if not chunk.count:
+                self._drop_chunk(number)
+                chunk = None
+                continue
+            live[place] = 0
+            chunk.sizes[place] = 0
+            chunk.record_numbers[place] = 0
+        self.live_count -= len(gone)
+        return gone
 
     def is_live(self, sequence: int) -> bool:
         """Whether `sequence` is still on the queue."""

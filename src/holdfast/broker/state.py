@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from holdfast.broker.discards import Discards
 from holdfast.broker.producers import Producers
@@ -37,6 +37,9 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
+
+_PRODUCER_BYTES: Final = 8
+"""What a producer's number takes in the log beside the producer's id."""
 
 
 class BrokerState:
@@ -125,40 +128,85 @@ class BrokerState:
         if self.snapshot is not None:
             records = self.snapshot.ahead_of(records)
         number = first_record
-        queues = self.queues
-        memory_max = self.settings.memory_bytes - self.volatile_bytes
-        overhead = self.overhead
-        added_count = added_bytes = 0
-        for record in records:
+        rest = iter(records)
+        record = next(rest, None)
+        while record is not None:
             if type(record) is MessageRecord:
-                queue = queues.get(record.queue_number)
-                if queue is None:
-                    queue = queues[record.queue_number] = Queue(record.queue_number, "")
-                sequence = record.sequence
-                size = record.size
-                producer_id = record.producer_id
-                in_log = size if producer_id is None else size + len(producer_id) + 8
-                if queue.index.put(sequence, number, in_log):
-                    queue.enqueued_total += 1
-                    added_count += 1
-                    added_bytes += in_log
-                    cost = size + overhead
-                    if record.body is not None and self.cached_bytes + cost <= memory_max:
-                        queue.cache[sequence] = record
-                        self.cached_bytes += cost
-                if sequence >= queue.next_sequence:
-                    queue.next_sequence = sequence + 1
-                if producer_id is not None and not record.rewritten:
-                    self.producers.stored(producer_id, record.producer_sequence, number, timestamp)
-                if queue.subscriptions and not queue.is_touched:
-                    queue.is_touched = True
-                    self.touched.append(queue)
+                number, record = self._apply_messages(number, record, rest)
             else:
                 self.appliers[type(record)](record, number)
-            number += 1
-        self._live_count += added_count
-        self._live_bytes += added_bytes
-        self.enqueued_total += added_count
+                number += 1
+                record = next(rest, None)
+
+    def _apply_messages(
+        self, first_number: int, first: MessageRecord, rest: Iterator[Record]
+    ) -> tuple[int, Record | None]:
+        """
+        Apply a message and those right behind it on its queue; gives what comes after them.
+
+        Most of a log are such runs: what can be done for all of one is not done for each message.
+        """
+        queue_number = first.queue_number
+        queue = self.queues.get(queue_number)
+        if queue is None:
+            queue = self.queues[queue_number] = Queue(queue_number, "")
+        if first.sequence < queue.next_sequence:
+            self._apply_again(queue, first, first_number)
+            return first_number + 1, next(rest, None)
+        sequence = first.sequence
+        overhead = self.overhead
+        room = before = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
+        cache = queue.cache
+        sizes: list[int] = []
+        newest: dict[str, MessageRecord] = {}
+        record: Record | None = first
+        while (
+            type(record) is MessageRecord
+            and record.sequence == sequence
+            and record.queue_number == queue_number
+        ):
+            size = record.size
+            if record.body is not None and size + overhead <= room:
+                cache[sequence] = record
+                room -= size + overhead
+            producer_id = record.producer_id
+            if producer_id is not None:
+                size += len(producer_id) + _PRODUCER_BYTES
+                if not record.rewritten:
+                    newest[producer_id] = record
+            sizes.append(size)
+            sequence += 1
+            record = next(rest, None)
+        self.cached_bytes += before - room
+        queue.index.put_next(first.sequence, first_number, sizes)
+        queue.next_sequence = sequence
+        self._note_added(queue, len(sizes), sum(sizes))
+        for producer_id, last in newest.items():
+            number = first_number + last.sequence - first.sequence
+            self.producers.stored(producer_id, last.producer_sequence, number, self.timestamp)
+        return first_number + len(sizes), record
+
+    def _apply_again(self, queue: Queue, record: MessageRecord, number: int) -> None:
+        """Apply a message with a sequence that was there before: the cleaner wrote it again."""
+        size = record.size
+        producer_id = record.producer_id
+        in_log = size if producer_id is None else size + len(producer_id) + _PRODUCER_BYTES
+        if queue.index.put(record.sequence, number, in_log):
+            cost = size + self.overhead
+            if record.body is not None and self.memory_bytes + cost <= self.settings.memory_bytes:
+                queue.cache[record.sequence] = record
+                self.cached_bytes += cost
+            self._note_added(queue, 1, in_log)
+        if producer_id is not None and not record.rewritten:
+            self.producers.stored(producer_id, record.producer_sequence, number, self.timestamp)
+
+    def _note_added(self, queue: Queue, count: int, size: int) -> None:
+        queue.enqueued_total += count
+        self.enqueued_total += count
+        self._live_count += count
+        self._live_bytes += size
+        if queue.subscriptions:
+            self.touch(queue)
 
     @property
     def memory_bytes(self) -> int:
@@ -197,12 +245,19 @@ class BrokerState:
         if queue is None:
             return
         index = queue.index
-        remove = index.remove
-        forget = self.forget_content
         before = index.live_count, index.live_bytes
-        for sequence in record.sequences:
-            if remove(sequence) >= 0:
-                forget(queue, sequence)
+        gone = index.remove(record.sequences)
+        contents = queue.cache
+        freed = 0
+        for sequence in gone:
+            content = contents.pop(sequence, None)
+            if content is not None:
+                freed += content.size + self.overhead
+        self.cached_bytes -= freed
+        if not queue.is_idle:
+            for known in (queue.redelivered, queue.withheld):
+                if known:
+                    known.difference_update(gone)
         self._settled(queue, before)
 
     def _settled(self, queue: Queue, before: tuple[int, int]) -> None:

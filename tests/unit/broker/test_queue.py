@@ -84,9 +84,9 @@ def test_what_died_meanwhile_is_not_given_back() -> None:
     """
     queue = queue_of(3)
     drained(queue)
-    queue.index.remove(2)
+    queue.index.remove([2])
     queue.give_back([1, 2, -7], redelivered=True)
-    queue.index.remove(1)
+    queue.index.remove([1])
     assert drained(queue) == []
     assert queue.redelivered == {1}
 
@@ -119,7 +119,7 @@ def test_a_new_leadership_starts_from_what_lives() -> None:
     The cursor stands at the first live message; flags reach to the mark or the last message.
     """
     queue = queue_of(4, mark=3)
-    queue.index.remove(1)
+    queue.index.remove([1])
     add_transient(queue, 1, 4)
     queue.forget_leadership(16)
     assert drained(queue) == [2, 3]

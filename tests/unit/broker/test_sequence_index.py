@@ -25,7 +25,9 @@ def test_it_is_a_dictionary_in_order(steps, start, end) -> None:
             assert index.put(sequence, number, size) == (sequence not in model)
             model[sequence] = (number, model.get(sequence, (0, size))[1])
         else:
-            assert index.remove(sequence) == model.pop(sequence, (0, -1))[1]
+            lived = [sequence] if sequence in model else []
+            assert index.remove([sequence]) == lived
+            model.pop(sequence, None)
     assert index.live_count == len(model)
     assert index.live_bytes == sum(size for _, size in model.values())
     assert index.first() == min(model, default=0)
@@ -33,10 +35,35 @@ def test_it_is_a_dictionary_in_order(steps, start, end) -> None:
     assert list(index.sequences(start, end)) == [s for s in sorted(model) if start <= s < end]
     for sequence in (start, end):
         assert index.is_live(sequence) == (sequence in model)
-    for sequence in list(model):
-        index.remove(sequence)
+    assert index.remove(list(model)) == list(model)
     assert not index.chunks
     assert (index.live_count, index.live_bytes) == (0, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2 * CHUNK_SIZE), st.integers(1, 2 * CHUNK_SIZE))))
+def test_a_run_is_put_as_each_of_it_would_be(runs) -> None:
+    """
+    Gaps between runs, and runs over the ends of chunks.
+    """
+    whole, single = SequenceIndex(), SequenceIndex()
+    sequence = 1
+    for gap, count in runs:
+        sequence += gap
+        sizes = [each % 7 for each in range(count)]
+        whole.put_next(sequence, 3 * sequence, sizes)
+        for place, size in enumerate(sizes):
+            assert single.put(sequence + place, 3 * sequence + place, size)
+        whole.remove(range(sequence, sequence + count, 3))
+        single.remove(range(sequence, sequence + count, 3))
+        sequence += count
+    assert (whole.live_count, whole.live_bytes) == (single.live_count, single.live_bytes)
+    assert list(whole.sequences(1, sequence)) == list(single.sequences(1, sequence))
+    assert [(each.start, each.count, each.live) for each in whole.chunks.values()] == [
+        (each.start, each.count, each.live) for each in single.chunks.values()
+    ]
+    for number, chunk in whole.chunks.items():
+        assert chunk.record_numbers == single.chunks[number].record_numbers
+        assert chunk.sizes == single.chunks[number].sizes
 
 
 def test_dead_slots_are_zero() -> None:
@@ -46,7 +73,7 @@ def test_dead_slots_are_zero() -> None:
     index = SequenceIndex()
     index.put(1, 7, 100)
     index.put(2, 8, 100)
-    index.remove(1)
+    index.remove([1])
     chunk = index.chunks[0]
     dead = 1 - chunk.start
     assert (chunk.record_numbers[dead], chunk.sizes[dead], chunk.live[dead]) == (0, 0, 0)
@@ -61,7 +88,7 @@ def test_one_old_message_pins_one_chunk() -> None:
     for sequence in range(1, 20 * CHUNK_SIZE):
         index.put(sequence, sequence, 1)
         if sequence != 5:
-            index.remove(sequence)
+            index.remove([sequence])
     assert list(index.chunks) == [0]
     assert index.next_live(6, 1 << 50) == 1 << 50
     assert index.next_live(1, 1 << 50) == 5
@@ -105,7 +132,7 @@ def test_the_next_of_many_pinned_messages_is_near() -> None:
     assert chunks.looks <= 3 * len(pinned)
     chunks.looks = 0
     for sequence in pinned:
-        assert index.remove(sequence) == 1
+        assert index.remove([sequence]) == [sequence]
         assert index.first() == (sequence + step if sequence != pinned[-1] else 0)
     assert chunks.looks <= 3 * len(pinned)
 
@@ -132,8 +159,7 @@ def test_detaching_a_beginning_is_removing_each(sequences, through) -> None:
         whole.put(sequence, size, size)
         single.put(sequence, size, size)
     gone = [each for each in set(sequences) if each <= through]
-    for sequence in gone:
-        single.remove(sequence)
+    single.remove(gone)
     before = whole.live_count
     detached = whole.detach_through(through)
     assert before - whole.live_count == len(gone)
