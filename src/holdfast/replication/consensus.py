@@ -76,10 +76,10 @@ def receive(state: State, peer: str, message: Message) -> None:
 def tick(state: State) -> None:
     """Do what is due at `state.now`: stand, step down, hand over, change members."""
     if state.role is Role.LEADER:
-        leader.check_quorum(state)
-        if state.role is Role.LEADER:
+        if state.now >= state.look_at and not _is_to_lead_on(state):
+            return
+        if state.transfer is not None or state.is_witness:
             transfer.advance(state)
-            reconfiguration.maintain(state)
         return
     if state.awaited:
         promotion.advance(state)
@@ -87,12 +87,24 @@ def tick(state: State) -> None:
         candidate.stand(state)
 
 
+def _is_to_lead_on(state: State) -> bool:
+    """Look whether a quorum answers and the members must change; false if this is no leader now."""
+    # By time and not by turn: a busy leader turns thousands of times a second.
+    state.look_at = state.now + state.settings.look_seconds
+    leader.check_quorum(state)
+    if state.role is not Role.LEADER:
+        return False
+    reconfiguration.maintain(state)
+    return True
+
+
 def flush(state: State) -> None:
     """At the end of a turn: send entries and heartbeats, or the reply; commit what is stored."""
     if state.role is Role.LEADER:
         leader.advance_commit(state)
         # A hand-over may have become possible by what arrived in this turn.
-        transfer.advance(state)
+        if state.transfer is not None or state.is_witness:
+            transfer.advance(state)
         leader.replicate(state)
     else:
         follower.reply(state)

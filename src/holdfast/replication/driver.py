@@ -253,6 +253,12 @@ class Driver:
         return self._taken_index
 
     @property
+    def has_committed(self) -> bool:
+        """Whether `take_committed` has an entry to give."""
+        state = self._state
+        return self._taken_index < state.commit_index and not state.is_witness
+
+    @property
     def config_index(self) -> int:
         """Where the present members are written; this entry must not be reclaimed."""
         return self._state.config_index

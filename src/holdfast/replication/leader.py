@@ -32,7 +32,7 @@ def become_leader(state: State) -> None:
     assert state.role is Role.CANDIDATE, state.role
     state.role = Role.LEADER
     state.leader = state.name
-    state.leader_since = state.now
+    state.leader_since = state.look_at = state.now
     state.leader_contact_at = state.now
     state.is_leader_link_closed = False
     state.quick_rounds = 0

@@ -68,7 +68,7 @@ def may_change(state: State) -> str:
 
 
 def maintain(state: State) -> None:
-    """Make the one change that is due by itself, if any; called once per turn of a leader."""
+    """Make the one change that is due by itself, if any; a leader looks now and then."""
     if state.membership is None or state.is_witness or may_change(state):
         return
     for member in state.membership.members:

@@ -159,6 +159,11 @@ class ReplicationSettings:
         return self.lease_fraction * self.election_seconds_min
 
     @property
+    def look_seconds(self) -> float:
+        """How often a leader looks whether a quorum answers: late by so little does no harm."""
+        return self.heartbeat_seconds / 4
+
+    @property
     def disk_hang_seconds(self) -> float:
         """How long a disk may get nothing done before it counts as hanging."""
         return self.disk_hang_elections * self.election_seconds_min

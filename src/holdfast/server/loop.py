@@ -188,7 +188,7 @@ class Conductor:
             self.silent_until = now + self.settings.pause_seconds
         self.turned_at = now
         self._refresh(now)
-        if self.store.is_handing_over:
+        if (self.ready or self.is_behind) and self.store.is_handing_over:
             self._hold_clients()
         elif self.is_behind:
             self.schedule()  # First what was published goes out: else more comes in than leaves.

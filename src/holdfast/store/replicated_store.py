@@ -119,8 +119,7 @@ class ReplicatedStore:
 
     def has_committed(self) -> bool:
         """Whether there are committed entries to apply."""
-        driver = self.driver
-        return driver.commit_index > driver.taken_index and not driver.is_witness
+        return self.driver.has_committed
 
     @property
     def applied_index(self) -> int:

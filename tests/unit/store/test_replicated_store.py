@@ -87,6 +87,10 @@ class FakeDriver:
         self.is_backlog_full = False
         self.calls: list[object] = []
 
+    @property
+    def has_committed(self) -> bool:
+        return self.commit_index > self.taken_index and not self.is_witness
+
     def cramped_witness(self) -> str:
         return self.cramped
 
