@@ -158,6 +158,8 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
     if store.free_bytes is not None:
         yield _gauge("store_free_bytes", "Bytes free on the disk of the log", store.free_bytes)
     yield _gauge("store_disk_wait_seconds", "Since the disk hangs", store.disk_wait_seconds)
+    text = "Queues with messages in a damaged entry that keeps the log from being cleaned"
+    yield _gauge("store_pinned_queues", text, len(store.pinned_queues))
     text = "Files that are not needed and could not be removed"
     yield _gauge("store_unremovable_files", text, len(store.unremovable))
     unrepaired = sum(not damage.repaired for damage in store.damage)

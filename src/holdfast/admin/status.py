@@ -99,6 +99,10 @@ class StoreStatus:
 
     damage: tuple[DamageStatus, ...] = ()
 
+    pinned_queues: tuple[str, ...] = ()
+    """On the leader: queues with messages in a damaged entry, which for their sake cannot go, nor
+    can anything behind it: purge them, or restore the file."""
+
     unremovable: tuple[str, ...] = ()
     """Files that are not needed and could not be removed: their room is lost until they can be."""
 

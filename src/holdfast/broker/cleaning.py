@@ -11,12 +11,13 @@ behind that record it would live once more after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Final
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.producers import unpack_producer
+from holdfast.broker.sequence_index import CHUNK_SHIFT
 from holdfast.broker.state import BrokerState
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
@@ -32,6 +33,9 @@ from holdfast.model.records import (
 )
 
 _LOOKED_AT_PER_PIECE: Final = 1_000
+_EFFORT_PER_PIECE: Final = 16 * 1024
+"""So many messages are looked at in one piece, or so many queues and messages together."""
+_EFFORT_PER_QUEUE: Final = 16
 _PRODUCER_RECORD_BYTES: Final = 24
 """What a producer's record has beside the id."""
 _QUEUE_RECORD_BYTES: Final = 64
@@ -107,6 +111,36 @@ def live_copy(
     copy.redelivery_count = record.redelivery_count
     copy.stored_at = record.stored_at or stored_at
     return copy
+
+
+def live_within(
+    broker: Broker, first_record: int, next_record: int
+) -> Generator[None, None, dict[str, int]]:
+    """
+    Find what lives in these records without reading them; gives how many messages of which queue.
+
+    Each step takes a bounded time; between two of them the broker goes on. Messages only leave such
+    records meanwhile, none comes to stand in them.
+    """
+    found: dict[str, int] = {}
+    effort = 0
+    for queue in list(broker.state.queues.values()):
+        effort += _EFFORT_PER_QUEUE
+        if queue.is_deleted:
+            continue
+        for number, chunk in list(queue.index.chunks.items()):
+            effort += len(chunk.record_numbers)
+            base = (number << CHUNK_SHIFT) + chunk.start
+            count = sum(
+                first_record <= record < next_record and base + place > queue.purging_through
+                for place, record in enumerate(chunk.record_numbers)
+            )
+            if count:
+                found[queue.name] = found.get(queue.name, 0) + count
+            if effort >= _EFFORT_PER_PIECE:
+                effort = 0
+                yield
+    return found
 
 
 def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iterator[list[Record]]:

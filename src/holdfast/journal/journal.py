@@ -575,6 +575,26 @@ class Journal:
             self._forget_read(damage.index)
             self.on_damage(damage.index)
 
+    def damaged_run(self, index: int) -> tuple[int, int, int] | None:
+        """
+        Return what is lost with a damaged entry; None if it is not known to be damaged.
+
+        Neighbours whose bounds are lost cannot be told apart: the last of the damaged entries from
+        this one on, the first record that they may have held, and the first behind them.
+        """
+        if index not in self._damage or not self._bases[0] <= index <= self.last_index:
+            return None
+        last = index
+        while last < self.last_index and last + 1 in self._damage:
+            last += 1
+        segment = self._segment_of(index)
+        first = segment.first_records[index - segment.base_index]
+        following = last + 1
+        if following > self.last_index:
+            return last, first, self.next_record_number
+        segment = self._segment_of(following)
+        return last, first, segment.first_records[following - segment.base_index]
+
     def space_state(self, now: float) -> SpaceState:
         """Tell whether there is room to publish; `now` in seconds of the monotonic clock."""
         is_out_of_space = self.is_out_of_room or self.housekeeper.is_out_of_space

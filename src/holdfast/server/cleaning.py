@@ -34,6 +34,7 @@ from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import HEADER_BYTES
 from holdfast.model.limits import MiB
 from holdfast.model.records import CleanedRecord, HoldRecord, MessageRecord, Record
+from holdfast.server.damaged_entries import DamagedEntries
 from holdfast.server.learner_holds import LearnerHolds, gives_way
 from holdfast.server.settings import ServerSettings
 from holdfast.store.record_codec import encode_records
@@ -77,8 +78,11 @@ class Cleaner:
         """Whether space was low when this segment was begun."""
         self.budget_bytes = 0.0
         self.refilled_at = 0.0
+        self.damage = DamagedEntries(broker, store)
         self.stuck_at = 0
         """The first index of a segment that cannot be cleaned, because it is damaged."""
+        self.stuck_until = 0.0
+        """When it is looked at again, if it is not repaired before."""
         self.look_again_at = 0.0
         """There was nothing to do: not before then again, if the log has the same segments."""
         self.seen_log = (0, 0, False)
@@ -100,6 +104,7 @@ class Cleaner:
         self.through_index = self._given_up_through = 0
         self.records = self.homeless = None
         self.stuck_at = 0
+        self.damage.forget()
         self.look_again_at = 0.0
         self.round_through = self.rests_until_dead_bytes = 0
         self.is_log_full = False
@@ -122,12 +127,29 @@ class Cleaner:
         if (not self.next_index and not self._look(now)) or is_busy:
             return
         try:
-            self._advance()
+            if self.damage.is_looking:
+                self._pass_damage(now)
+            else:
+                self._advance()
         except CorruptEntryError as error:
-            self.stuck_at = self.store.first_index
-            self.next_index = self.through_index = 0
-            self.records = self.homeless = None
             self.store.report_damage(error)
+            if not self.damage.begin(self.next_index):
+                self._is_stuck(now)
+
+    def _pass_damage(self, now: float) -> None:
+        """Go on behind damaged entries, if nothing in them lives."""
+        passed = self.damage.step()
+        if passed is not None:
+            self.next_index, next_record = passed
+            self.through_record = max(self.through_record, next_record - 1)
+        elif not self.damage.is_looking:
+            self._is_stuck(now)
+
+    def _is_stuck(self, now: float) -> None:
+        self.stuck_at = self.store.first_index
+        self.stuck_until = now + self.settings.damage_look_seconds
+        self.next_index = self.through_index = 0
+        self.records = self.homeless = None
 
     def _look(self, now: float) -> bool:
         """Start with a segment if it is time to look for one, and cleaning pays."""
@@ -151,7 +173,8 @@ class Cleaner:
         if not pays or len(sealed) <= kept_count:
             return False
         oldest = sealed[0]
-        if oldest.base_index == self.stuck_at and self.store.is_damaged(oldest.base_index):
+        is_stuck = oldest.base_index == self.stuck_at and self.refilled_at < self.stuck_until
+        if is_stuck and self.store.is_damaged(oldest.base_index):
             return False
         if oldest.base_index <= self.through_index:
             return False  # Written again already; it goes when that is committed.
@@ -297,6 +320,7 @@ class Cleaner:
             return  # Members change or the lead moves: the next step tries again.
         self._add([CleanedRecord(self.through_index)])
         self._given_up_through = self.through_index
+        self.damage.forget()
         self.next_index = 0
         self.homeless = None
         if self.through_index >= self.round_through:

@@ -99,6 +99,9 @@ class ServerSettings:
     clean_look_seconds: float = 1.0
     """How long the cleaner rests when nothing needs cleaning and no segment comes or goes."""
 
+    damage_look_seconds: float = 60.0
+    """How often the cleaner looks whether messages still live in a damaged entry in its way."""
+
     clean_segment_count_min: int = 3
     """Sealed segments that are always kept."""
 

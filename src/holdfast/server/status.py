@@ -115,6 +115,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         is_out_of_room=journal.is_out_of_room,
         incomplete=replication.incomplete,
         damage=damage_status(journal),
+        pinned_queues=tuple(sorted(node.conductor.cleaner.damage.needed)),
         unremovable=tuple(sorted(map(str, journal.housekeeper.unremovable.copy()))),
     )
 

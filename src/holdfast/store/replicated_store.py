@@ -324,6 +324,10 @@ class ReplicatedStore:
         last = segments.get(base_index, 0)
         return any(base_index <= damage.index <= last for damage in self.journal.damage)
 
+    def damaged_run(self, index: int) -> tuple[int, int, int] | None:
+        """Give the last damaged entry from this one on, the first record lost and the next one."""
+        return self.journal.damaged_run(index)
+
     def report_damage(self, error: CorruptEntryError) -> None:
         """Let the replication know of damage found while reading, so that a peer repairs it."""
         if error.index:

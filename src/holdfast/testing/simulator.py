@@ -162,6 +162,7 @@ class Simulation:
             clean_segment_count_min=1,
             clean_dead_ratio=0.3,
             damaged_retry_seconds=0.3,
+            damage_look_seconds=0.2,
         )
 
     def add_node(self, name: str, bootstrap: Membership, site: str) -> SimulatedNode:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker import cleaning
 from holdfast.broker.cleaning import homeless as homeless_pieces
 from holdfast.broker.cleaning import live_copy, settling
 from holdfast.model.records import (
@@ -182,3 +183,34 @@ def test_a_hold_that_is_moving_is_not_written_back(desk, step, index) -> None:
     desk.turn()
     assert [hold.index for hold in desk.state.holds.values()] == [index] * bool(index)
     assert desk.state.digest() == desk.replayed().digest()
+
+
+def test_what_lives_in_some_records_is_found_without_reading_them(desk, monkeypatch) -> None:
+    """
+    By queue, and in steps: there may be many queues and messages.
+    """
+    monkeypatch.setattr(cleaning, "_EFFORT_PER_PIECE", 3)
+    for name in ("a", "b", "a", "b", "a"):
+        desk.send(b"x", queue=name)
+    desk.turn()
+    queues = {queue.name: queue for queue in desk.broker.state.queues.values()}
+    numbers = {name: [it.index.record_number(key) for key in (1, 2)] for name, it in queues.items()}
+    first, following = min(numbers["a"]), max(numbers["b"]) + 1
+
+    def found() -> dict[str, int]:
+        looking = cleaning.live_within(desk.broker, first, following)
+        steps = 0
+        while True:
+            try:
+                next(looking)
+                steps += 1
+            except StopIteration as end:
+                assert steps >= len(queues) - 1
+                return end.value
+
+    assert {"a": 2, "b": 2} == found()
+    queues["a"].index.remove(1)
+    queues["b"].purging_through = 2
+    assert {"a": 1} == found()
+    queues["a"].is_deleted = True
+    assert {} == found()

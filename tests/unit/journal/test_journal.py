@@ -597,3 +597,22 @@ def test_a_segment_is_sealed_only_when_all_of_it_is_durable(log: LocalJournal) -
     sealed = [segment for segment in journal.segments() if segment.sealed]
     assert sealed == journal.segments()[:-1]
     assert journal.sealed_through == sealed[-1].last_index
+
+
+def test_what_is_lost_with_damaged_neighbours_is_bounded(
+    log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """Their own bounds may be lost; those of the good ones around them are not."""
+    for number in range(1, 8):
+        log.append(*[bytes([number]) * 600] * 2)
+    assert log.journal.damaged_run(2) is None
+    log.writer.save_floor()
+    for index in (2, 3, 4, 7):
+        place = log.journal.place_of(index)
+        disk.flip_bit(place.path, (place.byte + 200) * 8)
+    log.journal.close()
+    log._open()
+    assert (4, 3, 9) == log.journal.damaged_run(2)
+    assert (7, 13, 15) == log.journal.damaged_run(7)
+    assert log.journal.damaged_run(5) is None
+    assert log.journal.damaged_run(99) is None

@@ -152,6 +152,15 @@ class FakeStore:
     def report_damage(self, error: CorruptEntryError) -> None:
         self.reported.append(error)
 
+    def damaged_run(self, index: int) -> tuple[int, int, int] | None:
+        if index not in self.damaged:
+            return None
+        last = index
+        while last + 1 in self.damaged:
+            last += 1
+        first = self.entries[index - 1].first_record
+        return last, first, self.entries[last - 1].next_record
+
     def keep_membership(self, through_index: int) -> None:
         if self.membership_error is not None:
             raise self.membership_error

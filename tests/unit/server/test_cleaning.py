@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.broker.state import BrokerState
-from holdfast.errors import MembershipError
+from holdfast.errors import CorruptEntryError, MembershipError
 from holdfast.model.records import CleanedRecord, HoldRecord, ProducerRecord, QueueRecord
 from holdfast.server.settings import ServerSettings
 
@@ -192,16 +192,76 @@ def test_acknowledged_while_it_is_written_again(busy) -> None:
     assert kept_state(busy).digest() == busy.broker.state.digest()
 
 
-def test_damage_stops_the_cleaner_until_it_is_repaired(busy) -> None:
+def entry_of(node, key: int) -> int:
+    """The entry that holds a message of the one queue."""
+    record = next(iter(node.broker.state.queues.values())).index.record_number(key)
+    entries = node.store.entries
+    return next(it.index for it in entries if it.first_record <= record < it.next_record)
+
+
+def test_damage_that_holds_what_lives_stops_the_cleaner_until_it_is_repaired(busy) -> None:
     """
     What cannot be read cannot be written again; the segment stays, and a repair lets it go on.
     """
-    busy.store.damaged = {2}
+    busy.store.damaged = {entry_of(busy, 1)}
     clean(busy, 3)
     assert busy.store.first_index == 1
-    assert [error.index for error in busy.store.reported] == [2]
+    assert busy.store.damaged == {error.index for error in busy.store.reported}
+    assert {"q": 1} == busy.conductor.cleaner.damage.needed
     busy.store.damaged.clear()
-    clean(busy, 8)
+    clean(busy, 80)
+    assert busy.store.first_index > 2
+    assert {} == busy.conductor.cleaner.damage.needed
+    assert kept_state(busy).digest() == busy.broker.state.digest()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_damage_in_which_nothing_lives_is_passed(busy, count: int) -> None:
+    """
+    A single node has no peer to repair it from: one rotten entry would stop cleaning for ever.
+
+    What had its home there is carried on as ever, though the last entry of a segment is damaged.
+    """
+    first = entry_of(busy, 4) + 1
+    busy.store.damaged = set(range(first, first + count))
+    clean(busy, 12)
+    assert busy.store.first_index > first + count
+    assert busy.broker.state.live_count() == 2
+    assert kept_state(busy).digest() == busy.broker.state.digest()
+    assert {} == busy.conductor.cleaner.damage.needed
+
+
+def test_what_is_settled_meanwhile_needs_its_damaged_entry_no_more(busy) -> None:
+    """
+    An operator who is told the queue purges it; the cleaner looks again by and by.
+    """
+    busy.store.damaged = {entry_of(busy, 1)}
+    clean(busy, 3)
+    assert {"q": 1} == busy.conductor.cleaner.damage.needed
+    busy.consumer.data_received(b"ACK\nid:1-1\n\n\0")
+    busy.settle()
+    clean(busy, 80)
+    assert busy.store.first_index > 2
+    assert {} == busy.conductor.cleaner.damage.needed
+    assert kept_state(busy).digest() == busy.broker.state.digest()
+
+
+def test_what_only_cannot_be_read_now_is_not_passed(busy, monkeypatch) -> None:
+    """
+    Without a descriptor nothing was read: that is no damage, and what lives there is not known.
+    """
+    read = busy.store.entry
+
+    def entry(index: int):
+        if index == 2:
+            raise CorruptEntryError("it cannot be read now", index=index)
+        return read(index)
+
+    monkeypatch.setattr(busy.store, "entry", entry)
+    clean(busy, 5)
+    assert busy.store.first_index == 1
+    monkeypatch.setattr(busy.store, "entry", read)
+    clean(busy, 12)
     assert busy.store.first_index > 2
     assert kept_state(busy).digest() == busy.broker.state.digest()
 

@@ -7,15 +7,19 @@ plans of the seeds are bent towards that.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from holdfast.journal import recovery
 from holdfast.journal.continuation import Continuation, Found, Proof
 from holdfast.journal.journal import Journal
 from holdfast.replication import repair
+from holdfast.server import damaged_entries
 from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.troubles.forged_bodies import FORGED
 from holdfast.testing.troubles.long_outages import OUTAGE, with_a_small_log
+from holdfast.testing.troubles.rot_alone import ROT
 
 
 def _forget_at_a_hand_over() -> list[Patch]:
@@ -51,6 +55,18 @@ def _on_a_pair_with_a_small_log(plan: Plan) -> None:
     with_a_small_log(plan)
 
 
+def _pass_any_damage() -> list[Patch]:
+    def nothing(*_arguments: object) -> Generator[None, None, dict[str, int]]:
+        return {}
+        yield
+
+    return [(damaged_entries, "live_within", nothing)]
+
+
+def _on_a_single_node(plan: Plan) -> None:
+    plan.topology = "one"
+
+
 def _with_time_to_forge(plan: Plan) -> None:
     plan.chaos_seconds = max(plan.chaos_seconds, 2.5)
 
@@ -75,6 +91,7 @@ ABLATIONS = [
         _trust_the_cache,
         ("fsync EIO", "power cut", "crash"),
     ),
+    Ablation("pass damage in which messages live", _pass_any_damage, (ROT,), _on_a_single_node),
     Ablation(
         "keep the old state when the log is begun anew",
         _keep_the_old_state,

@@ -25,6 +25,7 @@ from holdfast.testing.troubles import (
     membership,
     narrow_links,
     refused_removals,
+    rot_alone,
     strangers,
     vanished_files,
 )
@@ -46,6 +47,7 @@ _ALL: tuple[RareTrouble, ...] = (
     *membership.TROUBLES,
     *narrow_links.TROUBLES,
     *refused_removals.TROUBLES,
+    *rot_alone.TROUBLES,
     *strangers.TROUBLES,
     *vanished_files.TROUBLES,
 )
