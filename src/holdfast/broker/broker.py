@@ -60,7 +60,7 @@ class Broker:
         self.closed: deque[Batch] = deque()
         """Batches that are full and not yet taken, oldest first."""
         self.in_flight: deque[Batch] = deque()
-        """Batches taken and not yet applied, oldest first."""
+        """Batches taken, and not yet applied with all replies given, oldest first."""
         self.uncommitted_bytes = 0
         self.held_bytes = 0
         """What open transactions hold, with what a message costs beside its content."""
@@ -709,24 +709,36 @@ class Broker:
         """Apply the oldest batch in flight at once: its entry is committed."""
         self.state.apply(first_record, batch.records, timestamp)
         self.applied(batch)
+        for _ in self.publish_after_commit(batch):
+            pass
+        self.released(batch)
 
     def applied(self, batch: Batch) -> None:
         """Note that all records of the oldest batch in flight are applied to the state."""
-        taken = self.in_flight.popleft()
-        assert taken is batch, "batches are applied in the order they were taken"
+        assert self.in_flight[0] is batch, "batches are applied in the order they were taken"
         self.uncommitted_bytes -= batch.size_bytes
-        self.publish_after_commit(batch)
 
-    def publish_after_commit(self, batch: Batch) -> None:
-        """Let the non-persistent messages of a batch's transactions be seen."""
+    def publish_after_commit(self, batch: Batch) -> Iterator[None]:
+        """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
+        effort = 0
         for destination, headers, body in batch.publications:
             try:
                 if isinstance(destination, Topic):
                     self.publish(destination, headers, body)
+                    effort += len(destination.subscriptions)
                 elif not destination.is_deleted:
                     self.send_transient(destination, headers, body)
             except Exception as error:  # noqa: BLE001 - lasting state is applied already
                 self.broken.append((destination, error))
+            effort += 1
+            if effort >= self.settings.step_count_max:
+                effort = 0
+                yield
+
+    def released(self, batch: Batch) -> None:
+        """Note that all that waited for the oldest batch in flight was told and is seen."""
+        released = self.in_flight.popleft()
+        assert released is batch, "batches are released in the order they were taken"
 
     def apply_entry(self, first_record: int, records: Iterable[Record], timestamp: int) -> None:
         """Apply records of a committed entry, all or, in order, some at a time."""

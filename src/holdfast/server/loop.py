@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from operator import length_hint
 
 import structlog
@@ -117,7 +117,9 @@ class Conductor:
         self.pending: deque[tuple[int, Batch]] = deque()
         """Index and batch of what was proposed in this leadership and is not applied."""
         self.applying: Iterator[None] | None = None
-        """The rest of the committed entry that is being applied."""
+        """The rest of the committed entry that is being applied, and of what waited for it."""
+        self.is_within_entry = False
+        """It is applied in part: nothing is delivered."""
         self.is_serving = False
         self.is_scheduled = False
         self.is_draining = False
@@ -529,14 +531,21 @@ class Conductor:
 
     def _reply_after_earlier(self, batch: Batch) -> None:
         """Let replies without records of their own wait for what was proposed before them."""
-        self.broker.in_flight.pop()
         if self.pending:
+            self.broker.in_flight.pop()
             self.pending[-1][1].replies.extend(batch.replies)
             self.pending[-1][1].publications.extend(batch.publications)
             return
-        self.broker.publish_after_commit(batch)
-        for _ in self._reply(batch):
-            pass
+        self.applying = chain(self.applying or (), self._release(batch))
+
+    def _release(self, batch: Batch) -> Iterator[None]:
+        """Let be seen and told, in steps, what waited for a batch, while this leadership lasts."""
+        steps = chain(self.broker.publish_after_commit(batch), self._reply(batch))
+        while self.is_serving:
+            if next(steps, self) is self:
+                self.broker.released(batch)
+                return
+            yield
 
     def _reply(self, batch: Batch) -> Iterator[None]:
         """Say to each, in steps, that what it asked for is stored; who cannot be told is closed."""
@@ -568,10 +577,13 @@ class Conductor:
         """Apply what is committed, entry by entry, as far as the time goes."""
         if self.store.is_begun_anew():
             self.applying = None
+            self.is_within_entry = False
             self.stop_serving()
             self.broker.begin_anew()
         if now < self.apply_again_at or not self._has_to_apply():
             return
+        if self.is_behind and self.applying is not None and not self.is_within_entry:
+            return  # First what was published goes out.
         is_spent = self.budget.is_spent
         self.budget.begin()
         while True:
@@ -611,6 +623,7 @@ class Conductor:
         batch = pending[0][1] if pending and pending[0][0] == entry.index else None
         records = batch.records if batch is not None else self.store.decode(entry)
         first = entry.first_record
+        self.is_within_entry = True
         if entry.record_count == 0:
             pass  # The members of the cluster, or nothing.
         elif entry.record_count <= self.record_step_count:
@@ -622,14 +635,14 @@ class Conductor:
                 first += len(some)
                 yield
         self.store.applied(entry, broker.state.cleaned_through)
+        self.is_within_entry = False
         # The leadership may have ended since the first step.
         if batch is not None and pending and pending[0][1] is batch:
             self.pending.popleft()
             broker.applied(batch)
             self.commit_count += 1
             self.counters.receipts += len(batch.replies)
-            for _ in self._reply(batch):
-                yield
+            yield from self._release(batch)
 
     # ---- roles
 
@@ -696,7 +709,7 @@ class Conductor:
 
     def _dispatch(self) -> None:
         broker = self.broker
-        if self.applying is not None:
+        if self.is_within_entry:
             return
         self.is_behind = False
         if not (broker.state.touched or broker.deliveries):
