@@ -18,7 +18,7 @@ as applied, nothing is delivered and nobody begins to serve.
 Invariants:
     `pending` holds the batches proposed in this leadership, in log order, none twice; one is
     applied only when the entry of its index AND term is committed.
-    A node that is not serving has no client connections.
+    A node that is not serving has no clients; those it had are closed in slices.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ from holdfast.errors import (
 )
 from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteResult
-from holdfast.protocols.stomp.heart_beat import HeartBeat
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
+from holdfast.server.departures import Departures
+from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.turn_budget import TurnBudget
@@ -60,7 +61,6 @@ from holdfast.transport.admission import Admission
 
 log = structlog.get_logger("holdfast.server")
 
-HEART_BEAT = b"\n"
 QUORUM_LOST = (
     "too few members of the cluster answer: nothing is confirmed until they return"
     " or an operator promotes this node"
@@ -99,8 +99,8 @@ class Conductor:
         self.cleaner = Cleaner(broker, store, settings)
         self.slow_consumers = SlowConsumers(broker, settings)
         self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max)
-        self.parting: dict[ClientConnection, float] = {}
-        """Closed with a last word that may never be read, and when they are ended, oldest first."""
+        self.departures = Departures(broker, self.containment)
+        self.heart_beats = HeartBeats(self.containment)
         self.counters = Counters()
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
@@ -171,8 +171,8 @@ class Conductor:
     def _tick(self, now: float) -> None:
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
-            self._beat(now)
-            self._part(now)
+            self.heart_beats.begin(self.connections)
+            self.departures.part(now)
             self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
         if self.is_serving and not self.store.is_handing_over:
             self.cleaner.step(now)
@@ -190,6 +190,7 @@ class Conductor:
             self.silent_until = now + self.settings.pause_seconds
         self.turned_at = now
         self._refresh(now)
+        self._attend(now)
         if (self.ready or self.is_behind) and self.store.is_handing_over:
             self._hold_clients()
         elif self.is_behind:
@@ -242,6 +243,17 @@ class Conductor:
                 connection.is_ready = True
                 self.ready.append(connection)
 
+    def _attend(self, now: float) -> None:
+        """Keep clients' heart-beats, and see off who is gone."""
+        if self.heart_beats:
+            self.budget.begin()
+            self.heart_beats.step(now, self.budget.is_spent)
+        if self.departures:
+            self.budget.begin()
+            self.departures.step(self.budget.is_spent)
+        if self.heart_beats or self.departures:
+            self.schedule()
+
     # ---- connections
 
     def opened(self, connection: ClientConnection) -> None:
@@ -270,7 +282,7 @@ class Conductor:
     def lost(self, connection: ClientConnection) -> None:
         """Give back what a client held."""
         self.admission.leave(connection)
-        self.parting.pop(connection, None)
+        self.departures.parted(connection)
         if connection in self.connections:
             self.paused.discard(connection)
             connection.session.room_bytes = 0
@@ -282,9 +294,7 @@ class Conductor:
     def _forget(self, connection: ClientConnection) -> None:
         self.connections.discard(connection)
         self.unfinished.note(connection, 0)
-        self.containment.leave(connection.session)
-        # Else the two hold each other, and thousands wait for the collector of cycles.
-        connection.session.owner = None
+        self.departures.gone(connection)
 
     def pause(self, connection: ClientConnection) -> None:
         """Stop reading from a client until there is room for more."""
@@ -344,7 +354,7 @@ class Conductor:
                 self.ready[:0] = ready[place:]
                 break
         if broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
-            for connection in ready:
+            for connection in ready[:place]:
                 self.pause(connection)
         if self.ready:
             self.schedule()
@@ -398,8 +408,13 @@ class Conductor:
 
         A hand-over may be given up; then all goes on, with what is only in memory still there.
         """
+        self.budget.begin()
         for connection in self.ready:
-            self.pause(connection)
+            if not connection.is_paused:
+                self.pause(connection)
+                if self.budget.is_spent():
+                    self.schedule()
+                    return
 
     def _unblock(self) -> None:
         """Read again from those who waited, where what they waited for has come."""
@@ -408,6 +423,8 @@ class Conductor:
             self._send_waiting()
         if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             return
+        is_spent = self.budget.is_spent
+        self.budget.begin()
         for connection in list(self.paused):
             if connection.session.held or connection.session.waiting.is_full:
                 continue
@@ -419,6 +436,9 @@ class Conductor:
             connection.uncommitted_bytes = 0
             self.paused.discard(connection)
             connection.transport.resume_reading()
+            if is_spent():
+                self.schedule()
+                return
 
     def _send_waiting(self) -> None:
         waiting = self.context.waiting
@@ -436,24 +456,6 @@ class Conductor:
                 self.schedule()
                 break
 
-    def _beat(self, now: float) -> None:
-        for connection in list(self.connections):
-            protocol = connection.session.protocol
-            if connection.is_paused:
-                protocol.note_received(now)
-            deadline = protocol.deadline
-            if deadline is None or deadline > now:
-                continue
-            try:
-                outcome = protocol.handle_deadline(now)
-                if outcome is HeartBeat.SEND:
-                    connection.transport.write(HEART_BEAT)
-                    protocol.note_sent(now)
-                elif outcome is HeartBeat.PEER_DEAD:
-                    connection.transport.abort()
-            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-                self.containment.broke(connection.session, error)
-
     def _close_slow_consumers(self) -> None:
         for session, why in self.slow_consumers.look():
             assert isinstance(session, StompSession), "every receiver here is a session"
@@ -465,15 +467,7 @@ class Conductor:
 
     def part(self, connection: ClientConnection) -> None:
         """Give a client a while to take its last words: it need not read them."""
-        self.parting.setdefault(connection, self.context.now + self.settings.drain_seconds)
-
-    def _part(self, now: float) -> None:
-        """End the connections that did not take their last words in time."""
-        for connection, until in list(self.parting.items()):
-            if until > now:
-                break
-            del self.parting[connection]
-            connection.transport.abort()
+        self.departures.parting(connection, self.context.now + self.settings.drain_seconds)
 
     # ---- batches
 
@@ -680,30 +674,33 @@ class Conductor:
         return self.clock.monotonic() >= self.silent_until
 
     def stop_serving(self, farewell: str = "") -> None:
-        """Close every client, with a last ERROR if there is a reason to tell; forget the lead."""
+        """
+        Forget the lead and close every client, with a last ERROR if there is a reason to tell.
+
+        Many clients are closed in slices; none of them is served any more.
+        """
         if farewell:
             log.warning(farewell)
         self.is_serving = self.is_behind = False
         self.pending.clear()
-        connections = list(self.connections)
+        self.departures.send_away(self.connections, farewell)
         self.connections.clear()
         self.admission.clear()
         self.paused.clear()
         self.unfinished.clear()
         self.ready.clear()
         self.withheld.clear()
-        for connection in connections:
-            connection.session.out.clear()
-            if farewell and not connection.transport.get_write_buffer_size():
-                connection.session.farewell(farewell, "quorum-lost")
-                connection.flush()
-            else:
-                connection.transport.abort()
         self.context.dirty.clear()
         self.context.waiting.clear()
         self.context.waiting_bytes = 0
         self.broker.follow()
         self.cleaner.stop()
+        self._attend(self.turned_at)
+
+    def close(self) -> None:
+        """Stop serving and close every client now: the node ends."""
+        self.stop_serving()
+        self.departures.step(lambda: False)
 
     # ---- deliveries
 
@@ -779,7 +776,7 @@ class Conductor:
             if was_full and connection.session.room_bytes > 0:
                 self._resume(connection.session)
                 again = True
-            if place % 16 == 0 and self.budget.is_spent():
+            if (again or place % 16 == 0) and self.budget.is_spent():
                 self.context.dirty[:0] = dirty[place:]
                 again = True
                 break

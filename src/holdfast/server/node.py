@@ -253,7 +253,7 @@ class Node:
                 await self._drain()
         finally:
             ticking.cancel()
-            self.conductor.stop_serving()
+            self.conductor.close()
             self.driver.end()
             await self._close_listener()
             await self.links.close()

@@ -52,6 +52,7 @@ def break_leaving(node, client, monkeypatch, send) -> None:
     monkeypatch.setattr(node.broker, "unsubscribe", fail)
     client.connection_lost(None)
     client.transport.abort()
+    node.turn()
     monkeypatch.setattr(node.broker, "unsubscribe", whole)
 
 

@@ -460,12 +460,14 @@ def test_heart_beats_are_sent_and_silence_is_noticed(node) -> None:
     other.pause(silent)
     for _ in range(30):
         node.clock.now += 0.2
-        other._beat(node.clock.now)
+        other.heart_beats.begin(other.connections)
+        other.heart_beats.step(node.clock.now, lambda: False)
     assert not silent.transport.is_aborted
     silent.is_paused = False
     for _ in range(30):
         node.clock.now += 0.2
-        other._beat(node.clock.now)
+        other.heart_beats.begin(other.connections)
+        other.heart_beats.step(node.clock.now, lambda: False)
     assert silent.transport.is_aborted
 
 

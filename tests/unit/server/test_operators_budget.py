@@ -141,7 +141,8 @@ def test_who_has_many_temporary_queues_leaves_in_slices(hasty) -> None:
     while seen[-1] > 1:
         turn(hasty)
         seen.append(len(temporaries.queues))
-    assert max(before - after for before, after in itertools.pairwise(seen)) <= STEP
+    # The first step is done as it leaves, and one of its errand in the same turn.
+    assert max(before - after for before, after in itertools.pairwise(seen)) <= 2 * STEP
     assert [queue.owner for queue in temporaries.queues.values()] == [other.session]
     freed_by_turn(hasty)
     assert hasty.broker.state.volatile_bytes == 1 + hasty.broker.state.overhead

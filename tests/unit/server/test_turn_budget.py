@@ -269,6 +269,7 @@ def test_a_subscription_that_holds_much_gives_it_back_in_order(hasty, send) -> N
     heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
     hasty.connect(send(b"<new>"))
     leaver.connection_lost(None)
+    hasty.turn()
     assert hasty.broker.errands
     turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count + 1)
     written = heir.transport.written
@@ -504,6 +505,7 @@ def test_a_temporary_queues_memory_is_given_back_in_steps(hasty) -> None:
     held = hasty.broker.state.volatile_bytes
     (queue,) = hasty.broker.temporaries.queues.values()
     owner.connection_lost(None)
+    hasty.turn()
     assert queue.transient_count == 0
     seen = [held]
     while seen[-1]:

@@ -1,0 +1,66 @@
+"""
+Heart-beats of all clients: who is due a beat, and who has been silent for too long.
+
+A round looks at each connection once, in slices: ten thousand that are due at once are ten thousand
+writes. The next round begins at the tick after the one before is done.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from holdfast.broker.errands import IsSpent
+from holdfast.protocols.stomp.heart_beat import HeartBeat
+from holdfast.server.connection import ClientConnection
+from holdfast.server.containment import Containment
+
+HEART_BEAT = b"\n"
+_LOOKED_AT_PER_STEP = 16
+
+
+class HeartBeats:
+    """Keeps the deadlines of one node's clients."""
+
+    __slots__ = ("_containment", "_left")
+
+    def __init__(self, containment: Containment) -> None:
+        self._containment = containment
+        self._left: Iterator[ClientConnection] | None = None
+
+    def __bool__(self) -> bool:
+        """Whether a round is under way."""
+        return self._left is not None
+
+    def begin(self, connections: Collection[ClientConnection]) -> None:
+        """Begin a round, if none is under way."""
+        if self._left is None and connections:
+            self._left = iter(list(connections))
+
+    def step(self, now: float, is_spent: IsSpent) -> None:
+        """Go on with the round until it is done or the time is spent; at least a few."""
+        assert self._left is not None, "begun before"
+        for place, connection in enumerate(self._left, 1):
+            if not connection.is_lost:
+                self._look(connection, now)
+            if not place % _LOOKED_AT_PER_STEP and is_spent():
+                return
+        self._left = None
+
+    def _look(self, connection: ClientConnection, now: float) -> None:
+        protocol = connection.session.protocol
+        if connection.is_paused:
+            protocol.note_received(now)
+        deadline = protocol.deadline
+        if deadline is None or deadline > now:
+            return
+        try:
+            outcome = protocol.handle_deadline(now)
+            if outcome is HeartBeat.SEND:
+                connection.transport.write(HEART_BEAT)
+                protocol.note_sent(now)
+            elif outcome is HeartBeat.PEER_DEAD:
+                connection.transport.abort()
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+            self._containment.broke(connection.session, error)
