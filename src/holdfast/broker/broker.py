@@ -25,12 +25,13 @@ from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.operating import delete, purge
 from holdfast.broker.outputs import Batch, Replier, size_of
 from holdfast.broker.producers import Verdict
+from holdfast.broker.publishing import Publishing
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.temporaries import Temporaries, require_room
-from holdfast.broker.topic import Backlogs, Delivery, IdleTopics, Topic
+from holdfast.broker.topic import Delivery, IdleTopics, Topic
 from holdfast.broker.transactions import Transaction, number_messages
 from holdfast.errors import TransactionError
 from holdfast.model.numbering import sequence_floor
@@ -65,12 +66,11 @@ class Broker:
         self.held_bytes = 0
         """What open transactions hold, with what a message costs beside its content."""
         self.acknowledged_queues: list[Queue] = []
-        self.deliveries: deque[Delivery] = deque()
-        """Of topic messages, assigned and not yet asked for."""
+        self.publishing = Publishing(settings)
+        self._is_queues_turn = False
+        """The last dispatch was left off among topics' deliveries."""
         self.errands = Errands()
         """Long work for clients; it ends with the leadership."""
-        self.unblocked_topics: list[Topic] = []
-        self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
         self.broken: list[tuple[Queue | Topic, Exception]] = []
         """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
         self.next_queue_number = 0
@@ -108,7 +108,7 @@ class Broker:
         for batch in (*self.in_flight, *self.closed, self.batch):
             # Copies: its entry may be half applied, and the rest of it is taken from there.
             discards.add([*batch.records], [*batch.replies], [*batch.publications])
-        discards.add(self.deliveries, self.topics)
+        discards.add(self.publishing.clear(), self.topics)
         self.batch = Batch()
         self.closed.clear()
         self.in_flight.clear()
@@ -116,8 +116,6 @@ class Broker:
         self.state.volatile_bytes = 0
         self.held_bytes = 0
         self.acknowledged_queues.clear()
-        self.deliveries = deque()
-        self.backlogs.clear()
         self.broken.clear()
         self.errands.clear()
         self.topics = {}
@@ -277,16 +275,14 @@ class Broker:
         """Hand a message to every live subscription of a topic."""
         self.serial += 1
         message = TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
-        pending_bytes_max = self.settings.topic_pending_bytes_max
-        topic.publish(message, self.deliveries, pending_bytes_max, self.backlogs)
+        self.publishing.publish(topic, message)
 
     # ---- subscriptions
 
     def subscribe(self, subscription: Subscription, destination: Queue | Topic) -> None:
         """Add a consumer; dispatch to it begins with the next `dispatch`."""
         if isinstance(destination, Topic):
-            subscription.topic = destination
-            destination.subscriptions[subscription] = None
+            destination.add_subscription(subscription)
             return
         subscription.queue = destination
         destination.subscriptions[subscription] = None
@@ -302,8 +298,7 @@ class Broker:
         """
         if subscription.topic is not None:
             topic = subscription.topic
-            if topic.close_subscription(subscription):
-                self.unblocked_topics.append(topic)
+            self.publishing.close(topic, subscription)
             if not (topic.subscriptions or topic.is_temporary):
                 self.idle_topics.add(topic)
         elif subscription.queue is not None:
@@ -337,8 +332,7 @@ class Broker:
         for subscription in receiver.subscriptions.values():
             topic = subscription.topic
             if topic is not None:
-                if subscription.pending and topic.drain(subscription, self.deliveries):
-                    self.unblocked_topics.append(topic)
+                self.publishing.drain(topic, subscription)
             elif make_ready(subscription) and subscription.queue is not None:
                 self.state.touch(subscription.queue)
 
@@ -464,8 +458,7 @@ class Broker:
     def refill(self, subscription: Subscription) -> None:
         """Let a subscription have more, now that its window opened."""
         if subscription.topic is not None:
-            if subscription.pending and subscription.topic.drain(subscription, self.deliveries):
-                self.unblocked_topics.append(subscription.topic)
+            self.publishing.drain(subscription.topic, subscription)
         elif make_ready(subscription) and subscription.queue is not None:
             self.state.touch(subscription.queue)
 
@@ -759,21 +752,37 @@ class Broker:
 
     # ---- dispatch
 
+    @property
+    def has_to_dispatch(self) -> bool:
+        """Whether there may be deliveries to be made."""
+        return bool(self.state.touched or self.publishing)
+
     def dispatch(self) -> Generator[list[Delivery], None, None]:
         """
         Give the deliveries to be made in short steps, assigning messages as each is asked for.
 
-        It may be closed after any step; the next one goes on, with that queue behind others.
+        Also what finds nothing to deliver is a step. It may be closed after any; the next one goes
+        on, with that queue behind others. Where topics took all the time, queues come first then.
         """
-        waiting = self.deliveries
-        step_count = self.settings.step_count_max
-        while some := [waiting.popleft() for _ in range(min(step_count, len(waiting)))]:
-            yield [delivery for delivery in some if not delivery[0].is_closed]
+        if self._is_queues_turn:
+            self._is_queues_turn = False
+            yield from self._dispatch_queues()
+        self._is_queues_turn = True
+        yield from self.publishing.take(self.broken)
+        self._is_queues_turn = False
+        yield from self._dispatch_queues()
+
+    def _dispatch_queues(self) -> Iterator[list[Delivery]]:
         touched = self.state.touched
+        step_count = self.settings.step_count_max
+        looked_at = 0
         while touched:
             queue = touched.popleft()
             queue.is_touched = False
             if not queue.subscriptions or queue.is_deleted or not queue.ready or queue.is_held:
+                looked_at += 1
+                if not looked_at % step_count:
+                    yield []
                 continue
             try:
                 yield from dispatch(queue, self._settle, step_count, self.broken)

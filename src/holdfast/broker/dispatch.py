@@ -24,7 +24,8 @@ def dispatch(
     """
     Assign messages of `queue` while there is room for them, in steps of so many, when asked.
 
-    So it may be left off after any step; one that must be read from the log is the last of its
+    So it may be left off after any step, also after one in which only consumers without room were
+    passed over; one that must be read from the log is the last of its
     step. What goes to a subscription that never acknowledges is settled through `settle`. A mistake
     of ours ends it and is put into `broken`, with the queue.
     """
@@ -36,7 +37,7 @@ def dispatch(
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             broken.append((queue, error))
             is_over = True
-        if step:
+        if step or not is_over:
             yield step
 
 
@@ -47,6 +48,7 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
     next_key = queue.next_key
     flag_through = queue.flag_through
     redelivered = queue.redelivered
+    passed_over = 0
     while ready:
         subscription = ready[0]
         receiver = subscription.receiver
@@ -56,6 +58,9 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
             subscription.is_ready = False
             if subscription.is_closed:
                 queue.closed_ready_count -= 1
+            passed_over += 1
+            if passed_over >= count_max:
+                return False
             continue
         key = next_key()
         if not key:

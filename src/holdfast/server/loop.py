@@ -203,7 +203,7 @@ class Conductor:
         self._follow_role()
         if self.is_serving and not self.store.is_handing_over:
             self._dispatch()
-            if self.broker.backlogs.growth_bytes and self.slow_consumers.is_due():
+            if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
                 self._close_slow_consumers()
             self._unblock()
         self._flush()
@@ -356,7 +356,7 @@ class Conductor:
         if broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready[:place]:
                 self.pause(connection)
-        if self.ready:
+        if any(connection.session.spreading is None for connection in self.ready):
             self.schedule()
 
     def _receive(self, connection: ClientConnection) -> bool:
@@ -418,7 +418,6 @@ class Conductor:
 
     def _unblock(self) -> None:
         """Read again from those who waited, where what they waited for has come."""
-        self.broker.unblocked_topics.clear()
         if self.context.waiting and not self.is_behind:
             self._send_waiting()
         if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
@@ -709,7 +708,7 @@ class Conductor:
         if self.is_within_entry:
             return
         self.is_behind = False
-        if not (broker.state.touched or broker.deliveries):
+        if not broker.has_to_dispatch:
             return
         # The clock is read here and now: after a pause the lease must be seen to be over.
         now = self.clock.monotonic()
@@ -723,10 +722,12 @@ class Conductor:
                 # Of who is closed now nothing more goes out.
                 deliveries = iter([each for each in deliveries if not each[0].is_closed])
             if self.budget.is_spent():
-                self.schedule()
                 break
         steps.close()
-        self.is_behind = bool(broker.deliveries)
+        # A message that is being spread stops its own publisher only.
+        self.is_behind = len(broker.publishing.deliveries) > self.step_count
+        if broker.has_to_dispatch or self.ready:
+            self.schedule()  # Of those who are ready some may have waited for just this.
         while broker.broken:
             self.containment.destination_broke(*broker.broken.pop())
 

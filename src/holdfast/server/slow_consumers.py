@@ -32,15 +32,19 @@ class SlowConsumers:
 
     def is_due(self) -> bool:
         """Whether so much more waits than at the last look that it is worth another."""
-        return self._broker.backlogs.growth_bytes >= self._settings.backlog_look_bytes
+        return self._broker.publishing.backlogs.growth_bytes >= self._settings.backlog_look_bytes
 
     def look(self) -> list[tuple[Receiver, str]]:
         """Give the connections to close, each with the sentence that says why."""
-        waiting = self._broker.backlogs.sizes()
-        self.pending_bytes = sum(waiting.values())
+        backlogs = self._broker.publishing.backlogs
+        backlogs.growth_bytes = 0
+        waiting = backlogs.sizes
+        self.pending_bytes = backlogs.total_bytes
         connection_max = self._settings.connection_backlog_bytes_max
         node_max = self._settings.backlog_bytes_max
         chosen: list[tuple[Receiver, str]] = []
+        if self.pending_bytes <= node_max and max(waiting.values(), default=0) <= connection_max:
+            return chosen
         for receiver in sorted(waiting, key=waiting.__getitem__, reverse=True):
             size = waiting[receiver]
             if size > connection_max:

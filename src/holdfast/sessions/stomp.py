@@ -138,6 +138,8 @@ class StompSession:
         """The rest of an ABORT; what comes behind it waits, as it counts on what that restores."""
         self.rollback_count = 0
         """The operations of that transaction."""
+        self.spreading: Topic | None = None
+        """Where the last message published is on its way to many; what comes behind it waits."""
         self.id = f"{context.node}-{context.term}-{context.session_count}"
         self.delivered_count = 0
 
@@ -171,6 +173,8 @@ class StompSession:
     def _proceed(self, is_spent: IsSpent) -> bool:
         if self.rollback is not None and not self._go_on_rolling_back(is_spent):
             return False
+        if self.spreading is not None and self._is_spreading():
+            return False
         effort = 0
         effort_max = self.broker.settings.step_count_max
         send = self._send
@@ -198,7 +202,7 @@ class StompSession:
                 self.effort = 0
             if effort >= effort_max:
                 effort = 0
-                if is_spent() or not self._go_on_rolling_back(is_spent):
+                if is_spent() or not self._go_on_rolling_back(is_spent) or self._is_spreading():
                     return False
         self.events = iter(())
         return True
@@ -229,6 +233,12 @@ class StompSession:
                     return False
             self.rollback = None
         return True
+
+    def _is_spreading(self) -> bool:
+        """Whether a message published is still on its way; else more would come in than leaves."""
+        if self.spreading is not None and not self.spreading.spread_count:
+            self.spreading = None
+        return self.spreading is not None
 
     def _send(self, frame: SendFrame) -> None:
         target = frame.block.memo
@@ -275,6 +285,9 @@ class StompSession:
         if type(destination) is Topic:
             broker.publish(destination, target.lines, frame.body)
             self.effort = len(destination.subscriptions)
+            if destination.spread_count:
+                self.spreading = destination
+                self.effort = _MUCH
         elif queue is not None:
             broker.send_transient(queue, target.lines, frame.body)
         if receipt is None:
@@ -305,6 +318,8 @@ class StompSession:
             self.effort = 0
             if not waiting:
                 self.context.waiting.pop(self, None)
+                return
+            if self._is_spreading():
                 return
             frame = waiting.first()
             if isinstance(frame, Frame):

@@ -33,14 +33,15 @@ def test_a_backlog_keeps_its_order(new_client) -> None:
     topic, client = Topic("t"), new_client()
     subscription = subscribed(topic, client, AcknowledgeMode.INDIVIDUAL, prefetch=1)
     out: deque[Delivery] = deque()
+    backlogs = Backlogs(7)
     for serial in (1, 2, 3):
-        topic.publish(message(serial), out, 1000, Backlogs(0))
+        topic.hand_out(message(serial), topic.subscriptions, out, 1000, backlogs)
     assert keys(out) == [-1]
     subscription.unacknowledged.clear()
-    topic.publish(message(4), out, 1000, Backlogs(0))
+    topic.hand_out(message(4), topic.subscriptions, out, 1000, backlogs)
     assert keys(out) == [-1]
     for _ in range(4):
-        topic.drain(subscription, out)
+        topic.drain(subscription, out, backlogs)
         subscription.unacknowledged.clear()
     assert keys(out) == [-1, -2, -3, -4]
     assert subscription.pending_bytes == 0
@@ -55,17 +56,19 @@ def test_the_topic_is_blocked_until_the_last_slow_one_has_caught_up(new_client) 
     clients = [new_client(), new_client()]
     subscriptions = [subscribed(topic, client) for client in clients]
     out: deque[Delivery] = deque()
+    backlogs = Backlogs(7)
     for client in clients:
         client.room_bytes = 0
-    topic.publish(message(1), out, 5, Backlogs(0))
+    topic.hand_out(message(1), topic.subscriptions, out, 5, backlogs)
     assert topic.blocked_by == set(subscriptions)
     clients[0].room_bytes = 100
-    assert not topic.drain(subscriptions[0], out)
-    assert topic.close_subscription(subscriptions[1])
+    assert not topic.drain(subscriptions[0], out, backlogs)
+    assert topic.close_subscription(subscriptions[1], backlogs)
     assert not topic.blocked_by
     assert list(topic.subscriptions) == [subscriptions[0]]
-    assert not topic.close_subscription(subscriptions[0])
-    assert topic.enqueued_total == 1
+    assert not topic.close_subscription(subscriptions[0], backlogs)
+    assert not backlogs.sizes
+    assert backlogs.total_bytes == 0
 
 
 def test_a_backlog_within_the_limit_blocks_nobody(new_client) -> None:
@@ -76,10 +79,11 @@ def test_a_backlog_within_the_limit_blocks_nobody(new_client) -> None:
     subscribed(topic, client)
     client.room_bytes = 0
     out: deque[Delivery] = deque()
-    topic.publish(message(1), out, 20, Backlogs(0))
-    topic.publish(message(2), out, 20, Backlogs(0))
+    backlogs = Backlogs(7)
+    topic.hand_out(message(1), topic.subscriptions, out, 20, backlogs)
+    topic.hand_out(message(2), topic.subscriptions, out, 20, backlogs)
     assert not topic.blocked_by
-    topic.publish(message(3), out, 20, Backlogs(0))
+    topic.hand_out(message(3), topic.subscriptions, out, 20, backlogs)
     assert topic.blocked_by
 
 

@@ -110,8 +110,8 @@ def test_a_new_leadership_counts_from_nothing(stage) -> None:
     """
     subscribe(stage)
     publish(stage, range(5))
-    assert stage.broker.backlogs.subscriptions
+    assert stage.broker.publishing.backlogs.sizes
     stage.store.is_serving = False
     stage.turn()
-    assert not stage.broker.backlogs.subscriptions
-    assert stage.broker.backlogs.growth_bytes == 0
+    assert not stage.broker.publishing.backlogs.sizes
+    assert stage.broker.publishing.backlogs.growth_bytes == 0

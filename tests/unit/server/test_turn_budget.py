@@ -404,11 +404,11 @@ def test_what_is_published_goes_out_before_more_is_read(hasty) -> None:
     seen = []
     for _ in range(60):
         hasty.turn()
-        seen.append(len(hasty.broker.deliveries))
+        seen.append(len(hasty.broker.publishing.deliveries))
     assert max(seen) <= count
     assert b"hello" in consumer.transport.written
     turns_until(hasty, lambda: not hasty.conductor.ready)
-    turns_until(hasty, lambda: not hasty.broker.deliveries)
+    turns_until(hasty, lambda: not hasty.broker.publishing.deliveries)
     assert len(hasty.broker.topic("t").subscriptions) == count
 
 

@@ -1,0 +1,100 @@
+"""
+What topics have to deliver: to few at once, to many some at a time.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.publishing import Publishing
+from holdfast.broker.queue import TransientMessage
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.topic import Topic
+
+SETTINGS = BrokerSettings(step_count_max=2)
+
+
+def topic_of(client, count: int) -> Topic:
+    topic = Topic("t")
+    for number in range(count):
+        topic.add_subscription(
+            Subscription(client, f"s{number}", mode=AcknowledgeMode.AUTO, prefetch=9)
+        )
+    return topic
+
+
+def message(serial: int) -> TransientMessage:
+    return TransientMessage(-serial, b"", b"x", 0)
+
+
+def taken(publishing: Publishing) -> list[tuple[str, int]]:
+    return [(it[0].id, -it[1]) for step in publishing.take([]) for it in step]
+
+
+def test_few_are_handed_it_at_once(new_client) -> None:
+    """
+    The line holds a delivery for each.
+    """
+    publishing = Publishing(SETTINGS)
+    publishing.publish(topic_of(new_client(), 2), message(1))
+    assert len(publishing.deliveries) == 2
+    assert not publishing.spreads
+    assert taken(publishing) == [("s0", 1), ("s1", 1)]
+    assert not publishing
+
+
+def test_many_are_handed_it_some_at_a_time(new_client) -> None:
+    """
+    Who comes meanwhile gets what comes later, who leaves gets nothing more.
+    """
+    publishing = Publishing(SETTINGS)
+    client = new_client()
+    topic = topic_of(client, 5)
+    publishing.publish(topic, message(1))
+    assert not publishing.deliveries
+    steps = publishing.take([])
+    assert [it[0].id for it in next(steps)] == ["s0", "s1"]
+    steps.close()
+    assert not publishing.deliveries
+    late = Subscription(client, "late", mode=AcknowledgeMode.AUTO, prefetch=9)
+    topic.add_subscription(late)
+    publishing.close(topic, list(topic.subscriptions)[3])
+    publishing.publish(topic, message(2))
+    everybody = [("s2", 1), ("s4", 1)]
+    everybody += [("s0", 2), ("s1", 2), ("s2", 2), ("s4", 2), ("late", 2)]
+    assert taken(publishing) == everybody
+    assert topic.spread_count == 0
+
+
+def test_what_waited_stays_before_what_is_being_spread(new_client) -> None:
+    """
+    A subscriber that has room again, just before its turn comes, gets the older one first.
+    """
+    publishing = Publishing(SETTINGS)
+    client = new_client()
+    topic = topic_of(client, 4)
+    client.room_bytes = 0
+    publishing.publish(topic, message(1))
+    assert taken(publishing) == []
+    publishing.publish(topic, message(2))
+    client.room_bytes = 1000
+    last = list(topic.subscriptions)[3]
+    publishing.drain(topic, last)
+    of_last = [serial for name, serial in taken(publishing) if name == "s3"]
+    assert of_last == [1, 2]
+
+
+def test_a_mistake_in_spreading_is_the_topics(new_client) -> None:
+    """
+    It is told of, and nothing else stands still.
+    """
+    publishing = Publishing(SETTINGS)
+    client = new_client()
+    topic, other = topic_of(client, 3), topic_of(new_client(), 3)
+    del client.room_bytes
+    publishing.publish(topic, message(1))
+    publishing.publish(other, message(2))
+    broken: list = []
+    given = [it[0].id for step in publishing.take(broken) for it in step]
+    assert given == ["s0", "s1", "s2"]
+    assert {each for each, _ in broken} == {topic}
+    assert publishing.clear() is not publishing.deliveries
