@@ -19,7 +19,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.late import settled_by
 from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Topic
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import (
@@ -29,10 +29,8 @@ from holdfast.errors import (
     StoreError,
     StoreFullError,
     TransactionError,
-    UnknownDeliveryError,
 )
 from holdfast.model.destination import Kind, parse_destination
-from holdfast.model.limits import PRODUCER_ID_BYTES_MAX
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, escape
 from holdfast.protocols.stomp.connection import StompConnection
@@ -48,20 +46,15 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
+from holdfast.sessions.stomp_headers import (
+    NOT_SERVED,
+    no_room,
+    read_mode,
+    read_number,
+    read_producer_id,
+    unknown_name,
+)
 from holdfast.sessions.waiting_sends import WaitingSends
-
-_NOT_SERVED = {
-    "selector": "selectors",
-    "browser": "queue browsers",
-    "activemq.subscriptionName": "durable subscriptions",
-    "activemq.subcriptionName": "durable subscriptions",
-    "durable-subscription-name": "durable subscriptions",
-    "durable-subscriber-name": "durable subscriptions",
-    "activemq.exclusive": "exclusive consumers",
-    "activemq.noLocal": "noLocal",
-    "activemq.retroactive": "retroactive consumers",
-}
-"""SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
 
 ReadMessage = Callable[[int], MessageRecord]
 
@@ -271,7 +264,7 @@ class StompSession:
                 refusal = "too much waits for room before this message; send it again later"
             sequence = 0
             if producer_id is not None:
-                sequence = _number(frame.producer_sequence, "producer-sequence")
+                sequence = read_number(frame.producer_sequence, "producer-sequence")
             if refusal is not None and not broker.has_taken(producer_id, sequence):
                 raise StoreFullError(refusal)
             assert queue is not None, "only queues keep messages"
@@ -301,7 +294,7 @@ class StompSession:
         """Set a SEND aside until there is room, or refuse it if it must not wait any more."""
         waiting = self.waiting
         if not waiting.is_allowed:
-            raise StoreFullError(_no_room(destination))
+            raise StoreFullError(no_room(destination))
         waiting.add(frame, destination)
         self.context.waiting[self] = None
 
@@ -332,7 +325,7 @@ class StompSession:
             try:
                 if not self._has_room(frame):
                     waiting.is_refusing = True
-                    raise StoreFullError(_no_room(self._target(frame.block).destination))
+                    raise StoreFullError(no_room(self._target(frame.block).destination))
                 self._send(frame)
             except RefusedError as error:
                 self._refuse(error, frame)
@@ -369,7 +362,7 @@ class StompSession:
         target.transaction = headers.get("transaction")
         producer_id = headers.get("producer-id")
         if producer_id is not None and target.persistent and target.transaction is None:
-            target.producer_id = _producer_id(producer_id)
+            target.producer_id = read_producer_id(producer_id)
         block.memo = target
         return target
 
@@ -411,7 +404,7 @@ class StompSession:
         try:
             key = int(digits)
         except ValueError:
-            raise _unknown_name(name) from None
+            raise unknown_name(name) from None
         if frame.block is None and not frame.negative:
             self.broker.acknowledge(subscription, key, self, frame.receipt)
         else:
@@ -449,12 +442,12 @@ class StompSession:
         self.effort = _MUCH
         identity = read_identity(frame.id, self.context.cluster)
         if identity is None:
-            raise _unknown_name(frame.id)
+            raise unknown_name(frame.id)
         number, key, term = identity
         headers = frame.block.headers if frame.block is not None else {}
         wanted = headers.get("subscription") or None
         if term > self.context.term:
-            raise _unknown_name(frame.id)
+            raise unknown_name(frame.id)
         is_gone = key < 0 and term < self.context.term
         if not is_gone:
             for subscription in self.subscriptions.values():
@@ -467,7 +460,7 @@ class StompSession:
                     self._settle(frame, subscription, key, exact=exact)
                     return
             if frame.negative:
-                raise _unknown_name(frame.id)
+                raise unknown_name(frame.id)
         if "transaction" in headers:
             transaction = self._transaction(headers["transaction"])
             if not is_gone:
@@ -520,7 +513,7 @@ class StompSession:
 
     def _subscribe(self, frame: Frame) -> None:
         headers = frame.headers
-        for name, what in _NOT_SERVED.items():
+        for name, what in NOT_SERVED.items():
             if headers.get(name, "false") != "false":
                 raise DestinationError(f"{what} are not served (header {name!r})")
         written = headers["destination"]
@@ -539,7 +532,7 @@ class StompSession:
         subscription = Subscription(
             self,
             subscription_id,
-            mode=_mode(headers.get("ack", "auto")),
+            mode=read_mode(headers.get("ack", "auto")),
             prefetch=self._prefetch(headers, destination),
             destination=written,
         )
@@ -564,7 +557,7 @@ class StompSession:
         if text is None:
             is_queue = isinstance(destination, Queue)
             return settings.prefetch_default if is_queue else settings.prefetch_max
-        wanted = _number(text.encode(), "prefetch")
+        wanted = read_number(text.encode(), "prefetch")
         return min(wanted, settings.prefetch_max) or settings.prefetch_max
 
     def _unsubscribe(self, frame: Frame) -> None:
@@ -601,9 +594,9 @@ class StompSession:
         producer_id = frame.headers.get("producer-id")
         sequence = 0
         if producer_id is not None:
-            producer_id = _producer_id(producer_id)
+            producer_id = read_producer_id(producer_id)
             text = frame.headers.get("producer-sequence", "")
-            sequence = _number(text.encode(), "producer-sequence")
+            sequence = read_number(text.encode(), "producer-sequence")
             if producer_id in self.waiting.places:
                 raise StoreFullError(
                     f"messages of producer {producer_id} with earlier numbers wait for room"
@@ -620,10 +613,10 @@ class StompSession:
             raise StoreFullError(self.context.refusal)
         for destination in transaction.destinations:
             if destination in self.waiting.places:
-                raise StoreFullError(_no_room(destination))
+                raise StoreFullError(no_room(destination))
         for destination in transaction.targets:
             if not self.broker.has_room(destination):
-                raise StoreFullError(_no_room(destination))
+                raise StoreFullError(no_room(destination))
 
     def _abort(self, frame: Frame) -> None:
         self._roll_back(self._transaction(frame.headers["transaction"]), frame.receipt)
@@ -765,42 +758,3 @@ class StompSession:
         held = sum(each.operation_count for each in self.transactions.values())
         held += len(self.subscriptions) + len(self.transactions) + self.rollback_count
         return held + self.broker.temporaries.count_of(self)
-
-
-def _mode(text: str) -> AcknowledgeMode:
-    try:
-        return AcknowledgeMode(text)
-    except ValueError:
-        modes = ", ".join(mode.value for mode in AcknowledgeMode)
-        raise DestinationError(f"acknowledgement mode {text!r}; expected one of {modes}") from None
-
-
-def _no_room(destination: Queue | Topic) -> str:
-    if type(destination) is Topic:
-        return (
-            f"a subscriber of topic {destination.name!r} is too slow; take what this connection"
-            f" was sent, then send again"
-        )
-    return "memory for non-persistent messages is full; acknowledge some first"
-
-
-def _number(raw: bytes | None, name: str) -> int:
-    try:
-        value = int(raw or b"")
-    except ValueError:
-        value = -1
-    if not 0 <= value < 1 << 63:
-        shown = (raw or b"").decode(errors="replace")[:40]
-        raise RefusedError(f"header {name}: {shown!r} is not a number from 0 to 2^63-1")
-    return value
-
-
-def _producer_id(text: str) -> str:
-    if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
-        raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
-    return text
-
-
-def _unknown_name(name: bytes) -> UnknownDeliveryError:
-    shown = name.decode(errors="replace")[:80]
-    return UnknownDeliveryError(f"{shown!r} is not the id of a delivery on this connection")

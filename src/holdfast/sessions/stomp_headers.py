@@ -1,0 +1,88 @@
+"""
+What the headers of STOMP requests say, checked, and the sentences of what they cannot say.
+
+A value that makes no sense refuses its request and leaves the connection alone: the client's
+developer reads the sentence in the ERROR frame.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.broker.queue import Queue
+from holdfast.broker.subscription import AcknowledgeMode
+from holdfast.broker.topic import Topic
+from holdfast.errors import DestinationError, RefusedError, UnknownDeliveryError
+from holdfast.model.limits import PRODUCER_ID_BYTES_MAX
+
+NOT_SERVED: Final = {
+    "selector": "selectors",
+    "browser": "queue browsers",
+    "activemq.subscriptionName": "durable subscriptions",
+    "activemq.subcriptionName": "durable subscriptions",
+    "durable-subscription-name": "durable subscriptions",
+    "durable-subscriber-name": "durable subscriptions",
+    "activemq.exclusive": "exclusive consumers",
+    "activemq.noLocal": "noLocal",
+    "activemq.retroactive": "retroactive consumers",
+}
+"""SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
+
+
+def read_mode(text: str) -> AcknowledgeMode:
+    """
+    Give the acknowledgement mode of a SUBSCRIBE.
+
+    Raises:
+        DestinationError: There is no such mode.
+    """
+    try:
+        return AcknowledgeMode(text)
+    except ValueError:
+        modes = ", ".join(mode.value for mode in AcknowledgeMode)
+        raise DestinationError(f"acknowledgement mode {text!r}; expected one of {modes}") from None
+
+
+def no_room(destination: Queue | Topic) -> str:
+    """Say why a non-persistent message waits, or is refused."""
+    if type(destination) is Topic:
+        return (
+            f"a subscriber of topic {destination.name!r} is too slow; take what this connection"
+            f" was sent, then send again"
+        )
+    return "memory for non-persistent messages is full; acknowledge some first"
+
+
+def read_number(raw: bytes | None, name: str) -> int:
+    """
+    Give a header's number.
+
+    Raises:
+        RefusedError: It is none from 0 to 2^63-1.
+    """
+    try:
+        value = int(raw or b"")
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 63:
+        shown = (raw or b"").decode(errors="replace")[:40]
+        raise RefusedError(f"header {name}: {shown!r} is not a number from 0 to 2^63-1")
+    return value
+
+
+def read_producer_id(text: str) -> str:
+    """
+    Give a producer's id.
+
+    Raises:
+        RefusedError: It is empty or too long.
+    """
+    if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
+        raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
+    return text
+
+
+def unknown_name(name: bytes) -> UnknownDeliveryError:
+    """Say that an acknowledgement names no delivery of this connection."""
+    shown = name.decode(errors="replace")[:80]
+    return UnknownDeliveryError(f"{shown!r} is not the id of a delivery on this connection")
