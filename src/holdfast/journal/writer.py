@@ -203,6 +203,7 @@ class JournalWriter:
         _plan(jobs, steps)
         if was_waiting and not self._is_given_up() and self._monotonic() < self._retry_at:
             self._vote()
+            self._note_room()
             return
         try:
             while steps:
@@ -217,10 +218,7 @@ class JournalWriter:
                 raise
             self._wait_for_room(error)
             self._vote()
-            return
-        if was_waiting:
-            logger.warning("the disk has room again: writing goes on")
-            self._journal.is_out_of_room = False
+        self._note_room()
 
     def _do(self, job: WriteJob) -> None:
         if isinstance(job, AppendJob):  # One that has yet to be written.
@@ -237,6 +235,12 @@ class JournalWriter:
         if not journal.is_out_of_room:
             journal.is_out_of_room = True
             logger.error("the disk is full, nothing is stored until there is room: %s", error)
+
+    def _note_room(self) -> None:
+        """Say that there is room again, once nothing waits for it any more."""
+        if self._journal.is_out_of_room and not self._steps:
+            self._journal.is_out_of_room = False
+            logger.warning("the disk has room again: writing goes on")
 
     def _is_given_up(self) -> bool:
         """Leave out what waits before the log is begun anew, but for votes; tell if that is so."""

@@ -260,6 +260,18 @@ def test_a_vote_is_kept_while_entries_wait(room: Room) -> None:
     assert 3 == log.journal.stored_index
 
 
+def test_a_ballot_alone_that_finds_no_room_once_leaves_nothing_behind(
+    room: Room, disk: SimulatedDisk
+) -> None:
+    """It is tried again at once; publishing is not to be refused for ever for its sake."""
+    disk.fail_next["write"] = errno.ENOSPC
+    room.log.perform(BallotJob(Ballot(node_id=NODE_ID, term=7)))
+    ballot = room.log.journal.ballot_file.current
+    assert ballot is not None
+    assert (7, False) == (ballot.term, room.log.writer.is_waiting)
+    assert not room.log.journal.is_out_of_room
+
+
 def test_a_ballot_of_a_new_cluster_waits_for_its_members(room: Room) -> None:
     """With a ballot of the cluster and no entry that names the members it would never lead."""
     log = room.log
