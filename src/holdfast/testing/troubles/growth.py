@@ -33,6 +33,8 @@ def crowd(nemesis: Nemesis) -> bool:
         return False
     short_lived = world.history.short_lived
     used_at = leader.broker.state.timestamp - _AGO_MICROSECONDS
+    if used_at < 0:
+        return False  # Its log has no time yet.
     names = [f"once.{len(short_lived) + number}" for number in range(_CROWD)]
     short_lived.update(names)
     leader.broker.add_records(

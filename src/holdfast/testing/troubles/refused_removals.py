@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from holdfast.testing.rare_trouble import RareTrouble
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.testing.faults import Nemesis, Plan
 
 REFUSED = "files cannot be removed"
-_SPARED = 2
-"""The newest files of the log: the writer itself may have to remove those."""
 
 
 def refuse(nemesis: Nemesis) -> bool:
@@ -27,7 +27,10 @@ def refuse(nemesis: Nemesis) -> bool:
     disk = node.disk
     files = [it for it in disk.durable_paths() if it.suffix == ".segment"]
     log = [it for it in files if it.parent == node.journal.directory / "journal"]
-    old = [it for it in files if it not in log[-_SPARED:]]
+    # What is not committed the writer itself may have to cut, which nobody can do without.
+    commit = node.driver.commit_index
+    cut = [it for it, behind in zip(log, [*log[1:], None], strict=True) if _may_go(behind, commit)]
+    old = [it for it in files if it not in cut]
     if not old:
         return False
     # Whichever they are, newer ones and older ones go.
@@ -36,6 +39,11 @@ def refuse(nemesis: Nemesis) -> bool:
     seconds = nemesis.chance.uniform(0.3, 2.5)
     nemesis.world.timeline.after(seconds, disk.refuse_unlink.clear)
     return True
+
+
+def _may_go(behind: Path | None, commit: int) -> bool:
+    """Whether entries of the file before this one may be cut: this is where the next ones begin."""
+    return behind is None or int(behind.stem) > commit + 1
 
 
 def _small_segments(made: Plan) -> None:
