@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.errors import (
     BallotLostError,
     CorruptEntryError,
@@ -571,8 +572,10 @@ class Checkers:
         """Judge a process that ended by itself."""
         self.ended[type(error).__name__] += 1
         if isinstance(error, JournalFailedError):
-            # A full disk is waited out.
-            if not node.disk.failures and node.name not in self.distrusted:
+            # A full disk is waited out, but for what recovery must write before it can trust a log.
+            is_full_at_start = isinstance(error.__cause__, NoRoomError) and not node.is_built
+            is_excused = node.disk.failures or is_full_at_start or node.name in self.distrusted
+            if not is_excused:
                 raise ViolationError("S16", f"{node.name} ended without a fault: {error}")
         elif isinstance(error, LogDivergedError):
             if node.name not in self.distrusted:
