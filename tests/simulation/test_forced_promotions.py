@@ -15,7 +15,7 @@ from holdfast.testing.generations import BEGUN, GIVEN_UP, LAGGED, UNDONE
 from holdfast.testing.history import History
 from holdfast.testing.late_consumer import LATE
 from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.forced_promotions import AWAKE, CUT_SHORT, RETURNED
+from holdfast.testing.troubles.forced_promotions import AWAKE, CUT_SHORT, HALF_FILLED, RETURNED
 
 SEEDS = range(201, 205)
 BY_NAME = {ablation.name: ablation for ablation in ABLATIONS}
@@ -40,6 +40,24 @@ def test_a_copy_that_lags_goes_on_alone(topology: str) -> None:
         assert found[kind], f"it did not happen: {kind}"
     if topology not in {"one", "two"}:
         assert found[AWAKE] + found[CUT_SHORT]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", ["three", "learner"])
+def test_a_half_filled_copy_is_not_promoted_and_its_old_log_is(topology: str) -> None:
+    """
+    Too far behind, it began its log anew, and all others died before that was full.
+
+    The promotion is refused, the old log is taken back, and all that it had is there.
+    """
+    found: Counter[str] = Counter()
+    for seed in range(1, 5):
+        result = simulate(seed, focused(seed, [HALF_FILLED], topology=topology))
+        assert "" == result.violation, f"seed {seed}"
+        found += result.faults
+
+    assert found[HALF_FILLED]
+    assert found[LAGGED]
 
 
 @pytest.mark.slow

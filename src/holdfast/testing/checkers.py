@@ -427,7 +427,8 @@ class Checkers:
         if self.generations.is_past(node):
             return
         index = entry.index
-        if index > self._commits.get(node.name, (0, 0))[1]:
+        life, known = self._commits.get(node.name, (-1, 0))
+        if life != node.life or index > known:
             self._note_commit(node)
         if index > node.driver.commit_index or self.commit_chains.get(index) != entry.chain:
             raise ViolationError("S17", f"{node.name} applied entry {index}, not committed so")
@@ -534,6 +535,10 @@ class Checkers:
                 "S18",
                 f"{node.name} begins with {journal.first_index}; its ballot says"
                 f" {ballot.first_index}, and would not miss what goes before",
+            )
+        if journal.damage and node.name not in self.distrusted and not self.world.nemesis.spoilt:
+            raise ViolationError(
+                "S17", f"{node.name} finds damage that nobody did: {journal.damage[0]}"
             )
         known = max(journal.last_index, journal.unknown_through)
         due = min(self.claimed(identity), self.commit_index)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import HoldfastError
 from holdfast.replication.membership import Member, Membership
 from holdfast.testing import damage, outages
+from holdfast.testing.generations import newest_ballot
 from holdfast.testing.older_copy import is_recognisable
 from holdfast.testing.simulated_network import Trouble
 from holdfast.testing.troubles import RARE
@@ -254,8 +255,8 @@ class Nemesis:
         self._added = 0
         self.forced = ""
         """Whom an operator last forced to go on alone."""
-        self.is_promoting = False
-        """A forced promotion, and what comes of it, is under way."""
+        self.promoting: SimulatedNode | None = None
+        """A copy that is forced to go on alone, while that and what comes of it is under way."""
         self._copy: tuple[SimulatedDisk, dict[Path, bytes]] | None = None
         self.awaits_checkpoint = False
         """A bit is to be flipped in the next one that the victim writes."""
@@ -672,6 +673,24 @@ class Nemesis:
         node = self.world.network.nodes.get(self.forced)
         if node is not None and node.is_running and not node.driver.is_leader:
             self._ask(node, node.driver.promote_force)
+
+    def end_promotion(self) -> None:
+        """
+        End a promotion that is under way when all come back: as begun, or not at all.
+
+        What stands in the copy's ballot and has not become a generation is given up, with its disk:
+        the others have all that it has. In a pair they have not; there it is asked for again.
+        """
+        node, self.promoting = self.promoting, None
+        ruling = self.world.checkers.generations.ruling
+        if node is None or self.plan.topology == "two" or node.driver.generation <= ruling:
+            return
+        node.stop(power=False)
+        node.disk.power_cut()
+        ballot = newest_ballot(node)
+        if ballot is not None and ballot.generation > ruling:
+            node.replace_disk()
+            self.world.count("operator empties a disk")
 
     _ACTIONS: dict[str, Callable[[Nemesis], bool]] = {  # noqa: RUF012 - a table
         "crash": _crash,

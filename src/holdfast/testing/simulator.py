@@ -269,6 +269,7 @@ class Simulation:
         """End all trouble; in some worlds one machine stays dead."""
         self.note("chaos", "ends")
         self.nemesis.kept_down.clear()
+        self.nemesis.end_promotion()
         self.network.heal()
         self.client_cut.clear()
         spared = self._left_dead()

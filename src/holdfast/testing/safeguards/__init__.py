@@ -7,6 +7,7 @@ from __future__ import annotations
 from holdfast.testing.ablation import Ablation
 from holdfast.testing.safeguards import (
     claims,
+    cut_logs,
     descriptors,
     full_disks,
     generations,
@@ -20,6 +21,7 @@ from holdfast.testing.safeguards import (
 
 ABLATIONS: list[Ablation] = [
     *claims.ABLATIONS,
+    *cut_logs.ABLATIONS,
     *descriptors.ABLATIONS,
     *full_disks.ABLATIONS,
     *generations.ABLATIONS,

@@ -12,11 +12,14 @@ back at once that they could go on without the copy, and clients reach none that
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, MembershipError, StoreError
+from holdfast.journal.kept_log import take_back
 from holdfast.replication.membership import Member, Membership
 from holdfast.testing.generations import LAGGED
+from holdfast.testing.history import ViolationError
 from holdfast.testing.late_consumer import LateConsumer
 from holdfast.testing.rare_trouble import RareTrouble
 from holdfast.testing.workload import Producer
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 RETURNED = "member of a former generation comes back"
 AWAKE = "member of a former generation wakes"
 CUT_SHORT = "forced promotion cut short"
+HALF_FILLED = "old log taken back from a half-filled one"
 _LOOK_SECONDS = 0.05
 _AGAIN_SECONDS = 0.6
 _QUEUE = "q7"
@@ -37,24 +41,37 @@ def leave_one_behind(nemesis: Nemesis) -> bool:
     """Begin: choose the copy that is to go on, and let it lag."""
     world = nemesis.world
     leader = world.leader()
-    if leader is None or nemesis.is_promoting or any(not it.is_running for it in world.nodes):
+    fit = fit_copies(nemesis)
+    if leader is None or not fit:
         return False
-    _bring_clients(nemesis)
     views = leader.driver.status().members
-    if any(view.kind == "fenced" for view in views):
-        return False
     is_alone = sum(view.kind == "voter" for view in views) < 2
     if len(views) == 1 or (len(views) == 2 and not is_alone and world.seed % 2):
         _add_learner(nemesis, leader)
         return False
     kinds = {view.name: view.kind for view in views}
-    fit = [it for it in world.nodes if it is not leader and kinds.get(it.name) in _FIT]
-    learners = [it for it in fit if kinds[it.name] == "learner"]
+    learners = [it for it in fit if kinds.get(it.name) == "learner"]
     if learners and nemesis.chance.random() < 0.7:
         fit = learners
-    if fit:
-        _Story(nemesis, nemesis.chance.choice(fit)).begin()
+    others = [it for it in fit if it is not leader]
+    if others:
+        Story(nemesis, nemesis.chance.choice(others)).begin()
     return False
+
+
+def fit_copies(nemesis: Nemesis) -> list[SimulatedNode]:
+    """Whoever may go on alone, if everybody is there and nothing of the kind is under way."""
+    world = nemesis.world
+    leader = world.leader()
+    if leader is None or nemesis.promoting or any(not it.is_running for it in world.nodes):
+        return []
+    _bring_clients(nemesis)
+    kinds = {view.name: view.kind for view in leader.driver.status().members}
+    if "fenced" in kinds.values():
+        return []
+    if len(kinds) == 1:
+        return [leader]
+    return [it for it in world.nodes if it is not leader and kinds.get(it.name) in _FIT]
 
 
 _FIT = frozenset({"voter", "learner"})
@@ -86,7 +103,7 @@ def _add_learner(nemesis: Nemesis, leader: SimulatedNode) -> None:
     world.add_node(name, Membership((*known, member)), "").start()
 
 
-class _Story:
+class Story:
     """One forced promotion from the first cut to the last member that is back."""
 
     def __init__(self, nemesis: Nemesis, copy: SimulatedNode) -> None:
@@ -111,7 +128,7 @@ class _Story:
 
     def begin(self) -> None:
         """Let the copy hear nothing more."""
-        self.nemesis.is_promoting = True
+        self.nemesis.promoting = self.copy
         names = [node.name for node in self.others]
         if self.chance.random() < 0.5:
             self.nemesis.kept_down.add(self.copy.name)
@@ -176,7 +193,7 @@ class _Story:
     def _give_up(self) -> None:
         """Somebody leads after all: nothing is to be forced."""
         self.nemesis.kept_down.clear()
-        self.nemesis.is_promoting = False
+        self.nemesis.promoting = None
         if self.asleep is not None:
             self.asleep.resume()
 
@@ -189,6 +206,9 @@ class _Story:
 
     def _ask(self) -> None:
         copy = self.copy
+        if copy.driver.status().incomplete:
+            self._take_back()
+            return
         try:
             copy.driver.promote_force()
         except HoldfastError as error:
@@ -199,6 +219,26 @@ class _Story:
         copy.conductor.schedule()
         if self.chance.random() < 0.3:
             self._after(self.chance.uniform(0.0, 0.02), self._cut_short, copy.life)
+
+    def _take_back(self) -> None:
+        """The log of the copy is a half: its old one is whole to where it ends, and takes over."""
+        copy, world = self.copy, self.world
+        with suppress(MembershipError):
+            copy.driver.promote_force()
+            raise ViolationError("A14", f"{copy.name} is promoted with the half of a log")
+        filling = copy.journal.filling
+        copy.stop(power=False)
+        if filling is None or filling.kept is None:
+            self._give_up()  # It was new: it has no older log, and the others have everything.
+            return
+        try:
+            take_back(copy.journal.directory, copy.disk)
+        except StoreError as error:
+            raise ViolationError("A14", f"{copy.name}: {error}") from error
+        world.count(HALF_FILLED)
+        world.checkers.rolled_back.add(copy.name)
+        world.note("operator", f"takes the old log of {copy.name} back")
+        copy.start()
 
     def _cut_short(self, life: int) -> None:
         if self.copy.life == life and self.world.checkers.generations.ruling == self.generation:
@@ -228,7 +268,7 @@ class _Story:
         if not left:
             self.world.note("chaos", "has brought everybody back")
             self.nemesis.kept_down.clear()
-            self.nemesis.is_promoting = False
+            self.nemesis.promoting = None
             return
         node = left[0]
         if self.copy.is_listening:

@@ -1,0 +1,68 @@
+"""
+What keeps a log that is cut, or begun anew, from being taken for another one.
+
+A cut is announced in the ballot before it is made, and whoever was given entries of a log that is
+begun anew is told to start over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.journal import writer as writer_module
+from holdfast.journal.ballot import BallotFile
+from holdfast.journal.kept_log import note_filling
+from holdfast.replication import promotion
+from holdfast.replication.driver import Driver
+from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.faults import Plan
+from holdfast.testing.troubles.forced_promotions import HALF_FILLED
+from holdfast.testing.troubles.long_sleeps import SLEEP
+
+
+def _keep_the_floor() -> list[Patch]:
+    def keep(self: BallotFile, _floor: int, _chain: bytes = b"") -> None:
+        self.forget_large()
+
+    return [(BallotFile, "lower_floor", keep)]
+
+
+def _go_on_in_the_new_log() -> list[Patch]:
+    take = Driver.take_committed
+
+    def take_on(self: Any, bytes_max: int) -> Any:
+        self._taken_epoch = self._state.log.epoch
+        return take(self, bytes_max)
+
+    return [(Driver, "take_committed", take_on)]
+
+
+def _throw_away_first() -> list[Patch]:
+    def remove(directory: Any, disk: Any, filling: Any, paths: Any, sync: Any) -> None:
+        for path in reversed(paths):
+            disk.unlink(path)
+            sync()
+        note_filling(directory, disk, filling)
+
+    return [(writer_module, "set_aside", remove)]
+
+
+def _promote_the_half() -> list[Patch]:
+    return [(promotion, "incompleteness", lambda _journal: "")]
+
+
+def _long(plan: Plan) -> None:
+    plan.chaos_seconds = 8.0
+
+
+ABLATIONS = [
+    Ablation(
+        "lower the floor before a cut",
+        _keep_the_floor,
+        ("leader cut off, then paused", "crash", "power cut", "partition", "heal network"),
+        _long,
+    ),
+    Ablation("start over when a log is begun anew", _go_on_in_the_new_log, (SLEEP,)),
+    Ablation("keep the old log until the new one is full", _throw_away_first, (HALF_FILLED,)),
+    Ablation("promote no half-filled log", _promote_the_half, (HALF_FILLED,)),
+]
