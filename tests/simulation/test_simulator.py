@@ -71,6 +71,9 @@ AS_DRAWN = [
     (710022, "two who could elect each other doubted each other, being told what they knew"),
     (930005, "a new voter whose log ended before it was named never voted"),
     (7101281, "the guessed term of a lost header was taken for a difference"),
+    (7101794, "a ballot that alone had waited for room left the disk full for ever"),
+    (7102444, "a leader kept the lead with an uncommitted entry that nobody could read"),
+    (7104417, "damage known behind the log's end was taken for an entry"),
     (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
     (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),
 ]

@@ -91,9 +91,10 @@ def _is_to_lead_on(state: State) -> bool:
     """Look whether a quorum answers and the members must change; false if this is no leader now."""
     # By time and not by turn: a busy leader turns thousands of times a second.
     state.look_at = state.now + state.settings.look_seconds
-    leader.check_quorum(state)
-    if state.role is not Role.LEADER:
-        return False
+    for look in (leader.check_quorum, leader.check_whole):
+        look(state)
+        if state.role is not Role.LEADER:
+            return False
     reconfiguration.maintain(state)
     return True
 

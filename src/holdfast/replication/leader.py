@@ -33,6 +33,7 @@ def become_leader(state: State) -> None:
     state.role = Role.LEADER
     state.leader = state.name
     state.leader_since = state.look_at = state.now
+    state.hole_since = ALWAYS
     state.leader_contact_at = state.now
     state.is_leader_link_closed = False
     state.quick_rounds = 0
@@ -265,6 +266,21 @@ def check_quorum(state: State) -> None:
     """Step down when no majority has answered for the shortest election timeout."""
     contact = max(quorum_contact(state, linked_only=False), state.leader_since)
     if state.now - contact >= state.settings.election_seconds_min:
+        become_follower(state, state.term, None)
+
+
+def check_whole(state: State) -> None:
+    """
+    Step down over a damaged entry that is not committed and that nobody has mended in time.
+
+    Perhaps nobody else has it, and nothing behind it can be sent to anybody. Others can lead.
+    """
+    log = state.log
+    if not (log.damaged and state.peers and max(log.damaged) > state.commit_index):
+        state.hole_since = ALWAYS
+        return
+    state.hole_since = min(state.hole_since, state.now)
+    if state.now - state.hole_since >= state.settings.election_seconds_max:
         become_follower(state, state.term, None)
 
 

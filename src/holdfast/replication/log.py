@@ -163,7 +163,8 @@ class ReplicatedLog:
 
     def is_guessed(self, index: int) -> bool:
         """Whether the header of an entry here is lost: its term is only the least it can be."""
-        return index in self.damaged and self.chain_at(index) == NO_CHAIN
+        is_here = self.journal.first_index <= index <= self.last_index
+        return is_here and index in self.damaged and self.chain_at(index) == NO_CHAIN
 
     def may_have(self, index: int, term: int, chain: bytes) -> bool:
         """
@@ -174,7 +175,7 @@ class ReplicatedLog:
         own = self.term_at(index)
         if own == term:
             return True
-        if term < own or index not in self.damaged:
+        if term < own or own < 0 or index not in self.damaged:
             return False
         if not self.is_guessed(index):
             # Being mended, its header is there again, and the chain covers the term.

@@ -147,6 +147,8 @@ class State:
         self.term_start = 0
         """The index of this leader's first own entry; nothing is served before it is committed."""
         self.leader_since = NEVER
+        self.hole_since = ALWAYS
+        """Since when this leader has a damaged entry that is not committed."""
         self.look_at = NEVER
         """When it looks again whether a quorum answers, and whether the members must change."""
         self.transfer: Transfer | None = None

@@ -164,6 +164,16 @@ def test_what_is_only_guessed_to_be_the_same_counts_for_nothing(headless) -> Non
     assert (0, 0) == (state.matched_index, state.commit_index)
 
 
+def test_damage_behind_the_end_is_no_entry(headless) -> None:
+    """Recovery may know that an entry is missing there; the leader is told where the log ends."""
+    headless.state.log.damaged.add(9)
+    message = AppendRequest(5, 9, 4, b"c" * 16, 0, 0, 1.0, [])
+
+    follower.on_append(headless.state, "b", message)
+
+    assert [True] == [reply.rejected for _, reply in headless.sent()]
+
+
 def test_a_term_that_the_neighbours_exclude_is_another_entry(headless, member, entry_after) -> None:
     """Behind the lost header stands an entry of term 4: one of term 5 cannot be before it."""
     entry = entry_after(member(terms=[2, 2]).journal, 5)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
-from holdfast.replication import leader
+from holdfast.replication import candidate, leader
 from holdfast.replication.membership import Membership, survivors_only
 from holdfast.replication.messages import NO_CHAIN, AppendRequest, ResetRequest
 from holdfast.replication.progress import Pace
@@ -362,6 +362,49 @@ def test_timestamps_only_rise(leading) -> None:
     second = leader.propose(bench.state, [b"x"], 1, 5)
 
     assert (1_000_000, 1_000_001) == (first.timestamp, second.timestamp)
+
+
+def test_a_hole_that_nobody_mends_ends_the_lead(leading) -> None:
+    """
+    What is not committed may be here only. Led by this node the cluster would store nothing more.
+    """
+    bench = leading()
+    state = bench.state
+    bench.append([2])
+    state.log.damaged.add(2)
+    leader.check_whole(state)
+    state.now += 10.0
+    leader.check_whole(state)
+    assert state.role is Role.LEADER  # It is committed: others have it.
+
+    state.log.damaged = {3}
+    leader.check_whole(state)
+    state.now += 0.9 * state.settings.election_seconds_max
+    leader.check_whole(state)
+    assert state.role is Role.LEADER
+    state.now += 0.2 * state.settings.election_seconds_max
+    leader.check_whole(state)
+
+    assert state.role is Role.FOLLOWER
+    candidate.stand(state)
+    assert state.role is Role.FOLLOWER
+
+
+def test_a_hole_that_is_mended_in_time_ends_no_lead(leading) -> None:
+    """Its time begins anew with the next one."""
+    bench = leading()
+    state = bench.state
+    bench.append([2])
+    state.log.damaged = {3}
+    leader.check_whole(state)
+    state.now += 0.9 * state.settings.election_seconds_max
+    state.log.damaged = set()
+    leader.check_whole(state)
+    state.log.damaged = {3}
+    state.now += 0.9 * state.settings.election_seconds_max
+    leader.check_whole(state)
+
+    assert state.role is Role.LEADER
 
 
 def test_a_peer_with_much_under_way_is_not_silent(leading) -> None:
