@@ -209,7 +209,7 @@ def test_what_lives_in_some_records_is_found_without_reading_them(desk, monkeypa
                 return end.value
 
     assert {"a": 2, "b": 2} == found()
-    queues["a"].index.remove(1)
+    queues["a"].index.remove([1])
     queues["b"].purging_through = 2
     assert {"a": 1} == found()
     queues["a"].is_deleted = True
