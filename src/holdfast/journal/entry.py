@@ -59,6 +59,7 @@ class Entry:
     """
 
     __slots__ = (
+        "body_hash",
         "body_length",
         "chain",
         "first_record",
@@ -91,6 +92,8 @@ class Entry:
         self.chain = chain
         self.raw = raw
         self.body_length = body_length
+        self.body_hash = b""
+        """The BLAKE2b-128 of the body if it was worked out already, else empty."""
 
     @property
     def body(self) -> memoryview:
@@ -161,12 +164,9 @@ def seal_entry(
     if length < 8 or body.endswith(_ZERO_END):
         flags |= FLAG_ZERO_END
     chain = chain_after(previous_chain, index, term, body)
-    header = HEADER.pack(
-        MAGIC,
-        VERSION,
+    header = encode_header(
         kind,
         flags,
-        0,
         crc32c(body),
         index,
         term,
@@ -176,9 +176,21 @@ def seal_entry(
         length,
         chain,
     )
-    checksum = crc32c(header).to_bytes(4, "little")
-    raw = b"".join((header[:8], checksum, header[12:], body, _PADDING[length & 7]))
+    raw = b"".join((header, body, _PADDING[length & 7]))
     return Entry(index, term, kind, timestamp, first_record, record_count, chain, raw, length)
+
+
+def encode_header(*fields: int | bytes) -> bytes:
+    """
+    Give the header with its checksum.
+
+    `fields` are those of the layout but for what is the same in all headers: kind, flags, the
+    body's checksum, index, term, timestamp, first record, record count, length, chain.
+    """
+    kind, flags, *others = fields
+    header: bytes = HEADER.pack(MAGIC, VERSION, kind, flags, 0, *others)
+    checksum: int = crc32c(header)
+    return header[:8] + checksum.to_bytes(4, "little") + header[12:]
 
 
 def parse_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> HeaderFields:
@@ -229,5 +241,12 @@ def parse_entry(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Entr
 
 def verify_chain(entry: Entry, previous_chain: bytes) -> bool:
     """Tell whether `entry` continues the log that ends with `previous_chain`."""
+    body_hash = entry.body_hash or hash_body(entry)
+    return chain_of(previous_chain, entry.index, entry.term, body_hash) == entry.chain
+
+
+def hash_body(entry: Entry) -> bytes:
+    """Return the BLAKE2b-128 of an entry's body, and keep it with the entry."""
     body = entry.raw[HEADER_BYTES : HEADER_BYTES + entry.body_length]
-    return chain_after(previous_chain, entry.index, entry.term, body) == entry.chain
+    entry.body_hash = blake2b(body, digest_size=16).digest()
+    return entry.body_hash

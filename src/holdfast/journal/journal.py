@@ -7,7 +7,7 @@ durable. So reads never wait for a write: what is not durable yet is always in m
 Invariants:
     Indexes and record numbers have no gaps: entry i+1 begins with the record after entry i's last.
     stored_index <= last_index; everything through stored_index is durable.
-    Entries after stored_index are in the tail cache.
+    Entries after stored_index are in memory.
     A damaged entry keeps its index and place; reading it raises, repairing it mends it.
 
 Owned by the loop thread, except `durable_index`, `is_out_of_room` and `failure`, which the writer
@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from holdfast.journal.entry import (
     parse_header,
     verify_chain,
 )
+from holdfast.journal.entry_memory import EntryMemory
 from holdfast.journal.filling import Filling, Target, begin_filling
 from holdfast.journal.housekeeper import Housekeeper
 from holdfast.journal.jobs import AppendJob, Piece, RepairJob, ResetJob, TruncateJob
@@ -126,11 +127,7 @@ class Journal:
         self._repair: RepairJob | None = None
         self.filling: Filling | None = None
         """Set while this log was begun anew and does not yet have what the one before had."""
-        self._tail: dict[int, Entry] = {}
-        self._tail_first = scan.last_index + 1
-        self._tail_bytes = 0
-        self._reads: OrderedDict[int, Entry] = OrderedDict()
-        self._reads_bytes = 0
+        self.memory = EntryMemory(settings, scan.last_index + 1)
         self._located: Entry | None = None
         self._files = OpenFiles(disk, settings.open_files_max)
         self._space = SpaceWatch(settings, lambda: disk.free_bytes(directory))
@@ -238,7 +235,7 @@ class Journal:
             return self.last_chain
         if index == self._bases[0] - 1:
             return self._segments[0].header.previous_chain
-        entry = self._tail.get(index)
+        entry = self.memory.tail.get(index)
         return entry.chain if entry is not None else self._header_at(index)[12]
 
     def previous(self, first_index: int) -> tuple[int, bytes, int]:
@@ -260,14 +257,8 @@ class Journal:
             CorruptEntryError: It is damaged; the error names the place.
             RecordNotFoundError: The log does not hold this index.
         """
-        entry = self._tail.get(index)
-        if entry is not None:
-            return entry
-        entry = self._reads.get(index)
-        if entry is not None and index >= self._bases[0]:
-            self._reads.move_to_end(index)
-            return entry
-        return self._load(index)
+        entry = self.memory.find(index)
+        return entry if entry is not None else self._load(index)
 
     def entries(self, from_index: int, bytes_max: int) -> list[Entry]:
         """Return entries from `from_index` on, up to `bytes_max` together; at least one if any."""
@@ -369,7 +360,7 @@ class Journal:
             raise self.failure
         pieces: list[Piece] = []
         piece: Piece | None = None
-        tail = self._tail
+        memory = self.memory
         segment = self._segments[-1]
         cut = self._cut_job() if self._cut_pending else None
         for entry in entries:
@@ -392,16 +383,22 @@ class Journal:
             self.last_index = entry.index
             self.last_chain = entry.chain
             self.next_record_number += entry.record_count
-            tail[entry.index] = entry
-            self._tail_bytes += size
+            memory.add(entry)
         if entries:
             self.last_timestamp = entries[-1].timestamp
-        if self._tail_bytes > self.settings.tail_cache_bytes:
-            self._shrink_tail()
+        if memory.bytes > self.settings.tail_cache_bytes:
+            memory.shrink(self.stored_index)
         if self.unknown_through and self.last_index >= self.unknown_through:
             self.unknown_through = 0
             self._damage.pop(self._missing_index, None)
         return AppendJob(pieces, self.last_index, cut)
+
+    def need_from(self, index: int) -> None:
+        """Keep entries from here on in memory, within limits: somebody is about to ask for them."""
+        memory = self.memory
+        memory.needed_from = index
+        if memory.bytes > self.settings.tail_cache_bytes:
+            memory.shrink(self.stored_index)
 
     def stage_truncate(self, after_index: int) -> TruncateJob | ResetJob:
         """
@@ -468,7 +465,7 @@ class Journal:
         self._record_bases = array("Q", [base_record_number])
         self._forget_after(0)
         self._terms.clear()
-        self._tail_first = base_index
+        self.memory.first = base_index
         self.last_index = base_index - 1
         self.last_term = previous_term
         self.last_chain = previous_chain
@@ -517,7 +514,7 @@ class Journal:
             del self._record_bases[:count]
             first = self._bases[0]
             self._damage = {key: it for key, it in self._damage.items() if key >= first}
-            self._evict_before(first)
+            self.memory.forget_before(first)
             self._located = None
             for segment in dropped:
                 self._files.close(segment.base_index)
@@ -636,13 +633,7 @@ class Journal:
         return job
 
     def _forget_after(self, index: int) -> None:
-        for later in range(max(index + 1, self._tail_first), self.last_index + 1):
-            entry = self._tail.pop(later, None)
-            if entry is not None:
-                self._tail_bytes -= len(entry.raw)
-        self._tail_first = min(self._tail_first, index + 1)
-        for later in [it for it in self._reads if it > index]:
-            self._forget_read(later)
+        self.memory.forget_after(index, self.last_index)
         self._located = None
         self._void_repair(0, index)
         self._damage = {key: it for key, it in self._damage.items() if key <= index}
@@ -652,27 +643,8 @@ class Journal:
         self.unknown_through = 0
         self._cut_pending = False
 
-    def _evict_before(self, index: int) -> None:
-        while self._tail_first < index:
-            entry = self._tail.pop(self._tail_first, None)
-            if entry is not None:
-                self._tail_bytes -= len(entry.raw)
-            self._tail_first += 1
-        for earlier in [it for it in self._reads if it < index]:
-            self._forget_read(earlier)
-
-    def _shrink_tail(self) -> None:
-        stored = self.stored_index
-        while self._tail_bytes > self.settings.tail_cache_bytes and self._tail_first <= stored:
-            entry = self._tail.pop(self._tail_first, None)
-            if entry is not None:
-                self._tail_bytes -= len(entry.raw)
-            self._tail_first += 1
-
     def _forget_read(self, index: int) -> None:
-        entry = self._reads.pop(index, None)
-        if entry is not None:
-            self._reads_bytes -= len(entry.raw)
+        self.memory.forget_read(index)
         if self._located is not None and self._located.index == index:
             self._located = None
 
@@ -704,16 +676,11 @@ class Journal:
             raise self._found_damage(segment, start, index, error.reason).error() from None
         if entry.index != index:
             raise self._found_damage(segment, start, index, "another entry stands here").error()
-        reads = self._reads
-        reads[index] = entry
-        self._reads_bytes += size
-        while self._reads_bytes > self.settings.read_cache_bytes and len(reads) > 1:
-            _, oldest = reads.popitem(last=False)
-            self._reads_bytes -= len(oldest.raw)
+        self.memory.keep_read(entry)
         return entry
 
     def _header_at(self, index: int) -> HeaderFields:
-        entry = self._tail.get(index) or self._reads.get(index)
+        entry = self.memory.find(index)
         if entry is not None:
             return parse_header(entry.raw)
         segment, start, _ = self._place(index)

@@ -8,7 +8,8 @@ Invariants:
     Writes nothing. What it finds it only returns; `Journal.report_damage` notes it.
     A segment that is dropped meanwhile is skipped, not reported.
 
-Call `turn` on the loop thread; a step reads at most `_STEP_BYTES_MAX` or one entry.
+Call `turn` on the loop thread; a step reads at most about `_STEP_BYTES_MAX`: a longer entry is
+read in parts, over many steps.
 """
 
 from __future__ import annotations
@@ -19,19 +20,97 @@ from typing import Final
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import DiskFile
 from holdfast.errors import CorruptEntryError
-from holdfast.journal.entry import parse_entry, verify_chain
+from holdfast.journal.entry import (
+    HEADER_BYTES,
+    HeaderFields,
+    chain_of,
+    entry_bytes,
+    parse_entry,
+    parse_header,
+    verify_chain,
+)
+from holdfast.journal.entry_body import BodyDigest
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.journal.segment import EntryPlace
 from holdfast.journal.settings import MiB
 
 _STEP_BYTES_MAX: Final = 1 * MiB
+_PART_BYTES_MAX: Final = 256 * 1024
+
+
+class _LongEntry:
+    """An entry that is read and hashed in parts."""
+
+    __slots__ = ("_digest", "_fields", "_padding", "left", "place", "read")
+
+    def __init__(self, place: EntryPlace) -> None:
+        self.place = place
+        self.read = 0
+        """Bytes read so far."""
+        self.left = place.size
+        """Bytes to read."""
+        self._digest = BodyDigest()
+        self._fields: HeaderFields
+        self._padding = b""
+
+    def take(self, data: bytes) -> None:
+        """Take what was read; the first part has the whole header."""
+        if not data:
+            raise CorruptEntryError("the body is cut short")
+        if not self.read:
+            self._fields = parse_header(data)
+            if entry_bytes(self._fields[11]) != self.place.size:
+                raise CorruptEntryError("its length is not that of its place")
+        start = 0 if self.read else HEADER_BYTES
+        end = start + self._fields[11] - self._digest.length
+        self._digest.add(data[start:end])
+        self._padding += data[end:]
+        self.read += len(data)
+        self.left -= len(data)
+
+    def verify(self, index: int, previous_chain: bytes | None) -> bytes:
+        """
+        Give its chain value, once all of it was taken.
+
+        Raises:
+            CorruptEntryError: It is damaged, or not what should stand here.
+        """
+        fields, digest = self._fields, self._digest
+        if digest.checksum != fields[5]:
+            raise CorruptEntryError("the body checksum is wrong")
+        if any(self._padding):
+            raise CorruptEntryError("the padding is not zero")
+        is_continuing = True
+        if previous_chain is not None:
+            chain = chain_of(previous_chain, fields[6], fields[7], digest.body_hash())
+            is_continuing = chain == fields[12]
+        return _verified(index, fields[6], fields[12], is_continuing)
+
+
+def _verified(index: int, found: int, chain: bytes, is_continuing: bool) -> bytes:
+    """Give the chain value of an entry whose bytes are good, if it is the one that is looked at."""
+    if found != index:
+        raise CorruptEntryError("another entry stands here")
+    if not is_continuing:
+        raise CorruptEntryError("the chain hash does not continue the log")
+    return chain
 
 
 class Scrubber:
     """Verifies sealed segments from disk, past every cache, again and again."""
 
-    __slots__ = ("_budget", "_chain", "_file", "_journal", "_last", "_next", "_path", "rounds")
+    __slots__ = (
+        "_budget",
+        "_chain",
+        "_file",
+        "_journal",
+        "_last",
+        "_long",
+        "_next",
+        "_path",
+        "rounds",
+    )
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -41,6 +120,8 @@ class Scrubber:
         self._file: DiskFile | None = None
         self._path: Path | None = None
         self._chain: bytes | None = None
+        self._long: _LongEntry | None = None
+        """The entry that is being read in parts."""
         self.rounds = 0
         """How often the whole of the sealed log has been read."""
 
@@ -66,7 +147,11 @@ class Scrubber:
             self._file = None
 
     def _verify_next(self, found: list[Damage]) -> int:
-        """Verify one entry; return its size, 0 if there is nothing sealed left in this round."""
+        """
+        Verify one entry, or a part of a long one, and return how many bytes that was.
+
+        0 if there is nothing sealed left in this round.
+        """
         journal = self._journal
         index = max(self._next, journal.first_index)
         if index > journal.sealed_through:
@@ -80,14 +165,19 @@ class Scrubber:
         place = journal.place_of(index)
         if place.size == 0:
             return 1  # its bounds are lost with a neighbour, which is reported
+        size = place.size
         chain, self._chain = self._chain, None
         try:
-            entry = parse_entry(self._read(place))
-            if entry.index != index:
-                raise CorruptEntryError("another entry stands here")
-            if chain is not None and not verify_chain(entry, chain):
-                raise CorruptEntryError("the chain hash does not continue the log")
-            self._chain = entry.chain
+            if size > _STEP_BYTES_MAX:
+                long, size = self._read_part(place)
+                if long.left:
+                    self._next, self._chain = index, chain  # The rest of it comes next.
+                    return size
+                self._chain = long.verify(index, chain)
+            else:
+                entry = parse_entry(self._read(place))
+                is_continuing = chain is None or verify_chain(entry, chain)
+                self._chain = _verified(index, entry.index, entry.chain, is_continuing)
         except FileNotFoundError:
             pass  # dropped meanwhile
         except CorruptEntryError as error:
@@ -95,10 +185,23 @@ class Scrubber:
         except OSError as error:
             if is_out_of_descriptors(error):
                 self._next = index  # nothing was read; the next turn tries again
-                return place.size
+                return size
             reason = f"the disk cannot read it: {error}"
             found.append(Damage(place.path.name, place.byte, index, reason))
-        return place.size
+        return size
+
+    def _read_part(self, place: EntryPlace) -> tuple[_LongEntry, int]:
+        """Read what comes next of a long entry; give it, and how much that was."""
+        long = self._long
+        if long is None or long.place != place:
+            long = _LongEntry(place)
+        self._long = None  # Unless all goes well.
+        size = min(_PART_BYTES_MAX, long.left)
+        data = self._read(EntryPlace(place.path, place.byte + long.read, size))
+        long.take(data)
+        if long.left:
+            self._long = long
+        return long, len(data)
 
     def _read(self, place: EntryPlace) -> bytes:
         if self._file is None or self._path != place.path:

@@ -40,6 +40,10 @@ class JournalSettings:
     """Recent entries kept in memory, for followers and consumers that keep up. Entries that are
     not durable yet stay in memory whatever their size."""
 
+    tail_needed_bytes_max: int = 160 * MiB
+    """The same for entries that a linked member or this node's broker is about to ask for: two of
+    the largest, and what else is under way."""
+
     read_cache_bytes: int = 8 * MiB
     """Entries read back from disk kept in memory; at least one is."""
 

@@ -34,6 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_CONFIG, Entry
+from holdfast.journal.entry_body import EntryBody
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.replication import (
@@ -437,10 +438,17 @@ class Driver:
     # What the application asks --------------------------------------------------------------------
 
     def propose(
-        self, parts: list[bytes], record_count: int, *, now: float, wall_microseconds: int
+        self,
+        parts: list[bytes] | EntryBody,
+        record_count: int,
+        *,
+        now: float,
+        wall_microseconds: int,
     ) -> Entry:
         """
         Append one batch of records; it is committed when `commit_index` reaches its index.
+
+        `parts` are joined and hashed at once; a large batch was gathered in steps before.
 
         It may still be lost to a new leader before that. Call `turn` to send it.
 
@@ -550,6 +558,7 @@ class Driver:
             self._share_editions()
         self._persist()
         self._send()
+        self._keep_at_hand()
         if now >= self._trim_deadline:
             self._trim()
 
@@ -775,6 +784,17 @@ class Driver:
         for peer, messages in by_peer.items():
             if peer in state.connected:
                 send(peer, messages)
+
+    def _keep_at_hand(self) -> None:
+        """Let the journal keep in memory what is still to be sent and to be given out."""
+        journal = self._journal
+        if journal.memory.bytes <= journal.settings.tail_cache_bytes:
+            return
+        state = self._state
+        wanted = [it.next_index for name, it in state.progress.items() if name in state.connected]
+        if not state.is_witness:
+            wanted.append(self._taken_index + 1)
+        journal.need_from(min(wanted, default=journal.last_index + 1))
 
     def _trim(self) -> None:
         """A witness drops what nobody needs; everybody else keeps what the store needs."""

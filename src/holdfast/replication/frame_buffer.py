@@ -2,7 +2,8 @@
 Bytes from a link, cut into frames.
 
 Big frames come in many pieces: the pieces are collected and joined once, when the last has come, so
-the cost stays linear. Pure: bytes in, frames out.
+the cost stays linear. One large entry is not even joined then: see large_append.py. Pure: bytes in,
+frames out.
 
 Invariants:
     A frame is given out once, whole, in order.
@@ -12,22 +13,24 @@ Invariants:
 from __future__ import annotations
 
 from holdfast.errors import RemoteProtocolError
-from holdfast.replication.message_codec import FRAME_HEADER
+from holdfast.replication.large_append import LARGE_BYTES, PREFIX_BYTES, LargeAppend
+from holdfast.replication.message_codec import APPEND_REQUEST, FRAME_HEADER
 
 HEADER_BYTES = FRAME_HEADER.size
 
-Frame = tuple[int, bytes, int, int]
-"""(type, buffer, start, end): the payload is `buffer[start:end]`."""
+Frame = tuple[int, bytes | LargeAppend, int, int]
+"""(type, buffer, start, end): the payload is `buffer[start:end]`, or is taken apart already."""
 
 
 class FrameBuffer:
     """Collects what was received until it makes whole frames."""
 
-    __slots__ = ("_held", "_needed", "_pieces", "bytes_max")
+    __slots__ = ("_held", "_large", "_needed", "_pieces", "bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self._pieces: list[bytes] = []
+        self._large: LargeAppend | None = None
         self._held = 0
         self._needed = HEADER_BYTES
 
@@ -43,14 +46,29 @@ class FrameBuffer:
         Raises:
             RemoteProtocolError: A frame is empty or longer than allowed.
         """
-        if self._pieces:
+        frames: list[Frame] = []
+        large = self._large
+        if large is not None:
+            taken = large.left
+            large.take(data[:taken])
+            self._held += min(len(data), taken)
+            if large.left:
+                return []
+            self._large = None
+            self._held = 0
+            frames.append((APPEND_REQUEST, large, 0, 0))
+            data = data[taken:]
+        elif self._pieces:
             self._pieces.append(data)
             self._held += len(data)
             if self._held < self._needed:
                 return []
             data = b"".join(self._pieces)
             self._pieces.clear()
-        frames: list[Frame] = []
+        return self._cut(data, frames)
+
+    def _cut(self, data: bytes, frames: list[Frame]) -> list[Frame]:
+        """Add the frames that `data` begins with, and hold what is over."""
         size = len(data)
         start = 0
         needed = HEADER_BYTES
@@ -66,8 +84,18 @@ class FrameBuffer:
             frames.append((kind, data, start + HEADER_BYTES, start + needed))
             start += needed
             needed = HEADER_BYTES
-        if start < size:
-            self._pieces.append(data[start:] if start else data)
         self._held = size - start
         self._needed = needed
+        if self._held:
+            rest = data[start:] if start else data
+            if needed <= LARGE_BYTES or not self._begin_large(rest):
+                self._pieces.append(rest)
         return frames
+
+    def _begin_large(self, rest: bytes) -> bool:
+        """Begin with a large entry if this is one; else see to it that all of the frame comes."""
+        if len(rest) < PREFIX_BYTES:
+            self._needed = PREFIX_BYTES  # It is looked at again as soon as it can be told.
+            return False
+        self._large = LargeAppend.begin(rest)
+        return self._large is not None

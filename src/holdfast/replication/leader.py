@@ -11,8 +11,11 @@ Invariants:
 
 from __future__ import annotations
 
+from functools import partial
+
 from holdfast.errors import CorruptEntryError, NotLeaderError
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.entry_body import EntryBody
 from holdfast.replication import lease
 from holdfast.replication.follower import become_follower
 from holdfast.replication.membership import Membership, encode_membership
@@ -55,7 +58,9 @@ def sync_progress(state: State) -> None:
     state.progress = {peer: state.progress.get(peer) or Progress(last + 1) for peer in state.peers}
 
 
-def propose(state: State, parts: list[bytes], record_count: int, wall_microseconds: int) -> Entry:
+def propose(
+    state: State, parts: list[bytes] | EntryBody, record_count: int, wall_microseconds: int
+) -> Entry:
     """
     Append a batch of records; it is committed when `commit_index` has reached its index.
 
@@ -70,19 +75,23 @@ def propose(state: State, parts: list[bytes], record_count: int, wall_microsecon
 
 
 def append(
-    state: State, kind: int, parts: list[bytes], record_count: int, wall_microseconds: int
+    state: State,
+    kind: int,
+    parts: list[bytes] | EntryBody,
+    record_count: int,
+    wall_microseconds: int,
 ) -> Entry:
     """Put one entry of the present term at the end of the log."""
     log = state.log
     journal = log.journal
-    entry = seal_entry(
+    seal = parts.seal if isinstance(parts, EntryBody) else partial(seal_entry, parts=parts)
+    entry = seal(
         index=journal.last_index + 1,
         term=state.term,
         kind=kind,
         timestamp=max(journal.last_timestamp + 1, wall_microseconds),
         first_record=journal.next_record_number,
         record_count=record_count,
-        parts=parts,
         previous_chain=journal.last_chain,
     )
     log.append([entry])

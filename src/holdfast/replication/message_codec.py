@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 
 from holdfast.errors import CorruptEntryError, RemoteProtocolError
-from holdfast.journal.entry import Entry, parse_entry
+from holdfast.journal.entry import Entry, hash_body, parse_entry
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
@@ -48,7 +48,7 @@ REPAIR_REQUEST, REPAIR_RESPONSE, HELLO, EDITIONS = 9, 10, 11, 12
 _CANDIDACY = struct.Struct("<QQQB")
 _VERDICT = struct.Struct("<QB")
 _VOTE = struct.Struct("<QBQdd")
-_APPEND = struct.Struct("<QQQ16sQQdI")
+APPEND_FIELDS = struct.Struct("<QQQ16sQQdI")
 _APPENDED = struct.Struct("<QQ16sdBQQ")
 _RESET = struct.Struct("<QQQ16sQdQQQ")
 _NUMBER = struct.Struct("<Q")
@@ -73,7 +73,7 @@ def _encode_append(message: AppendRequest) -> list[bytes]:
     parts = message.encoded
     if parts is None:
         raws = [entry.raw for entry in message.entries]
-        payload = _APPEND.pack(
+        payload = APPEND_FIELDS.pack(
             message.term,
             message.previous_index,
             message.previous_term,
@@ -161,19 +161,25 @@ def decode_message(kind: int, buffer: bytes, start: int, end: int) -> Message:
         if decoder is not None:
             return decoder(buffer[start:end])
     except (struct.error, CorruptEntryError, ValueError, TypeError) as error:
-        raise RemoteProtocolError(f"message of type {kind} makes no sense: {error}") from error
+        raise no_sense(kind, error) from error
     raise RemoteProtocolError(f"unknown message type {kind} from a member")
 
 
+def no_sense(kind: int, error: Exception) -> RemoteProtocolError:
+    """The error for bytes that are no message of this type."""
+    return RemoteProtocolError(f"message of type {kind} makes no sense: {error}")
+
+
 def _decode_append(buffer: bytes, start: int, end: int) -> AppendRequest:
-    *fields, count = _APPEND.unpack(buffer[start : start + _APPEND.size])
+    *fields, count = APPEND_FIELDS.unpack(buffer[start : start + APPEND_FIELDS.size])
     term, previous_index, previous_term, previous_chain, commit, data_match, sent_at = fields
-    offset = start + _APPEND.size
+    offset = start + APPEND_FIELDS.size
     entries: list[Entry] = []
     for number in range(1, count + 1):
         entry = parse_entry(buffer, offset)
         if entry.index != previous_index + number:
             raise ValueError(f"entry {entry.index} instead of {previous_index + number}")
+        hash_body(entry)  # Here, request by request: one turn may take many of them.
         entries.append(entry)
         offset += len(entry.raw)
     if offset != end:

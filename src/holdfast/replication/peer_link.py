@@ -26,7 +26,7 @@ from typing import Protocol, cast
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import AuthenticationError, RemoteProtocolError
 from holdfast.replication.formation import Refusal
-from holdfast.replication.frame_buffer import FrameBuffer
+from holdfast.replication.frame_buffer import Frame, FrameBuffer
 from holdfast.replication.handshake import (
     NONCE_BYTES,
     PING,
@@ -390,6 +390,7 @@ class PeerLink(asyncio.Protocol):
             if self.hello is None:
                 while frames and not self._is_proven and not self._is_closed_here:
                     kind, buffer, start, end = frames.pop(0)
+                    assert isinstance(buffer, bytes), "before the proof no frame is large"
                     self._take_step(kind, buffer[start:end])
             if self.hello is not None and not self._is_closed_here:
                 if frames:
@@ -469,12 +470,14 @@ class PeerLink(asyncio.Protocol):
             assert self.hello is not None
             self._links.moving(self.hello.name)
 
-    def _pass_on(self, frames: list[tuple[int, bytes, int, int]]) -> None:
+    def _pass_on(self, frames: list[Frame]) -> None:
         hello = self.hello
         assert hello is not None
         self._received_at = asyncio.get_running_loop().time()
         messages = [
             decode_message(kind, buffer, start, end)
+            if isinstance(buffer, bytes)
+            else buffer.message()
             for kind, buffer, start, end in frames
             if kind != PING
         ]

@@ -17,6 +17,7 @@ from typing import Final
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.journal.entry import Entry
+from holdfast.journal.entry_body import EntryBody
 from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.record import RecordPlaces
@@ -54,15 +55,27 @@ class ReplicatedStore:
 
     # ---- writing
 
-    def append(self, records: list[Record], now: float, wall_microseconds: int) -> int:
+    def append(
+        self,
+        records: list[Record],
+        now: float,
+        wall_microseconds: int,
+        body: EntryBody | None = None,
+    ) -> int:
         """
         Propose records as one entry and give its index.
+
+        Args:
+            body: The same records, encoded already; see sealing.py.
 
         Raises:
             NotLeaderError: This node does not lead any more.
         """
         entry = self.driver.propose(
-            encode_records(records), len(records), now=now, wall_microseconds=wall_microseconds
+            encode_records(records) if body is None else body,
+            len(records),
+            now=now,
+            wall_microseconds=wall_microseconds,
         )
         self._proposed_index = entry.index
         return entry.index
@@ -304,10 +317,7 @@ class ReplicatedStore:
 
     def place_of(self, index: int) -> tuple[int, bytes, int]:
         """Give term, chain and next record number of a log that ends with `index`."""
-        if index < self.journal.first_index:
-            return self.journal.previous(self.journal.first_index)
-        entry = self.journal.entry(index)
-        return entry.term, entry.chain, entry.next_record
+        return self.journal.previous(max(index + 1, self.journal.first_index))
 
     @property
     def sealed_through(self) -> int:

@@ -66,6 +66,7 @@ def shake_hands(
 
 def _frame(data: bytes) -> tuple[int, bytes]:
     ((kind, buffer, start, end),) = FrameBuffer(LinkSettings().handshake_bytes_max).feed(data)
+    assert isinstance(buffer, bytes), "nothing in a handshake is large"
     return kind, buffer[start:end]
 
 

@@ -126,7 +126,7 @@ def test_one_whose_entry_is_damaged_is_ignored(
     save(store, log, 5)
     place = log.journal.place_of(5)
     disk.flip_bit(place.path, place.byte * 8 + 300)
-    log.journal._tail.clear()
+    log.journal.memory.tail.clear()
     assert store.load_newest(8, log.journal) is None
     assert "damaged" in store.problems[0]
 

@@ -120,12 +120,12 @@ def test_recent_entries_stay_in_memory_within_their_limit(disk: SimulatedDisk) -
     settings = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=4000)
     log = LocalJournal(disk, settings=settings)
     fill(log)
-    assert log.journal._tail_bytes <= 4000 + len(log.stored[12].raw)
+    assert log.journal.memory.bytes <= 4000 + len(log.stored[12].raw)
     jobs = [log.stage(b"x" * 2000) for _ in range(5)]
-    assert set(range(13, 18)) <= set(log.journal._tail)
+    assert set(range(13, 18)) <= set(log.journal.memory.tail)
     log.perform(*jobs)
     log.append(b"y")
-    assert log.journal._tail_bytes <= 4000
+    assert log.journal.memory.bytes <= 4000
 
 
 def test_the_same_log_has_the_same_files_on_every_node(log: LocalJournal) -> None:

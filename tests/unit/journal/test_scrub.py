@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.journal.scan import Damage
 from holdfast.journal.scrub import Scrubber
+from holdfast.journal.segment import EntryPlace
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.testing.local_journal import LocalJournal
 from holdfast.testing.simulated_disk import SimulatedDisk
@@ -138,3 +139,85 @@ def test_entries_whose_bounds_are_lost_are_passed_over(
     log.reopen()
     found = one_round(Scrubber(log.journal))
     assert [it.index for it in found] == [1]
+
+
+@pytest.fixture
+def long_log(disk: SimulatedDisk) -> LocalJournal:
+    """A log with an entry that is read in parts, between two short ones."""
+    settings = JournalSettings(segment_bytes=64 * KiB, scrub_bytes_per_second=256 * KiB)
+    log = LocalJournal(disk, settings=settings)
+    for size in (3500, 2_999_998, 3500, 60_000, 60_000):
+        log.append(b"x" * size)
+    return log
+
+
+def test_a_long_entry_is_read_in_parts(
+    long_log: LocalJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read and hash 60 MB at once would keep the loop from everybody for a tenth of a second."""
+    scrubber = Scrubber(long_log.journal)
+    read: list[int] = []
+    whole = Scrubber._read
+
+    def watched(self: Scrubber, place: EntryPlace) -> bytes:
+        read.append(place.size)
+        return whole(self, place)
+
+    monkeypatch.setattr(Scrubber, "_read", watched)
+    assert one_round(scrubber) == []
+    assert max(read) <= 256 * KiB
+    assert sum(read) >= 2_999_998
+    assert one_round(scrubber) == []
+    scrubber.close()
+
+
+@pytest.mark.parametrize(
+    ("byte", "reason"),
+    [
+        (20, "the header checksum is wrong"),
+        (100, "the body checksum is wrong"),
+        (2_999_000, "the body checksum is wrong"),
+        (2_999_998 + 73, "the padding is not zero"),
+    ],
+)
+def test_rot_in_a_long_entry_is_found(
+    long_log: LocalJournal, disk: SimulatedDisk, byte: int, reason: str
+) -> None:
+    """Wherever in it; and what follows is looked at all the same, now and in the next round."""
+    place = long_log.journal.place_of(2)
+    disk.flip_bit(place.path, (place.byte + byte) * 8)
+    scrubber = Scrubber(long_log.journal)
+    expected = [Damage(place.path.name, place.byte, 2, reason)]
+    assert one_round(scrubber) == expected
+    assert one_round(scrubber) == expected
+
+
+def test_a_long_entry_that_does_not_belong_is_found(
+    long_log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """By its chain, as with short ones."""
+    other = LocalJournal(SimulatedDisk())
+    other.append(b"y" * 3500)
+    other.append(b"x" * 2_999_998)
+    place = long_log.journal.place_of(2)
+    image = disk.content(place.path)
+    raw = other.stored[2].raw
+    disk.replace_content(place.path, image[: place.byte] + raw + image[place.byte + place.size :])
+    found = one_round(Scrubber(long_log.journal))
+    assert [(it.index, it.reason) for it in found] == [
+        (2, "the chain hash does not continue the log")
+    ]
+
+
+def test_an_error_within_a_long_entry_is_told_once(
+    long_log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """An unreadable sector in its middle, or its file cut short: the next round begins it anew."""
+    place = long_log.journal.place_of(2)
+    disk.make_unreadable(place.path, (place.byte + 1_500_000) // 512)
+    scrubber = Scrubber(long_log.journal)
+    assert [it.index for it in one_round(scrubber)] == [2]
+    image = disk.content(place.path)
+    disk.replace_content(place.path, image[: place.byte + 1_000_000])
+    found = one_round(Scrubber(long_log.journal))
+    assert [(it.index, it.reason) for it in found] == [(2, "the body is cut short")]

@@ -49,7 +49,12 @@ NAMED = Membership(tuple(Member(name, f"{name}:1") for name in "abc"))
 class Desk:
     """One driver and what surrounds it."""
 
-    def __init__(self, bootstrap: Membership = NAMED, disk: SimulatedDisk | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: Membership = NAMED,
+        disk: SimulatedDisk | None = None,
+        settings: JournalSettings | None = None,
+    ) -> None:
         self.disk = disk or SimulatedDisk(1)
         self.now = 10.0
         self.sent = []
@@ -60,7 +65,7 @@ class Desk:
         self.journal = Journal.open(
             Path("/data"),
             self.disk,
-            JournalSettings(segment_bytes=16384),
+            settings or JournalSettings(segment_bytes=16384),
             resolve_unknown_tail=not bootstrap.members,
         )
         self.results = []
@@ -226,6 +231,33 @@ def test_committed_entries_are_given_out_once_and_in_order() -> None:
     assert made[1:] == desk.driver.take_committed(1 << 20)
     assert [] == desk.driver.take_committed(1 << 20)
     assert made[-1].index == desk.driver.taken_index == desk.driver.commit_index
+
+
+def test_what_is_still_to_be_sent_or_given_out_stays_in_memory() -> None:
+    """To read a large entry back from the disk would keep the loop from everybody else."""
+    settings = JournalSettings(segment_bytes=16384, tail_cache_bytes=1000)
+    desk = Desk(settings=settings).lead()
+    held = desk.journal.memory.tail
+
+    made = [
+        desk.driver.propose([b"x" * 2000], 1, now=desk.now, wall_microseconds=0).index
+        for _ in range(3)
+    ]
+    desk.turn()
+    desk.answer("b")
+    desk.store()
+    desk.turn()
+    assert made[-1] == desk.driver.commit_index == desk.journal.stored_index
+    assert set(made) <= set(held)
+
+    assert made[0] == desk.driver.take_committed(1)[0].index
+    desk.turn()
+    assert set(made[1:]) <= set(held)
+    assert made[0] not in held
+
+    desk.driver.take_committed(1 << 20)
+    desk.turn()
+    assert not held
 
 
 def test_a_leader_serves_when_its_term_is_given_out() -> None:

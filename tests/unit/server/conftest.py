@@ -4,6 +4,7 @@ The conducting loop with a store, sockets and a clock that do what a test tells 
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundError
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.entry_body import EntryBody
 from holdfast.model.records import MessageRecord, Record
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.connection import ClientConnection
@@ -53,18 +55,24 @@ class FakeStore:
 
     # What the loop asks.
 
-    def append(self, records: list[Record], now: float, wall_microseconds: int) -> int:
+    def append(
+        self,
+        records: list[Record],
+        now: float,
+        wall_microseconds: int,
+        body: EntryBody | None = None,
+    ) -> int:
         if not self.is_leader:
             raise NotLeaderError("other")
         last = self.entries[-1] if self.entries else None
-        entry = seal_entry(
+        seal = partial(seal_entry, parts=encode_records(records)) if body is None else body.seal
+        entry = seal(
             index=len(self.entries) + 1,
             term=self.term,
             kind=KIND_RECORDS,
             timestamp=wall_microseconds + len(self.entries),
             first_record=last.next_record if last else 1,
             record_count=len(records),
-            parts=encode_records(records),
             previous_chain=last.chain if last else FIRST_CHAIN,
         )
         self.entries.append(entry)

@@ -13,6 +13,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import MessageRecord, QueueRecord
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
+from holdfast.store.sealing import BYTES_AT_ONCE, RECORDS_AT_ONCE
 
 STEP = BrokerSettings().step_count_max
 IN_MEMORY_NONE = BrokerSettings(memory_bytes=0)
@@ -70,6 +71,76 @@ def test_many_frames_are_read_in_several_turns(hasty, send) -> None:
     turns_until(hasty, lambda: busy.transport.written.count(b"RECEIPT") == 5 * STEP)
     bodies = [record.body for record in stored(hasty) if record.body != b"modest"]
     assert bodies == [b"%d" % number for number in range(5 * STEP)]
+
+
+def begin_large(node, count: int = 0, size: int = 0):
+    """A client commits a transaction that is too large to be sealed at once."""
+    producer = node.connect(b"BEGIN\ntransaction:t\n\n\0")
+    head = b"SEND\ndestination:/queue/q\npersistent:true\ntransaction:t\n\n"
+    parts = (head + b"x\0") * count if count else head + b"x" * size + b"\0"
+    producer.data_received(parts + b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+    for _ in range(10_000):
+        if node.conductor.sealing is not None:
+            return producer
+        node.turn()
+    raise AssertionError("it is never sealed")
+
+
+@pytest.mark.parametrize(("count", "size"), [(RECORDS_AT_ONCE + 1, 0), (0, 2 * BYTES_AT_ONCE)])
+def test_a_large_batch_is_sealed_in_several_turns(hasty, send, count: int, size: int) -> None:
+    """
+    It is one entry all the same; what comes meanwhile is read, and confirmed after it.
+    """
+    producer = begin_large(hasty, count, size)
+    modest = hasty.connect()
+    modest.data_received(send(b"modest", b"m"))
+    turns = 0
+    while hasty.conductor.sealing is not None:
+        before = hasty.conductor.sealing[1].step_count
+        hasty.turn()
+        turns += 1
+        if hasty.conductor.sealing is not None:
+            assert hasty.conductor.sealing[1].step_count == before + 1
+        assert b"RECEIPT" not in producer.transport.written + modest.transport.written
+    assert turns > 10
+    turns_until(hasty, lambda: b"receipt-id:m" in modest.transport.written)
+    assert b"receipt-id:c" in producer.transport.written
+    counts = [entry.record_count for entry in hasty.store.entries]
+    assert counts == [1, count or 1, 1] or counts == [(count or 1) + 1, 1]
+    assert [record.body for record in stored(hasty)][-1] == b"modest"
+    assert len(stored(hasty)) == (count or 1) + 1
+
+
+def test_what_was_being_sealed_is_lost_with_the_lead(hasty) -> None:
+    """
+    Nobody was told of it, and nothing of it is in the log.
+    """
+    producer = begin_large(hasty, size=2 * BYTES_AT_ONCE)
+    entries = len(hasty.store.entries)
+    hasty.store.is_serving = hasty.store.is_leader = False
+    hasty.turn()
+    assert hasty.conductor.sealing is None
+    hasty.store.is_serving = hasty.store.is_leader = True
+    for _ in range(100):
+        hasty.turn()
+    assert len(hasty.store.entries) == entries
+    assert b"RECEIPT" not in producer.transport.written
+
+
+def test_sealing_rests_while_the_lead_is_handed_over(hasty) -> None:
+    """
+    And goes on if that is given up; a node that stops waits for it.
+    """
+    producer = begin_large(hasty, size=2 * BYTES_AT_ONCE)
+    hasty.store.is_handing_over = True
+    done = hasty.conductor.sealing[1].step_count
+    for _ in range(5):
+        hasty.turn()
+    assert hasty.conductor.sealing[1].step_count == done
+    assert hasty.conductor.has_to_propose
+    hasty.store.is_handing_over = False
+    turns_until(hasty, lambda: b"receipt-id:c" in producer.transport.written)
+    assert not hasty.conductor.has_to_propose
 
 
 def stored(node) -> list[MessageRecord]:

@@ -52,6 +52,9 @@ class FakeJournal:
             del self.kept[each]
 
     def previous(self, first_index: int) -> tuple[int, bytes, int]:
+        before = self.kept.get(first_index - 1)
+        if before is not None:
+            return before.term, before.chain, before.next_record
         return 6, b"previous chain..", 60 + first_index
 
     def space_state(self, now: float) -> str:

@@ -1,0 +1,86 @@
+"""
+A batch on its way to be one log entry: small ones at once, large ones in steps.
+
+To encode, join and hash a batch takes 0.6 µs for a record and 1.7 µs for a KiB, so a large
+transaction takes a quarter of a second. Whoever conducts does a step, looks at the clock, and goes
+on in the next turn where the time is over. Index, chain and time are given to the entry after the
+last step, so whatever happens to the log meanwhile does not matter, and a leadership that ends
+leaves nothing behind.
+
+Invariants:
+    The entry is the same, byte by byte, whether it was sealed at once or in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from holdfast.journal.entry_body import PIECE_BYTES, EntryBody
+from holdfast.model.records import Record
+from holdfast.store.record_codec import encode_records
+
+RECORDS_AT_ONCE: Final = 5000
+"""So many records are encoded at once: about a millisecond."""
+
+BYTES_AT_ONCE: Final = 1024 * 1024
+"""So many bytes are joined and hashed at once: one to two milliseconds."""
+
+_STEP_RECORDS: Final = 128
+
+
+def is_large(record_count: int, size_bytes: int) -> bool:
+    """Whether a batch is sealed in steps."""
+    return record_count > RECORDS_AT_ONCE or size_bytes > BYTES_AT_ONCE
+
+
+class Sealing:
+    """The records of one large batch becoming the body of an entry."""
+
+    __slots__ = ("_steps", "body", "step_count")
+
+    def __init__(self, records: list[Record], size_bytes: int) -> None:
+        """Begin; `size_bytes` is about what the records take, better more than less."""
+        self.body = EntryBody(size_bytes)
+        self.step_count = 0
+        """Steps done so far."""
+        self._steps = self._gather(records)
+
+    def step(self) -> bool:
+        """Do one step, a tenth of a millisecond; False where the last was done before."""
+        for _ in self._steps:
+            self.step_count += 1
+            return True
+        return False
+
+    def _gather(self, records: list[Record]) -> Iterator[None]:
+        add = self.body.add
+        rest = iter(records)
+        while some := list(islice(rest, _STEP_RECORDS)):
+            parts = encode_records(some)
+            if sum(map(len, parts)) <= 2 * PIECE_BYTES:
+                add(b"".join(parts))
+                yield
+                continue
+            for piece in _pieces(parts):
+                add(piece)
+                yield
+
+
+def _pieces(parts: list[bytes]) -> Iterator[bytes]:
+    """Join small parts and cut large ones, so that none is much longer than a piece."""
+    gathered: list[bytes] = []
+    size = 0
+    for part in parts:
+        if size + len(part) <= PIECE_BYTES:
+            gathered.append(part)
+            size += len(part)
+            continue
+        yield b"".join(gathered)
+        whole = len(part) - len(part) % PIECE_BYTES
+        for start in range(0, whole, PIECE_BYTES):
+            yield part[start : start + PIECE_BYTES]
+        gathered = [part[whole:]]
+        size = len(part) - whole
+    yield b"".join(gathered)
