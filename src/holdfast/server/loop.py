@@ -58,7 +58,7 @@ from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
-from holdfast.store.sealing import Sealing, is_large
+from holdfast.store.sealing import Sealing
 from holdfast.transport.admission import Admission
 
 log = structlog.get_logger("holdfast.server")
@@ -523,7 +523,8 @@ class Conductor:
             if not batch.records:
                 self._reply_after_earlier(batch)
                 return True
-            if is_large(len(batch.records), batch.size_bytes):
+            most = self.settings
+            if len(batch.records) > most.seal_records_max or batch.size_bytes > most.seal_bytes_max:
                 self.sealing = batch, Sealing(batch.records, batch.size_bytes)
         if self.sealing is not None:
             batch, sealing = self.sealing

@@ -42,6 +42,12 @@ class ServerSettings:
     """A batch with more records is sealed at once, even while an earlier one is being written, so
     that every node applies an entry in few slices."""
 
+    seal_records_max: int = 5000
+    """So many records are encoded at once, in about a millisecond; more in steps, over turns."""
+
+    seal_bytes_max: int = MiB
+    """So many bytes are joined and hashed at once, in one to two milliseconds; more in steps."""
+
     pause_seconds: float = 0.5
     """A turn this late means that the process was paused and may know nothing any more."""
 

@@ -1,5 +1,5 @@
 """
-A batch on its way to be one log entry: small ones at once, large ones in steps.
+A large batch on its way to be one log entry, in steps.
 
 To encode, join and hash a batch takes 0.6 µs for a record and 1.7 µs for a KiB, so a large
 transaction takes a quarter of a second. Whoever conducts does a step, looks at the clock, and goes
@@ -21,18 +21,7 @@ from holdfast.journal.entry_body import PIECE_BYTES, EntryBody
 from holdfast.model.records import Record
 from holdfast.store.record_codec import encode_records
 
-RECORDS_AT_ONCE: Final = 5000
-"""So many records are encoded at once: about a millisecond."""
-
-BYTES_AT_ONCE: Final = 1024 * 1024
-"""So many bytes are joined and hashed at once: one to two milliseconds."""
-
 _STEP_RECORDS: Final = 128
-
-
-def is_large(record_count: int, size_bytes: int) -> bool:
-    """Whether a batch is sealed in steps."""
-    return record_count > RECORDS_AT_ONCE or size_bytes > BYTES_AT_ONCE
 
 
 class Sealing:

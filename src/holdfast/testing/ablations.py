@@ -262,7 +262,8 @@ def _trim_at_once() -> list[Patch]:
 def _split_the_batch() -> list[Patch]:
     append = ReplicatedStore.append
 
-    def append_in_two(self: Any, records: Any, now: float, wall: int) -> int:
+    def append_in_two(self: Any, records: Any, now: float, wall: int, body: Any = None) -> int:
+        del body  # In two it is another.
         half = len(records) // 2
         if half:
             append(self, records[:half], now, wall)

@@ -125,6 +125,7 @@ class Plan:
     slice_seconds: float = 0.003
     """Simulated clocks stand still in a turn: 0 leaves off at every opportunity."""
     step_count_max: int = 64
+    seal_records_max: int = 5000
     window_bytes: int = 1 << 20
     append_bytes_max: int = 1 << 18
     copies: int = 0

@@ -132,6 +132,7 @@ class Simulation:
         self.journal_settings = JournalSettings(
             segment_bytes=made.segment_bytes,
             tail_cache_bytes=made.tail_cache_bytes,
+            tail_needed_bytes_max=max(made.tail_cache_bytes, 16 * KiB),
             read_cache_bytes=16 * KiB,
             reserve_bytes=4 * made.segment_bytes,
             space_check_seconds=0.05,
@@ -157,6 +158,7 @@ class Simulation:
             learner_hold_bytes_max=8 * made.segment_bytes,
             tick_seconds=0.05,
             slice_seconds=made.slice_seconds,
+            seal_records_max=made.seal_records_max,
             output_bytes_max=64 * KiB,
             output_high_bytes=8 * KiB,
             clean_segment_count_min=1,

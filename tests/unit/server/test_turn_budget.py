@@ -13,9 +13,10 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import MessageRecord, QueueRecord
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
-from holdfast.store.sealing import BYTES_AT_ONCE, RECORDS_AT_ONCE
 
 STEP = BrokerSettings().step_count_max
+RECORDS_AT_ONCE = ServerSettings().seal_records_max
+BYTES_AT_ONCE = ServerSettings().seal_bytes_max
 IN_MEMORY_NONE = BrokerSettings(memory_bytes=0)
 
 

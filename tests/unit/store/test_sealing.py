@@ -10,7 +10,7 @@ from holdfast.journal.entry import FIRST_CHAIN, seal_entry
 from holdfast.journal.entry_body import PIECE_BYTES, EntryBody
 from holdfast.model.records import AcknowledgeRecord, MessageRecord, Record
 from holdfast.store.record_codec import encode_records
-from holdfast.store.sealing import BYTES_AT_ONCE, RECORDS_AT_ONCE, Sealing, is_large
+from holdfast.store.sealing import Sealing
 
 SIZES = st.lists(
     st.one_of(
@@ -88,13 +88,3 @@ def test_a_step_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     _, step_count = sealed([message(number, 40) for number in range(10_000)], 0)
     assert step_count >= 10_000 // 128
     assert step_count >= len(added)
-
-
-def test_small_batches_are_sealed_at_once() -> None:
-    """
-    Steps cost something; what takes about a millisecond needs none.
-    """
-    assert not is_large(1, 100)
-    assert not is_large(RECORDS_AT_ONCE, BYTES_AT_ONCE)
-    assert is_large(RECORDS_AT_ONCE + 1, 0)
-    assert is_large(1, BYTES_AT_ONCE + 1)

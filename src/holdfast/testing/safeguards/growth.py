@@ -10,11 +10,28 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.broker.snapshot import Snapshot
+from holdfast.server.loop import Conductor
 from holdfast.testing.ablation import Ablation, Patch
 
 
 def _let_records_overtake() -> list[Patch]:
     return [(Snapshot, "_keep", lambda _self, _record: None)]
+
+
+def _seal_on_for_the_next_leadership() -> list[Patch]:
+    stop_serving = Conductor.stop_serving
+
+    def stop_but_go_on_sealing(self: Any, farewell: str = "") -> None:
+        sealing = self.sealing
+        stop_serving(self, farewell)
+        self.sealing = sealing
+
+    return [(Conductor, "stop_serving", stop_but_go_on_sealing)]
+
+
+def _seal_in_steps(made: Any) -> None:
+    made.seal_records_max = 2
+    made.slice_seconds = 0.0
 
 
 def _small_segments(made: Any) -> None:
@@ -27,5 +44,11 @@ ABLATIONS = [
         _let_records_overtake,
         ("crash", "power cut", "pause"),
         _small_segments,
+    ),
+    Ablation(
+        "drop what was being sealed when a leadership ends",
+        _seal_on_for_the_next_leadership,
+        ("leader struck while it seals", "pause", "transfer"),
+        _seal_in_steps,
     ),
 ]

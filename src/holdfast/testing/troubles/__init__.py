@@ -27,6 +27,7 @@ from holdfast.testing.troubles import (
     narrow_links,
     refused_removals,
     rot_alone,
+    sealing,
     strangers,
     vanished_files,
 )
@@ -50,6 +51,7 @@ _ALL: tuple[RareTrouble, ...] = (
     *narrow_links.TROUBLES,
     *refused_removals.TROUBLES,
     *rot_alone.TROUBLES,
+    *sealing.TROUBLES,
     *strangers.TROUBLES,
     *vanished_files.TROUBLES,
 )
