@@ -14,6 +14,8 @@ is forgotten in the same round, so the more come the more go.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from holdfast.broker.broker import Broker
@@ -29,30 +31,29 @@ _SHARE_AT_ONCE: Final = 8
 class ProducerLimit:
     """Keeps the producers of one broker to their number, while it leads."""
 
-    __slots__ = ("_at", "_broker", "_doomed", "_found", "_items", "_wanted", "_waits_for")
+    __slots__ = ("_broker", "_doomed", "_found", "_left", "_wanted", "_waits_for")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._items: list[tuple[str, bytes]] = []
-        """The producers when the search began; empty outside of one."""
-        self._at = 0
+        self._left: Iterator[tuple[str, bytes]] | None = None
+        """Of the producers when the search began, those not looked at; None outside of one."""
         self._wanted = 0
         self._found: list[tuple[int, str, bytes]] = []
         """Heap of the least recently used so far: (minus log time, id, value)."""
-        self._doomed: list[tuple[str, bytes]] = []
+        self._doomed: list[tuple[int, str, bytes]] = []
         self._waits_for: tuple[str, bytes] | None = None
         """The last one asked to be forgotten: the next search waits until it is."""
 
     def stop(self) -> None:
         """Forget what was under way: another leader may choose otherwise."""
-        self._items, self._found, self._doomed = [], [], []
-        self._waits_for = None
+        self._left = self._waits_for = None
+        self._found, self._doomed = [], []
 
     def step(self) -> None:
         """Do a bounded piece of work, if there are too many."""
         if self._doomed:
             self._forget_some()
-        elif self._items:
+        elif self._left is not None:
             self._look_at_some()
         elif self._is_settled():
             self._begin()
@@ -70,31 +71,31 @@ class ProducerLimit:
         count_max = self._broker.settings.producer_count_max
         if len(by_id) <= count_max:
             return
-        # The values are never changed, only replaced: this copy stays as it is.
-        self._items = list(by_id.items())
-        self._at = 0
+        # The values are never changed, only replaced: this copy stays as it is. It takes a fifth
+        # of the time that a list of pairs takes, and leaves the collector of cycles nothing.
+        self._left = iter(by_id.copy().items())
         self._wanted = len(by_id) - count_max + count_max // _SHARE_AT_ONCE
 
     def _look_at_some(self) -> None:
+        assert self._left is not None, "a search is under way"
         found = self._found
-        end = self._at + _LOOKED_AT_PER_STEP
-        for producer_id, value in self._items[self._at : end]:
+        producer_id = None
+        for producer_id, value in islice(self._left, _LOOKED_AT_PER_STEP):
             key = -used_at(value)
             if len(found) < self._wanted:
                 heapq.heappush(found, (key, producer_id, value))
             elif key > found[0][0]:
                 heapq.heapreplace(found, (key, producer_id, value))
-        self._at = end
-        if end >= len(self._items):
-            self._doomed = [(producer_id, value) for _, producer_id, value in found]
-            self._items, self._found = [], []
+        if producer_id is None:
+            self._doomed, self._found = found, []
+            self._left = None
 
     def _forget_some(self) -> None:
         producers = self._broker.state.producers
         chosen = self._doomed[-_FORGOTTEN_PER_STEP:]
         del self._doomed[-_FORGOTTEN_PER_STEP:]
         records: list[ForgetProducerRecord] = []
-        for producer_id, value in chosen:
+        for _, producer_id, value in chosen:
             # Not if it has sent since it was chosen.
             if producers.by_id.get(producer_id) == value and producer_id not in producers.assigned:
                 records.append(ForgetProducerRecord(producer_id))

@@ -90,8 +90,11 @@ from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
 
-_GARBAGE_THRESHOLDS = (100_000, 50, 100)
-"""Messages are not cyclic; the collector only has to find what is rare."""
+_GARBAGE_THRESHOLDS = (10_000, 500, 100)
+"""
+Messages are not cyclic; the collector only has to find what is rare. It stops the loop for what it
+looks at: 100,000 new objects took 10 to 40 ms.
+"""
 _COMMIT_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 

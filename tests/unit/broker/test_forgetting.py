@@ -31,7 +31,7 @@ def run(desk) -> int:
         before = len(desk.broker.batch.records)
         desk.limit.step()
         longest = max(longest, len(desk.broker.batch.records) - before)
-        idle = 0 if desk.broker.has_batch() or desk.limit._items else idle + 1
+        idle = 0 if desk.broker.has_batch() or desk.limit._left is not None else idle + 1
         desk.turn()
     return longest
 
@@ -94,7 +94,7 @@ def test_a_step_does_a_bounded_piece(new_desk) -> None:
     desk.limit.step()
     for _ in range(2):
         desk.limit.step()
-        assert desk.limit._items
+        assert desk.limit._left is not None
         assert not desk.broker.has_batch()
     assert run(desk) == 2_000
     assert len(desk.state.producers.by_id) == 1_000 - 1_000 // 8

@@ -251,3 +251,26 @@ def test_a_goodbye_gives_back_an_open_transaction_behind_waiting_sends(new_node,
     assert b"held" in given
     assert b"receipt-id:d" in leaver.transport.take()
     assert leaver.transport.is_closed
+
+
+def test_a_client_that_breaks_the_rules_leaves_nothing_to_the_collector_of_cycles(node) -> None:
+    """
+    It stops the loop for all that it looks at, so it runs seldom: thousands of such clients would
+    pile up in memory.
+    """
+
+    def come_and_go() -> None:
+        connection = node.connect(b"NONSENSE\n\n\0")
+        node.settle()
+        connection.connection_lost(None)
+        node.settle()
+
+    come_and_go()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            come_and_go()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

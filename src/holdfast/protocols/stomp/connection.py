@@ -498,7 +498,10 @@ class StompConnection:
                 self._run_initial = ord("R")
 
     def _fail(self, error: RemoteProtocolError) -> None:
-        self._events.append(ProtocolFailed(error, self._readable_receipt()))
+        # What it passed through holds this connection, which holds it: thousands of clients that
+        # break the rules would wait for the collector of cycles.
+        error.__context__ = error.__cause__ = None
+        self._events.append(ProtocolFailed(error.with_traceback(None), self._readable_receipt()))
         self._is_deaf = True
         self._let_go()
         self._blocks = {}
