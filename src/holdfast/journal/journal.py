@@ -260,8 +260,12 @@ class Journal:
         entry = self.memory.find(index)
         return entry if entry is not None else self._load(index)
 
-    def entries(self, from_index: int, bytes_max: int) -> list[Entry]:
-        """Return entries from `from_index` on, up to `bytes_max` together; at least one if any."""
+    def entries(self, from_index: int, bytes_max: int, overhead_bytes: int = 0) -> list[Entry]:
+        """
+        Return entries from `from_index` on, up to `bytes_max` together; at least one if any.
+
+        Each counts `overhead_bytes` more than it has.
+        """
         found: list[Entry] = []
         total = 0
         for index in range(from_index, self.last_index + 1):
@@ -271,7 +275,7 @@ class Journal:
                 if found:
                     break
                 raise
-            total += len(entry.raw)
+            total += len(entry.raw) + overhead_bytes
             if found and total > bytes_max:
                 break
             found.append(entry)

@@ -317,7 +317,8 @@ def _replicate_to(state: State, peer: str, progress: Progress) -> None:
         return
     progress.is_waiting = True
     request = _request(state, progress.next_index, has_entries=True)
-    if sum([len(entry.raw) for entry in request.entries]) > state.settings.append_bytes_max:
+    size = sum([len(entry.raw) for entry in request.entries])
+    if size > state.settings.append_bytes_max:
         # A large entry goes once it is known that it fits, and not again with each heartbeat.
         request = _request(state, progress.next_index, has_entries=False)
     _send(state, peer, progress, request)
@@ -339,7 +340,8 @@ def _stream(state: State, peer: str, progress: Progress) -> bool:
         if not request.entries:
             break
         _send(state, peer, progress, request)
-        size = sum([len(entry.raw) for entry in request.entries])
+        overhead = settings.entry_overhead_bytes * len(request.entries)
+        size = sum([len(entry.raw) for entry in request.entries]) + overhead
         progress.sent(request.entries[-1].index, size)
         budget -= size
         is_sent = True
@@ -376,7 +378,10 @@ def _entries(state: State, next_index: int) -> list[Entry]:
     if next_index > log.last_index:
         return []
     try:
-        return log.journal.entries(next_index, state.settings.append_bytes_max)
+        settings = state.settings
+        return log.journal.entries(
+            next_index, settings.append_bytes_max, settings.entry_overhead_bytes
+        )
     except CorruptEntryError as error:
         # Ours is damaged: a follower's copy will mend it, then this peer gets it too.
         log.damaged.add(error.index or next_index)

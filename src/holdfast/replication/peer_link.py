@@ -346,6 +346,8 @@ class PeerLink(asyncio.Protocol):
         self._told_at = 0.0
         self._written_bytes = self._taken_bytes = 0
         self._taken_at = loop.time()
+        self._read_bytes = 0
+        """Taken in since everybody else had a turn."""
 
     async def wait_lost(self) -> None:
         """Wait until the connection is gone; cancelling stops the wait only."""
@@ -385,6 +387,7 @@ class PeerLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut into frames; take a step of the handshake or pass messages on."""
+        self._count_read(len(data))
         try:
             frames = self._buffer.feed(data)
             if self.hello is None:
@@ -399,6 +402,21 @@ class PeerLink(asyncio.Protocol):
                     self._note_part()
         except (RemoteProtocolError, AuthenticationError) as error:
             self._fail(error)
+
+    def _count_read(self, size: int) -> None:
+        """Read no more for now if this was much: the event loop goes on reading while there is."""
+        assert self._transport is not None
+        if not self._read_bytes:
+            asyncio.get_running_loop().call_soon(self._read_on)
+        self._read_bytes += size
+        if self._read_bytes > self._links.settings.read_bytes_max:
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        is_paused = self._read_bytes > self._links.settings.read_bytes_max
+        self._read_bytes = 0
+        if is_paused and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     # Called by PeerLinks --------------------------------------------------------------------------
 

@@ -74,6 +74,10 @@ class ReplicationSettings:
     catch_up_bytes_max: int = 4 * MiB
     """Sent to one lagging peer in one turn, so that live traffic keeps its share of the loop."""
 
+    entry_overhead_bytes: int = 4 * KiB
+    """What each entry counts beside its bytes in a request, a window and a turn's share: to read,
+    check and store a small one takes as long as so many bytes of a large one."""
+
     promote_entries_max: int = 1_000
     """A learner that lacks more entries is not made a voter: commits would wait for it."""
 
@@ -197,6 +201,9 @@ class LinkSettings:
 
     stranger_log_seconds: float = 60.0
     """Of one source of failing strangers there is one line in the log in this time."""
+
+    read_bytes_max: int = 2 * MiB
+    """Of one link so much is taken in at once; then everybody else has a turn."""
 
     ping_seconds: float = 1.0
     """How often an idle link says that it lives."""

@@ -145,6 +145,7 @@ class Simulation:
             transfer_seconds_max=0.5,
             append_bytes_max=made.append_bytes_max,
             window_bytes=made.window_bytes,
+            entry_overhead_bytes=0,
             window_requests=1 if made.window_bytes == 1 else 64,
             config_repeat_bytes=64 * KiB,
             trim_seconds=0.3,

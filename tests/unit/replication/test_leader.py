@@ -237,6 +237,29 @@ def test_the_window_bounds_what_is_under_way(leading) -> None:
     assert [] == requests(bench)
 
 
+def test_small_entries_count_for_more_than_their_bytes(leading) -> None:
+    """
+    To read, send, check and store thousands of them would take both ends a tenth of a second of one
+    turn, though together they are no megabyte.
+    """
+    bench = leading()
+    state = bench.state
+    for _ in range(3000):
+        leader.propose(state, [b"x"], 1, 0)
+    first = bench.journal.last_index - 2999
+
+    of_b = [message for peer, message in requests(bench) if peer == "b"]
+    assert max(len(message.entries) for message in of_b) <= 256
+    assert 256 <= sum(len(message.entries) for message in of_b) <= 1024 + 256
+
+    seen = [entry.index for message in of_b for entry in message.entries]
+    for _ in range(20):
+        state.progress["b"].matched(seen[-1])
+        more = [message for peer, message in requests(bench) if peer == "b"]
+        seen += [entry.index for message in more for entry in message.entries]
+    assert list(range(first, first + 3000)) == seen
+
+
 def test_a_silent_peer_gets_heartbeats(leading) -> None:
     """With nothing to send, one empty request per period."""
     bench = leading()

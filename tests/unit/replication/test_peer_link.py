@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.replication.formation import Refusal
 from holdfast.replication.handshake import NONCE_BYTES, PROOF, frame
+from holdfast.replication.message_codec import encode_message
 from holdfast.replication.messages import Hello, TransferRequest
 from holdfast.replication.peer_link import PeerLink, PeerLinks, split_address
 from holdfast.replication.settings import LinkSettings
@@ -28,6 +29,8 @@ class Pipe(asyncio.Transport):
         self.protocol: PeerLink
         self.other: Pipe
         self.is_lost = False
+        self.is_flowing = True
+        self.is_ending = False
         self.unsent = 0
         self.host = "somewhere"
         self.written: list[bytes] = []
@@ -49,6 +52,15 @@ class Pipe(asyncio.Transport):
                 end.arriving.clear()
             end.is_reading = False
             end = end if end.arriving else end.other
+
+    def pause_reading(self) -> None:
+        self.is_flowing = False
+
+    def resume_reading(self) -> None:
+        self.is_flowing = True
+
+    def is_closing(self) -> bool:
+        return self.is_ending
 
     def writelines(self, list_of_data) -> None:
         self.write(b"".join(list_of_data))
@@ -443,6 +455,32 @@ def test_a_part_of_a_message_is_a_sign_of_life() -> None:
         assert b.owner.moved == ["a", "a"]
 
     run(scenario)
+
+
+def test_one_link_does_not_keep_the_loop_to_itself() -> None:
+    """What waits in a socket may be many megabytes; in between, everybody else has a turn."""
+
+    async def main() -> None:
+        a, b = Side("a"), Side("b", read_bytes_max=1000)
+        _, there = join(a, b)
+        end = there._transport
+        assert isinstance(end, Pipe)
+        wire = b"".join(encode_message(TransferRequest(1))) * 50
+        there.data_received(wire)
+        assert end.is_flowing
+        there.data_received(wire)
+        assert not end.is_flowing
+        assert 100 == len(b.owner.told[1:])
+        await asyncio.sleep(0)
+        assert end.is_flowing
+        there.data_received(wire)
+        assert end.is_flowing
+        there.data_received(wire)
+        end.is_ending = True
+        await asyncio.sleep(0)
+        assert not end.is_flowing
+
+    asyncio.run(main())
 
 
 def test_members_that_left_lose_their_links() -> None:
