@@ -164,9 +164,12 @@ def seal_entry(
     if length < 8 or body.endswith(_ZERO_END):
         flags |= FLAG_ZERO_END
     chain = chain_after(previous_chain, index, term, body)
-    header = encode_header(
+    header = HEADER.pack(
+        MAGIC,
+        VERSION,
         kind,
         flags,
+        0,
         crc32c(body),
         index,
         term,
@@ -176,7 +179,8 @@ def seal_entry(
         length,
         chain,
     )
-    raw = b"".join((header, body, _PADDING[length & 7]))
+    checksum = crc32c(header).to_bytes(4, "little")
+    raw = b"".join((header[:8], checksum, header[12:], body, _PADDING[length & 7]))
     return Entry(index, term, kind, timestamp, first_record, record_count, chain, raw, length)
 
 

@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
@@ -84,16 +84,19 @@ def append(
     """Put one entry of the present term at the end of the log."""
     log = state.log
     journal = log.journal
-    seal = parts.seal if isinstance(parts, EntryBody) else partial(seal_entry, parts=parts)
-    entry = seal(
-        index=journal.last_index + 1,
-        term=state.term,
-        kind=kind,
-        timestamp=max(journal.last_timestamp + 1, wall_microseconds),
-        first_record=journal.next_record_number,
-        record_count=record_count,
-        previous_chain=journal.last_chain,
-    )
+    fields: Any = {
+        "index": journal.last_index + 1,
+        "term": state.term,
+        "kind": kind,
+        "timestamp": max(journal.last_timestamp + 1, wall_microseconds),
+        "first_record": journal.next_record_number,
+        "record_count": record_count,
+        "previous_chain": journal.last_chain,
+    }
+    if isinstance(parts, EntryBody):
+        entry = parts.seal(**fields)
+    else:
+        entry = seal_entry(parts=parts, **fields)
     log.append([entry])
     size = len(entry.raw)
     state.uncommitted.append((entry.index, size))

@@ -41,7 +41,6 @@ from holdfast.errors import (
     NotLeaderError,
 )
 from holdfast.journal.entry import Entry
-from holdfast.journal.entry_body import EntryBody
 from holdfast.journal.jobs import WriteResult
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.cleaning import Cleaner
@@ -50,6 +49,7 @@ from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
 from holdfast.server.heart_beats import HeartBeats
+from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.turn_budget import TurnBudget
@@ -58,7 +58,6 @@ from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
-from holdfast.store.sealing import Sealing
 from holdfast.transport.admission import Admission
 
 log = structlog.get_logger("holdfast.server")
@@ -118,8 +117,7 @@ class Conductor:
         self.paused: set[ClientConnection] = set()
         self.pending: deque[tuple[int, Batch]] = deque()
         """Index and batch of what was proposed in this leadership and is not applied."""
-        self.sealing: tuple[Batch, Sealing] | None = None
-        """The oldest batch that is not proposed, where it takes several turns to seal it."""
+        self.sealer = Sealer(broker, settings)
         self.applying: Iterator[None] | None = None
         """The rest of the committed entry that is being applied, and of what waited for it."""
         self.is_within_entry = False
@@ -212,8 +210,8 @@ class Conductor:
             self._unblock()
         self._flush()
         self._run_errands()
-        is_idle = self.sealing is None and not self.store.is_writing
-        if self.is_serving and is_idle and self.broker.has_batch():
+        is_free = self.sealer.under_way is None and not self.store.is_writing
+        if self.is_serving and is_free and self.broker.has_batch():
             self._seal(now)
             self.store.turn(now)
         if self._has_to_apply() and now >= self.apply_again_at:
@@ -478,13 +476,14 @@ class Conductor:
     def _seal(self, now: float) -> None:
         """Hand the gathered batch to the store, if it is time."""
         broker = self.broker
-        if not self.is_serving or not self.has_to_propose or self.store.is_handing_over:
+        has_none = self.sealer.under_way is None and not broker.has_batch()
+        if has_none or not self.is_serving or self.store.is_handing_over:
             return
         in_flight_max = self.settings.batches_in_flight_max
-        if broker.closed or self.sealing is not None:
+        if broker.closed or self.sealer.under_way is not None:
             self.budget.begin()
-        if self.sealing is not None and not self._propose(now):
-            return
+            if self.sealer.under_way is not None and not self._propose(now):
+                return
         while broker.closed and len(self.pending) < in_flight_max:
             if not self._propose(now):
                 return
@@ -513,30 +512,21 @@ class Conductor:
     @property
     def has_to_propose(self) -> bool:
         """Whether there is anything that must last and is not in the log."""
-        return self.sealing is not None or self.broker.has_batch()
+        return self.sealer.under_way is not None or self.broker.has_batch()
 
     def _propose(self, now: float) -> bool:
-        """Make the oldest batch one log entry; false if it is not whole, or not this node's."""
-        body: EntryBody | None = None
-        if self.sealing is None:
-            batch = self.broker.take_batch()
-            if not batch.records:
-                self._reply_after_earlier(batch)
-                return True
-            most = self.settings
-            if len(batch.records) > most.seal_records_max or batch.size_bytes > most.seal_bytes_max:
-                self.sealing = batch, Sealing(batch.records, batch.size_bytes)
-        if self.sealing is not None:
-            batch, sealing = self.sealing
-            while sealing.step():
-                if self.budget.is_spent():
-                    self.schedule()
-                    return False
-            self.sealing = None
-            body = sealing.body
+        """Make the oldest batch one log entry; false if that takes more time, or was in vain."""
+        sealed = self.sealer.take(self.budget.is_spent)
+        if sealed is None:
+            self.schedule()
+            return False
+        batch, body = sealed
+        if not batch.records:
+            self._reply_after_earlier(batch)
+            return True
+        wall = self.clock.wall_microseconds()
         try:
-            wall_microseconds = self.clock.wall_microseconds()
-            index = self.store.append(batch.records, now, wall_microseconds, body)
+            index = self.store.append(batch.records, now, wall, body)
         except NotLeaderError:
             # What it assigned is lost to it, so this leadership is over even if the hand-over
             # that refuses it is given up in this very turn.
@@ -708,7 +698,7 @@ class Conductor:
             log.warning(farewell)
         self.is_serving = self.is_behind = False
         self.pending.clear()
-        self.sealing = None
+        self.sealer.stop()
         self.departures.send_away(self.connections, farewell)
         self.connections.clear()
         self.admission.clear()

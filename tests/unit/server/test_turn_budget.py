@@ -81,7 +81,7 @@ def begin_large(node, count: int = 0, size: int = 0):
     parts = (head + b"x\0") * count if count else head + b"x" * size + b"\0"
     producer.data_received(parts + b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
     for _ in range(10_000):
-        if node.conductor.sealing is not None:
+        if node.conductor.sealer.under_way is not None:
             return producer
         node.turn()
     raise AssertionError("it is never sealed")
@@ -96,12 +96,12 @@ def test_a_large_batch_is_sealed_in_several_turns(hasty, send, count: int, size:
     modest = hasty.connect()
     modest.data_received(send(b"modest", b"m"))
     turns = 0
-    while hasty.conductor.sealing is not None:
-        before = hasty.conductor.sealing[1].step_count
+    while hasty.conductor.sealer.under_way is not None:
+        before = hasty.conductor.sealer.under_way.step_count
         hasty.turn()
         turns += 1
-        if hasty.conductor.sealing is not None:
-            assert hasty.conductor.sealing[1].step_count == before + 1
+        if hasty.conductor.sealer.under_way is not None:
+            assert hasty.conductor.sealer.under_way.step_count == before + 1
         assert b"RECEIPT" not in producer.transport.written + modest.transport.written
     assert turns > 10
     turns_until(hasty, lambda: b"receipt-id:m" in modest.transport.written)
@@ -120,7 +120,7 @@ def test_what_was_being_sealed_is_lost_with_the_lead(hasty) -> None:
     entries = len(hasty.store.entries)
     hasty.store.is_serving = hasty.store.is_leader = False
     hasty.turn()
-    assert hasty.conductor.sealing is None
+    assert hasty.conductor.sealer.under_way is None
     hasty.store.is_serving = hasty.store.is_leader = True
     for _ in range(100):
         hasty.turn()
@@ -134,10 +134,10 @@ def test_sealing_rests_while_the_lead_is_handed_over(hasty) -> None:
     """
     producer = begin_large(hasty, size=2 * BYTES_AT_ONCE)
     hasty.store.is_handing_over = True
-    done = hasty.conductor.sealing[1].step_count
+    done = hasty.conductor.sealer.under_way.step_count
     for _ in range(5):
         hasty.turn()
-    assert hasty.conductor.sealing[1].step_count == done
+    assert hasty.conductor.sealer.under_way.step_count == done
     assert hasty.conductor.has_to_propose
     hasty.store.is_handing_over = False
     turns_until(hasty, lambda: b"receipt-id:c" in producer.transport.written)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.broker.snapshot import Snapshot
-from holdfast.server.loop import Conductor
+from holdfast.server.sealer import Sealer
 from holdfast.testing.ablation import Ablation, Patch
 
 
@@ -19,14 +19,7 @@ def _let_records_overtake() -> list[Patch]:
 
 
 def _seal_on_for_the_next_leadership() -> list[Patch]:
-    stop_serving = Conductor.stop_serving
-
-    def stop_but_go_on_sealing(self: Any, farewell: str = "") -> None:
-        sealing = self.sealing
-        stop_serving(self, farewell)
-        self.sealing = sealing
-
-    return [(Conductor, "stop_serving", stop_but_go_on_sealing)]
+    return [(Sealer, "stop", lambda _self: None)]
 
 
 def _seal_in_steps(made: Any) -> None:

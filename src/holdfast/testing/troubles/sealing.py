@@ -38,7 +38,7 @@ def lie_in_wait(nemesis: Nemesis) -> bool:
 def _look(nemesis: Nemesis, leader: SimulatedNode, how: Strike, looks: int) -> None:
     if not (leader.is_running and nemesis.is_active and looks):
         return
-    if leader.conductor.sealing is None:
+    if leader.conductor.sealer.under_way is None:
         nemesis.world.timeline.after(_LOOK_SECONDS, _look, nemesis, leader, how, looks - 1)
         return
     nemesis.world.count(STRUCK)
