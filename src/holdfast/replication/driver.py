@@ -558,7 +558,8 @@ class Driver:
             self._share_editions()
         self._persist()
         self._send()
-        self._keep_at_hand()
+        if self._journal.memory.bytes > self._journal.settings.tail_cache_bytes:
+            trimming.keep_at_hand(state, self._journal, self._taken_index)
         if now >= self._trim_deadline:
             self._trim()
 
@@ -784,17 +785,6 @@ class Driver:
         for peer, messages in by_peer.items():
             if peer in state.connected:
                 send(peer, messages)
-
-    def _keep_at_hand(self) -> None:
-        """Let the journal keep in memory what is still to be sent and to be given out."""
-        journal = self._journal
-        if journal.memory.bytes <= journal.settings.tail_cache_bytes:
-            return
-        state = self._state
-        wanted = [it.next_index for name, it in state.progress.items() if name in state.connected]
-        if not state.is_witness:
-            wanted.append(self._taken_index + 1)
-        journal.need_from(min(wanted, default=journal.last_index + 1))
 
     def _trim(self) -> None:
         """A witness drops what nobody needs; everybody else keeps what the store needs."""

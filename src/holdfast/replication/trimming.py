@@ -1,5 +1,5 @@
 """
-What a witness keeps of the log, and what it says of its disk.
+What a witness keeps of the log and says of its disk, and what any node keeps of it in memory.
 
 A witness serves nobody: it keeps what a data voter may still need of it. That is bounded by what
 the leader has cleaned away, so a data node that is down for long does not fill its disk.
@@ -40,3 +40,11 @@ def with_space(state: State, journal: Journal, hello: Hello) -> Hello:
     else:
         logger.warning("the disk has room again")
     return replace(hello, space_low=is_low)
+
+
+def keep_at_hand(state: State, journal: Journal, taken_index: int) -> None:
+    """Let the journal keep in memory what is still to be sent, and what is to be given out."""
+    wanted = [it.next_index for name, it in state.progress.items() if name in state.connected]
+    if not state.is_witness:
+        wanted.append(taken_index + 1)
+    journal.need_from(min(wanted, default=journal.last_index + 1))

@@ -129,7 +129,6 @@ class Conductor:
         """Topic messages are left that the last turn had no time to deliver."""
         self.has_failed = False
         self.commit_count = 0
-        self.gathering_since = 0.0
         self.turned_at = 0.0
         self.refusal_at = 0.0
         """When it is looked again whether there is room to store anything."""
@@ -476,13 +475,13 @@ class Conductor:
     def _seal(self, now: float) -> None:
         """Hand the gathered batch to the store, if it is time."""
         broker = self.broker
-        has_none = self.sealer.under_way is None and not broker.has_batch()
-        if has_none or not self.is_serving or self.store.is_handing_over:
+        sealer = self.sealer
+        if not (self.is_serving and sealer.has_work()) or self.store.is_handing_over:
             return
         in_flight_max = self.settings.batches_in_flight_max
-        if broker.closed or self.sealer.under_way is not None:
+        if broker.closed or sealer.under_way is not None:
             self.budget.begin()
-            if self.sealer.under_way is not None and not self._propose(now):
+            if sealer.under_way is not None and not self._propose(now):
                 return
         while broker.closed and len(self.pending) < in_flight_max:
             if not self._propose(now):
@@ -490,29 +489,14 @@ class Conductor:
             if self.budget.is_spent():
                 self.schedule()
                 return
-        batch = broker.batch
-        is_full = (
-            batch.size_bytes >= broker.settings.batch_bytes_max
-            or len(batch.records) >= self.settings.batch_records_max
-        )
-        if (self.store.is_writing and not is_full) or not broker.has_batch():
+        if (self.store.is_writing and not sealer.is_full()) or not broker.has_batch():
             return
         if len(self.pending) >= in_flight_max:
             return
-        if self.context.is_lease_over and not (batch.records or broker.acknowledged_queues):
+        if self.context.is_lease_over and not (broker.batch.records or broker.acknowledged_queues):
             return  # Nothing that a quorum must store: its replies wait until one answers.
-        if not batch.is_urgent and not self.is_draining:
-            if not self.gathering_since:
-                self.gathering_since = now
-            if now - self.gathering_since < self.settings.tick_seconds:
-                return
-        self.gathering_since = 0.0
-        self._propose(now)
-
-    @property
-    def has_to_propose(self) -> bool:
-        """Whether there is anything that must last and is not in the log."""
-        return self.sealer.under_way is not None or self.broker.has_batch()
+        if self.is_draining or sealer.is_due(now):
+            self._propose(now)
 
     def _propose(self, now: float) -> bool:
         """Make the oldest batch one log entry; false if that takes more time, or was in vain."""

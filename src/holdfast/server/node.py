@@ -428,7 +428,7 @@ class Node:
             conductor.pause(connection)
         await self._close_listener()
         await self._wait_for(
-            lambda: not (conductor.pending or conductor.has_to_propose or conductor.ready),
+            lambda: not (conductor.pending or conductor.sealer.has_work() or conductor.ready),
             deadline,
         )
         if self.driver.is_leader and len(self.driver.status().members) > 1:

@@ -20,14 +20,37 @@ from holdfast.store.sealing import Sealing
 class Sealer:
     """Takes batches from the broker, oldest first, and seals large ones over several turns."""
 
-    __slots__ = ("_batch", "_broker", "_settings", "under_way")
+    __slots__ = ("_batch", "_broker", "_gathering_since", "_settings", "under_way")
 
     def __init__(self, broker: Broker, settings: ServerSettings) -> None:
         self._broker = broker
         self._settings = settings
         self._batch: Batch
+        self._gathering_since = 0.0
         self.under_way: Sealing | None = None
         """The large batch that was begun with and is not done."""
+
+    def has_work(self) -> bool:
+        """Whether there is anything that must last and was not given."""
+        return self.under_way is not None or self._broker.has_batch()
+
+    def is_full(self) -> bool:
+        """Whether the gathering batch goes although an earlier one is being written."""
+        batch = self._broker.batch
+        return (
+            batch.size_bytes >= self._broker.settings.batch_bytes_max
+            or len(batch.records) >= self._settings.batch_records_max
+        )
+
+    def is_due(self, now: float) -> bool:
+        """Whether somebody waits for the gathering batch, or it has had a tick for company."""
+        if not self._broker.batch.is_urgent:
+            if not self._gathering_since:
+                self._gathering_since = now
+            if now - self._gathering_since < self._settings.tick_seconds:
+                return False
+        self._gathering_since = 0.0
+        return True
 
     def take(self, is_spent: IsSpent) -> tuple[Batch, EntryBody | None] | None:
         """

@@ -138,10 +138,10 @@ def test_sealing_rests_while_the_lead_is_handed_over(hasty) -> None:
     for _ in range(5):
         hasty.turn()
     assert hasty.conductor.sealer.under_way.step_count == done
-    assert hasty.conductor.has_to_propose
+    assert hasty.conductor.sealer.has_work()
     hasty.store.is_handing_over = False
     turns_until(hasty, lambda: b"receipt-id:c" in producer.transport.written)
-    assert not hasty.conductor.has_to_propose
+    assert not hasty.conductor.sealer.has_work()
 
 
 def stored(node) -> list[MessageRecord]:

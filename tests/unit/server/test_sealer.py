@@ -1,0 +1,107 @@
+"""
+Which batch goes next, when, and how large ones are sealed; the turns around it are test_loop.py's.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import ProducerRecord
+from holdfast.server.sealer import Sealer
+from holdfast.server.settings import ServerSettings
+
+SETTINGS = ServerSettings(seal_records_max=3, batch_records_max=4, tick_seconds=0.01)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker(BrokerSettings())
+
+
+@pytest.fixture
+def sealer(broker: Broker) -> Sealer:
+    return Sealer(broker, SETTINGS)
+
+
+def add(broker: Broker, count: int) -> None:
+    broker.add_records([ProducerRecord(f"p{number}", 1, 1) for number in range(count)])
+
+
+def test_a_small_batch_is_given_as_it_is(broker: Broker, sealer: Sealer) -> None:
+    """
+    To gather it in steps would cost more than it takes.
+    """
+    assert not sealer.has_work()
+    add(broker, 3)
+    assert sealer.has_work()
+    taken = sealer.take(lambda: True)
+    assert taken is not None
+    assert (len(taken[0].records), taken[1]) == (3, None)
+    assert not sealer.has_work()
+
+
+def test_a_large_batch_is_given_when_it_is_whole(broker: Broker, sealer: Sealer) -> None:
+    """
+    What came meanwhile is given after it.
+    """
+    add(broker, 4)
+    assert sealer.take(lambda: True) is None
+    assert sealer.has_work()
+    add(broker, 1)
+    taken = sealer.take(lambda: True)
+    assert taken is not None
+    assert taken[1] is not None
+    assert len(taken[0].records) == 4
+    assert sealer.has_work()
+    following = sealer.take(lambda: True)
+    assert following is not None
+    assert len(following[0].records) == 1
+
+
+def test_with_time_enough_it_is_given_at_once(broker: Broker, sealer: Sealer) -> None:
+    """
+    Steps are for turns that have others to serve.
+    """
+    add(broker, 4)
+    taken = sealer.take(lambda: False)
+    assert taken is not None
+    assert taken[1] is not None
+
+
+def test_what_was_under_way_is_forgotten_with_the_leadership(
+    broker: Broker, sealer: Sealer
+) -> None:
+    """
+    The next one gives its own numbers.
+    """
+    add(broker, 4)
+    assert sealer.take(lambda: True) is None
+    sealer.stop()
+    assert not sealer.has_work()
+
+
+def test_acknowledgements_alone_wait_for_company(broker: Broker, sealer: Sealer) -> None:
+    """
+    For one tick; a record that somebody waits for does not.
+    """
+    assert not sealer.is_due(5.0)
+    assert not sealer.is_due(5.005)
+    assert sealer.is_due(5.02)
+    assert not sealer.is_due(5.03)
+    add(broker, 1)
+    assert sealer.is_due(5.03)
+
+
+def test_a_full_batch_waits_for_nothing(broker: Broker, sealer: Sealer) -> None:
+    """
+    By the number of its records, or by their bytes.
+    """
+    add(broker, 3)
+    assert not sealer.is_full()
+    broker.batch.size_bytes = broker.settings.batch_bytes_max
+    assert sealer.is_full()
+    broker.batch.size_bytes = 0
+    add(broker, 1)
+    assert sealer.is_full()
