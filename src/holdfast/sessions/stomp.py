@@ -145,9 +145,13 @@ class StompSession:
         False if `is_spent` said that the time is over: `proceed` must do the rest before more is
         taken.
         """
-        self.protocol.receive_data(data)
-        self.events = iter(self.protocol.events_received())
+        self._parse(data)
         return self.proceed(is_spent)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse what came, or some of it: 64 KiB of SUBSCRIBEs take long."""
+        self.protocol.receive_data(data, slow_frames_max=self.broker.settings.step_count_max)
+        self.events = iter(self.protocol.events_received())
 
     def go_on(self) -> bool:
         """Let `proceed` do what came since an acknowledgement that had to wait, if any did."""
@@ -160,8 +164,18 @@ class StompSession:
 
     def proceed(self, is_spent: IsSpent) -> bool:
         """Do what was left when the time was over; True if all is done now."""
-        self.is_left_off = not self._proceed(is_spent)
+        self.is_left_off = not (self._proceed(is_spent) and self._parse_on(is_spent))
         return not self.is_left_off
+
+    def _parse_on(self, is_spent: IsSpent) -> bool:
+        """Parse and do what is not parsed yet; True if all is done now."""
+        while self.protocol.has_more and not self._is_stopped():
+            self._parse(b"")
+            if not self._proceed(is_spent):
+                return False
+            if is_spent():
+                return not self.protocol.has_more
+        return True
 
     def _proceed(self, is_spent: IsSpent) -> bool:
         if self.rollback is not None and not self._go_on_rolling_back(is_spent):

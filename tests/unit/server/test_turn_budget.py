@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import MessageRecord, QueueRecord
+from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
 
@@ -205,6 +206,29 @@ def test_a_large_chunk_is_parsed_in_pieces(new_node, send) -> None:
     connection.data_received(send(b"x" * 500, b"a") + send(b"y" * 500, b"b"))
     assert turns_until(node, lambda: b"receipt-id:b" in connection.transport.written) >= 10
     assert [record.body for record in stored(node)] == [b"x" * 500, b"y" * 500]
+
+
+def test_frames_that_take_long_are_parsed_in_several_turns(hasty, monkeypatch) -> None:
+    """
+    64 KiB of SUBSCRIBEs in one read took 25 ms, most of it before the first of them was served.
+    """
+    count = 5 * STEP
+    client = hasty.connect()
+    events = []
+    whole = StompConnection.events_received
+
+    def counted(protocol: StompConnection) -> list:
+        found = whole(protocol)
+        events.append(len(found))
+        return found
+
+    monkeypatch.setattr(StompConnection, "events_received", counted)
+    client.data_received(
+        b"".join(b"SUBSCRIBE\nid:%d\ndestination:/queue/q\n\n\0" % n for n in range(count))
+    )
+    turns_until(hasty, lambda: len(client.session.subscriptions) == count)
+    assert sum(events) == count
+    assert max(events) <= STEP
 
 
 def test_a_large_entry_is_applied_in_several_turns(new_node) -> None:
@@ -540,7 +564,7 @@ def test_what_a_commit_publishes_ends_with_the_leadership(hasty) -> None:
     hasty.store.is_serving = hasty.store.is_leader = False
     hasty.turn()
     turns_until(hasty, lambda: hasty.conductor.applying is None)
-    assert not hasty.broker.deliveries
+    assert not hasty.broker.publishing
     assert not hasty.broker.in_flight
     assert not hasty.broker.errands
 

@@ -80,6 +80,8 @@ class StompConnection:
         "_version",
         "_window",
         "peer_heart_beat",
+        "_rest",
+        "_slow_frames_left",
     )
 
     def __init__(
@@ -106,6 +108,9 @@ class StompConnection:
         self.peer_heart_beat = (0, 0)
         """The peer's heart-beat header, once it is connected."""
         self._events: list[Event] = []
+        self._rest = b""
+        """What was left off; see `receive_data`."""
+        self._slow_frames_left = 0
         self._outgoing: list[bytes] = []
         self._is_deaf = False
         self._blocks: dict[bytes, HeaderBlock] = {}
@@ -140,16 +145,30 @@ class StompConnection:
         return self._phase is Phase.CONNECTED
 
     @property
+    def has_more(self) -> bool:
+        """Whether bytes are left that were not parsed yet."""
+        return bool(self._rest) and not self._is_deaf
+
+    @property
     def unfinished_bytes(self) -> int:
         """What is kept of a body that has not come whole."""
         return self._kept_bytes
 
     # Reading
 
-    def receive_data(self, data: bytes) -> None:
-        """Parse bytes from the peer; take the result with `events_received`. Never raises."""
+    def receive_data(self, data: bytes, *, slow_frames_max: int = 1 << 30) -> None:
+        """
+        Parse bytes from the peer; take the result with `events_received`. Never raises.
+
+        It stops after so many frames that take long, which is any but a SEND like the one before
+        or a bare ACK. What `has_more` then is parsed with the next call, which may bring no data.
+        """
         if self._is_deaf:
             return
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        self._slow_frames_left = slow_frames_max
         try:
             start = 0
             if self._open is not None:
@@ -284,6 +303,10 @@ class StompConnection:
                 start = after
                 continue
             start = self._read_frame(data, start)
+            self._slow_frames_left -= 1
+            if self._slow_frames_left <= 0:
+                self._rest = data[start:]
+                return
 
     def _read_run(self, data: bytes, start: int) -> int:
         """Read frames of the one kind that comes in runs; give where they end, or 0 for none."""
