@@ -29,7 +29,8 @@ def refuse(nemesis: Nemesis) -> bool:
     log = [it for it in files if it.parent == node.journal.directory / "journal"]
     # What is not committed the writer itself may have to cut, which nobody can do without.
     commit = node.driver.commit_index
-    cut = [it for it, behind in zip(log, [*log[1:], None], strict=True) if _may_go(behind, commit)]
+    ends = [*log[1:], None]
+    cut = [it for it, behind in zip(log, ends, strict=False) if _may_go(behind, commit)]
     old = [it for it in files if it not in cut]
     if not old:
         return False
