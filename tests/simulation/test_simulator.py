@@ -74,6 +74,7 @@ AS_DRAWN = [
     (7101794, "a ballot that alone had waited for room left the disk full for ever"),
     (7102444, "a leader kept the lead with an uncommitted entry that nobody could read"),
     (7104417, "damage known behind the log's end was taken for an entry"),
+    (7103414, "a generation began before its members were durable"),
     (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
     (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),
 ]

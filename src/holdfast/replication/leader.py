@@ -166,6 +166,12 @@ def advance_commit(state: State) -> None:
     index = committable(state)
     if index <= state.commit_index or state.log.journal.term_at(index) != state.term:
         return
+    membership = state.membership
+    begins_anew = membership is not None and membership.previous_generation is not None
+    if begins_anew and index < state.config_index:
+        # Who goes on by force alone commits nothing before that itself is durable: the members of
+        # before, whom a crash would give back, might commit something else there.
+        return
     state.commit_index = index
     uncommitted = state.uncommitted
     while uncommitted and uncommitted[0][0] <= index:

@@ -26,6 +26,26 @@ def test_a_forced_promotion_needs_its_own_vote_only(member) -> None:
     assert state.config_index == state.commit_index == bench.journal.last_index
 
 
+def test_a_generation_commits_nothing_before_its_members_are_durable(member) -> None:
+    """
+    A crash would give the members of before back: then others decide what stands there.
+    """
+    bench = member("a", "b")
+    state = bench.state
+    promotion.promote_force(state)
+    consensus.candidate.on_ballot_stored(state, state.term, "a")
+    *earlier, members = state.log.take_jobs()
+
+    bench.writer.turn(earlier)
+    consensus.flush(state)
+    assert state.config_index - 1 == bench.journal.stored_index
+    assert 0 == state.commit_index
+
+    bench.writer.turn([members])
+    consensus.flush(state)
+    assert state.config_index == state.commit_index
+
+
 def test_a_half_filled_log_is_promoted_only_if_that_is_accepted(member) -> None:
     """It lacks old messages that were confirmed long ago: in messages and time, and what to do."""
     bench = member(terms=[2, 2, 2])

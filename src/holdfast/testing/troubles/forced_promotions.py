@@ -215,6 +215,7 @@ class Story:
             self.world.note("operator", f"is refused: {error}")
             return
         self.world.note("operator", f"forces {copy.name} to go on alone")
+        self.world.checkers.forced_count += 1
         self.nemesis.forced = copy.name
         copy.conductor.schedule()
         if self.chance.random() < 0.3:
