@@ -268,14 +268,16 @@ class Broker:
     def has_room(self, destination: Queue | Topic) -> bool:
         """Whether one more non-persistent message may go to a destination now."""
         if type(destination) is Topic:
-            return not destination.blocked_by
+            return not destination.blocked_by and self.publishing.has_room
         return self.state.volatile_bytes <= self.settings.memory_bytes
 
     def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
         """Hand a message to every live subscription of a topic."""
+        self.publishing.publish(topic, self._topic_message(headers, body))
+
+    def _topic_message(self, headers: bytes, body: bytes) -> TransientMessage:
         self.serial += 1
-        message = TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
-        self.publishing.publish(topic, message)
+        return TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
 
     # ---- subscriptions
 
@@ -717,8 +719,8 @@ class Broker:
         for destination, headers, body in batch.publications:
             try:
                 if isinstance(destination, Topic):
-                    self.publish(destination, headers, body)
-                    effort += len(destination.subscriptions)
+                    message = self._topic_message(headers, body)
+                    self.publishing.publish_later(destination, message)
                 elif not destination.is_deleted:
                     self.send_transient(destination, headers, body)
             except Exception as error:  # noqa: BLE001 - lasting state is applied already

@@ -23,7 +23,7 @@ from holdfast.broker.topic import Backlogs, Delivery, Spread, Topic
 class Publishing:
     """What topics have to deliver."""
 
-    __slots__ = ("_settings", "backlogs", "deliveries", "spreads")
+    __slots__ = ("_settings", "backlogs", "deliveries", "spread_bytes", "spreads")
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -31,6 +31,8 @@ class Publishing:
         """Assigned and not yet asked for."""
         self.spreads: deque[Spread] = deque()
         """Messages on their way to many subscribers, oldest first."""
+        self.spread_bytes = 0
+        """What those messages take, with what one costs beside its content."""
         self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
 
     def __bool__(self) -> bool:
@@ -41,13 +43,28 @@ class Publishing:
         """Hand a message to every live subscription of a topic, or begin to."""
         topic.enqueued_total += 1
         if topic.spread_count or len(topic.subscriptions) > self._settings.step_count_max:
-            topic.spread_count += 1
-            self.spreads.append(Spread(topic, message))
+            self._begin_spread(topic, message)
             return
         pending_bytes_max = self._settings.topic_pending_bytes_max
         topic.hand_out(
             message, topic.subscriptions, self.deliveries, pending_bytes_max, self.backlogs
         )
+
+    def publish_later(self, topic: Topic, message: TransientMessage) -> None:
+        """Begin to hand a message to all subscriptions; what is published next goes behind it."""
+        topic.enqueued_total += 1
+        if topic.subscriptions:
+            self._begin_spread(topic, message)
+
+    def _begin_spread(self, topic: Topic, message: TransientMessage) -> None:
+        topic.spread_count += 1
+        self.spreads.append(Spread(topic, message))
+        self.spread_bytes += message.size + self._settings.message_memory_overhead_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more message may be published: those on their way have a bound."""
+        return self.spread_bytes <= self._settings.spread_bytes_max
 
     def drain(self, topic: Topic, subscription: Subscription) -> None:
         """Deliver what waits for a subscription, as far as it has room now."""
@@ -67,17 +84,20 @@ class Publishing:
         step_count = self._settings.step_count_max
         waiting = self.deliveries
         while waiting or self.spreads:
-            if not waiting:
-                self._spread_some(broken)
+            effort = len(waiting)
+            while self.spreads and effort < step_count:
+                effort += self._spread_some(broken)
             some = [waiting.popleft() for _ in range(min(step_count, len(waiting)))]
             yield [delivery for delivery in some if not delivery[0].is_closed]
 
-    def _spread_some(self, broken: list[tuple[Any, Exception]]) -> None:
+    def _spread_some(self, broken: list[tuple[Any, Exception]]) -> int:
+        """Spread the oldest message on, and give what that cost, in subscribers."""
         spread = self.spreads[0]
+        subscribers = spread.next(self._settings.step_count_max)
         try:
             spread.topic.hand_out(
                 spread.message,
-                spread.next(self._settings.step_count_max),
+                subscribers,
                 self.deliveries,
                 self._settings.topic_pending_bytes_max,
                 self.backlogs,
@@ -87,10 +107,14 @@ class Publishing:
         if spread.is_done:
             spread.topic.spread_count -= 1
             self.spreads.popleft()
+            overhead_bytes = self._settings.message_memory_overhead_bytes
+            self.spread_bytes -= spread.message.size + overhead_bytes
+        return len(subscribers) + 1
 
     def clear(self) -> deque[Delivery]:
         """Forget all, as nobody is connected any more; gives the deliveries, to be let go of."""
         deliveries, self.deliveries = self.deliveries, deque()
         self.spreads.clear()
+        self.spread_bytes = 0
         self.backlogs.clear()
         return deliveries

@@ -50,6 +50,10 @@ class BrokerSettings:
     topic_pending_bytes_max: int = 4 * MiB
     """What waits for one slow topic subscriber; beyond it the topic's producers wait."""
 
+    spread_bytes_max: int = 64 * MiB
+    """Messages on their way to many subscribers, or from a COMMIT to any; beyond it the producers
+    of topics wait, and a COMMIT with messages for topics is refused."""
+
     send_wait_seconds_max: float = 30.0
     """A SEND without room, in memory or on a blocked topic, waits so long; then it is refused,
     and so is each after it until there is room."""

@@ -575,8 +575,6 @@ class Conductor:
             self.broker.begin_anew()
         if now < self.apply_again_at or not self._has_to_apply():
             return
-        if self.is_behind and self.applying is not None and not self.is_within_entry:
-            return  # First what was published goes out.
         is_spent = self.budget.is_spent
         self.budget.begin()
         while True:

@@ -413,3 +413,26 @@ def test_a_repeated_commit_waits_for_its_own_acknowledgements(
     assert [frame.headers["receipt-id"] for frame in client.frames()] == ["again"]
     assert live(desk) == [1, 3, 4]
     assert live(desk, "a") == [1]
+
+
+def test_what_commits_publish_has_a_bound(new_desk) -> None:
+    """
+    As long as too much of it is on its way to subscribers, one more COMMIT is refused whole.
+    """
+    desk = new_desk(BrokerSettings(spread_bytes_max=500, message_memory_overhead_bytes=400))
+    client, reader = desk.connect(), desk.connect()
+    reader.subscribe("/topic/t", ack="auto")
+    for name in ("t", "u"):
+        client.say("BEGIN", transaction=name)
+        for _ in range(2):
+            client.say("SEND", b"x", destination="/topic/t", transaction=name)
+    client.say("COMMIT", transaction="t", receipt="t")
+    desk.seal()
+    desk.commit()
+    client.frames()
+    assert client.refusal("COMMIT", transaction="u").headers["code"] == "store-full"
+    desk.turn()
+    client.say("COMMIT", transaction="u", receipt="u")
+    desk.turn()
+    desk.turn()
+    assert len([it for it in reader.frames() if it.command == "MESSAGE"]) == 4
