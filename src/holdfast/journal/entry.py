@@ -20,6 +20,7 @@ import struct
 from hashlib import blake2b
 from typing import Final
 
+from google_crc32c import extend
 from google_crc32c import value as crc32c
 
 from holdfast.errors import CorruptEntryError, TruncatedEntryError
@@ -41,6 +42,7 @@ FLAG_ZEROS: Final = 1
 FLAG_ZERO_END: Final = 2
 """The last 8 bytes of the body are zeros, or the body is shorter than that."""
 
+_COPIED_BYTES_MAX: Final = 256 * 1024
 _ZERO_SECTOR: Final = bytes(512)
 _ZERO_END: Final = bytes(8)
 _PADDING: Final = tuple(bytes(count) for count in (0, 7, 6, 5, 4, 3, 2, 1))
@@ -234,13 +236,23 @@ def parse_entry(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Entr
     raw = bytes(buffer[offset : offset + size])  # no copy if it is all of a bytes object
     if len(raw) != size:
         raise TruncatedEntryError("the body is cut short", byte=offset, index=index)
-    if crc32c(raw[HEADER_BYTES : HEADER_BYTES + length]) != fields[5]:
+    checksum = crc32c(raw[HEADER_BYTES : HEADER_BYTES + min(length, _COPIED_BYTES_MAX)])
+    if length > _COPIED_BYTES_MAX:
+        checksum = _checksum_on(checksum, raw, HEADER_BYTES + length)
+    if checksum != fields[5]:
         raise CorruptEntryError("the body checksum is wrong", byte=offset, index=index)
     if not raw.endswith(_PADDING[length & 7]):
         raise CorruptEntryError("the padding is not zero", byte=offset, index=index)
     return Entry(
         index, fields[7], fields[2], fields[8], fields[9], fields[10], fields[12], raw, length
     )
+
+
+def _checksum_on(checksum: int, raw: bytes, end: int) -> int:
+    """Go on with a body's CRC32C behind its first piece: no second copy of a large body is made."""
+    for place in range(HEADER_BYTES + _COPIED_BYTES_MAX, end, _COPIED_BYTES_MAX):
+        checksum = extend(checksum, raw[place : min(end, place + _COPIED_BYTES_MAX)])
+    return checksum
 
 
 def verify_chain(entry: Entry, previous_chain: bytes) -> bool:
@@ -251,6 +263,8 @@ def verify_chain(entry: Entry, previous_chain: bytes) -> bool:
 
 def hash_body(entry: Entry) -> bytes:
     """Return the BLAKE2b-128 of an entry's body, and keep it with the entry."""
-    body = entry.raw[HEADER_BYTES : HEADER_BYTES + entry.body_length]
+    length = entry.body_length
+    is_small = length <= _COPIED_BYTES_MAX
+    body = entry.raw[HEADER_BYTES : HEADER_BYTES + length] if is_small else entry.body
     entry.body_hash = blake2b(body, digest_size=16).digest()
     return entry.body_hash

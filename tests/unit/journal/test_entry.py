@@ -159,3 +159,15 @@ def test_the_chain_tells_logs_apart() -> None:
         chain_after(b"y" * 16, 1, 1, b"a"),
     }
     assert len(values) == 5
+
+
+@pytest.mark.parametrize("length", [(1 << 18) - 1, 1 << 18, (1 << 18) + 1, 3 << 18, 800_001])
+def test_a_large_entry_is_checked_to_its_last_byte(length: int) -> None:
+    """Its checksum is worked out in parts, as a copy of all of it would take longer than that."""
+    entry = seal(b"x" * length)
+    assert parse_entry(entry.raw) == entry
+    for place in (0, (1 << 18) - 2, length // 2, length - 1):
+        spoilt = bytearray(entry.raw)
+        spoilt[HEADER_BYTES + place] ^= 1
+        with pytest.raises(CorruptEntryError, match="body checksum"):
+            parse_entry(spoilt)
