@@ -432,3 +432,46 @@ def test_a_learner_without_room_for_two_logs_waits_and_tells() -> None:
     group.run(10)
     assert leading.journal.last_index == behind.journal.stored_index
     assert behind.journal.filling is None
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_the_only_voter_learns_its_lost_end_from_its_learner(*, is_held: bool) -> None:
+    """
+    Its last entry is damaged, before it was noted as durable. Who led alone goes on leading.
+
+    Where the learner holds the entry it comes back; where it does not, nobody knows of it.
+    """
+    members = [Member("a", "a:1"), Member("l", "l:1", "learner")]
+    group = SimulatedGroup(members, seed=5)
+    group.start()
+    group.run_until(lambda: group.leader() is not None, 10)
+    alone, learner = group.nodes["a"], group.nodes["l"]
+    group.propose("a", b"first")
+    group.run(1)
+    if not is_held:
+        group.crash("l")
+    group.propose("a", b"last" * 100)
+    group.run_until(lambda: alone.journal.stored_index == alone.journal.last_index, 5)
+    if is_held:
+        group.run_until(lambda: learner.journal.last_index == alone.journal.last_index, 5)
+    last = alone.journal.last_index
+    place = alone.journal.place_of(last)
+    group.crash("a")
+    alone.disk.flip_bit(place.path, (place.byte + place.size - 200) * 8)
+    group.restart("a")
+    assert alone.journal.unknown_through >= last
+    group.run(5)
+    if not is_held:
+        assert group.leader() is None
+        assert "not reached: l" in alone.driver.status().unknown_end
+        del group.checker.committed[last]  # Rot in the only copy: no promise covers it.
+        group.restart("l")
+        group.run(10)
+
+    assert group.leader() is alone
+    assert "" == alone.driver.status().unknown_end
+    assert is_held is (b"last" * 100 in alone.taken)
+    group.propose("a", b"more")
+    group.run(3)
+    assert alone.journal.last_index == learner.journal.last_index
+    assert alone.journal.last_chain == learner.journal.last_chain

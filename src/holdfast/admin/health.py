@@ -56,6 +56,8 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
         if status.store.space == "low":
             return True, "serving clients; publishing is refused until disk space returns"
         return True, "serving clients"
+    if status.store.unknown_end:
+        return False, status.store.unknown_end
     if status.leader is None:
         return False, "no leader is known"
     member = status.member(status.leader)

@@ -106,6 +106,9 @@ class StoreStatus:
     unremovable: tuple[str, ...] = ()
     """Files that are not needed and could not be removed: their room is lost until they can be."""
 
+    unknown_end: str = ""
+    """Why the only voter does not lead, and which command ends that; empty if it may."""
+
     incomplete: str = ""
     """What is missing while this log is being filled anew, in a sentence; empty if it is full."""
 

@@ -104,6 +104,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("space", store.space if store.free_bytes is None else _space(status)),
         ("disk", _disk(status)),
         ("damage", f"{unrepaired} places" if unrepaired else "none"),
+        *([("waits", store.unknown_end)] if store.unknown_end else []),
         *[("lives in damage", name) for name in store.pinned_queues],
         *[("cannot be removed", path) for path in store.unremovable],
         ("up for", format_seconds(status.uptime_seconds)),

@@ -7,14 +7,15 @@ Invariants:
     Who has a hole in its log does not stand. Who may have lost its last entries stands with what is
     left and needs so many votes that the lost entries are proven uncommitted: a voter that held
     them refuses, and one that votes will never take them from an older leader any more. Where no
-    other member is left, it stands as a single node does.
+    other member is left, it stands as a single node does; with learners only it asks them.
 """
 
 from __future__ import annotations
 
-from holdfast.replication import lease
+from holdfast.replication import last_voter, lease
 from holdfast.replication.editions import is_doubted
 from holdfast.replication.follower import become_follower
+from holdfast.replication.last_voter import electors
 from holdfast.replication.leader import become_leader
 from holdfast.replication.messages import (
     PreVoteRequest,
@@ -57,8 +58,10 @@ def stand(state: State) -> None:
         state.quick_rounds -= 1
         state.await_retry()
     term, index = state.log.journal.last_term, state.log.journal.last_index
-    for peer in state.other_voters():
-        state.send(peer, PreVoteRequest(state.term + 1, index, term))
+    last_voter.ask(state)
+    for peer in electors(state):
+        if peer != state.name:
+            state.send(peer, PreVoteRequest(state.term + 1, index, term))
 
 
 def start_election(state: State, *, is_transfer: bool) -> None:
@@ -70,8 +73,9 @@ def start_election(state: State, *, is_transfer: bool) -> None:
     state.lease_answers.clear()
     state.await_leader()
     term, index = state.log.journal.last_term, state.log.journal.last_index
-    for peer in state.other_voters():
-        state.send(peer, VoteRequest(state.term, index, term, is_transfer))
+    for peer in electors(state):
+        if peer != state.name:
+            state.send(peer, VoteRequest(state.term, index, term, is_transfer))
 
 
 def on_pre_vote_response(state: State, peer: str, message: PreVoteResponse) -> None:
@@ -86,7 +90,7 @@ def on_pre_vote_response(state: State, peer: str, message: PreVoteResponse) -> N
     counted = _votes(state)
     if is_won(counted, _votes_needed(state)):
         start_election(state, is_transfer=False)
-    elif is_lost(counted, len(state.voter_names), _votes_needed(state)):
+    elif is_lost(counted, len(electors(state)), _votes_needed(state)):
         state.role = Role.FOLLOWER
 
 
@@ -123,7 +127,7 @@ def on_transfer_request(state: State, peer: str, message: TransferRequest) -> No
 def _votes(state: State) -> list[bool]:
     return [
         state.votes[name]
-        for name in state.voter_names
+        for name in electors(state)
         if name in state.votes and not is_doubted(state, name)
     ]
 
@@ -131,6 +135,8 @@ def _votes(state: State) -> list[bool]:
 def _votes_needed(state: State) -> int:
     # Who is alone can ask nobody: an end that was never known to be durable is given up, as by a
     # single node. One that was known is damage, and stays in the way.
+    if last_voter.asks_learners(state):
+        return len(electors(state))  # Each of them may hold what is lost here.
     is_alone = not state.peers and state.log.is_whole
     has_unknown_tail = state.log.unknown_index > 0 and not is_alone
     return votes_needed(len(state.voter_names), has_unknown_tail=has_unknown_tail)
@@ -140,6 +146,6 @@ def _judge(state: State) -> None:
     counted = _votes(state)
     if is_won(counted, _votes_needed(state)):
         become_leader(state)
-    elif is_lost(counted, len(state.voter_names), _votes_needed(state)):
+    elif is_lost(counted, len(electors(state)), _votes_needed(state)):
         become_follower(state, state.term, None)
         state.await_retry()

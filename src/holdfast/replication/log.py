@@ -84,6 +84,7 @@ class ReplicatedLog:
 
     __slots__ = (
         "_run",
+        "awaited_told",
         "damaged",
         "epoch",
         "is_room_asked_for",
@@ -97,6 +98,8 @@ class ReplicatedLog:
         self.journal = journal
         self.jobs: list[Any] = []
         """Write jobs not yet given to the writer, in the order they were staged."""
+        self.awaited_told = ""
+        """What was told of an unknown end that learners are asked about."""
         self.is_room_asked_for = False
         """It was told that there is no room for two logs."""
         self.epoch = 0

@@ -19,6 +19,7 @@ from typing import Any
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.entry import Entry, verify_chain
+from holdfast.replication import last_voter
 from holdfast.replication.leader import send_reset
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.state import Role, State
@@ -66,6 +67,7 @@ class Repairs:
 
     def take(self, state: State, message: RepairResponse) -> None:
         """A peer's answer came: keep its copy until it can be written."""
+        last_voter.take(state, message)
         entry = message.entry
         if entry is not None and message.index in state.log.damaged:
             self._copies[message.index] = entry

@@ -114,6 +114,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         disk_hangs=replication.disk_hangs,
         is_out_of_room=journal.is_out_of_room,
         incomplete=replication.incomplete,
+        unknown_end=replication.unknown_end,
         damage=damage_status(journal),
         pinned_queues=tuple(sorted(node.conductor.cleaner.damage.needed)),
         unremovable=tuple(sorted(map(str, journal.housekeeper.unremovable.copy()))),

@@ -1,0 +1,111 @@
+"""The only voter asks its learners what the lost end of its log was."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.journal.entry import seal_entry
+from holdfast.replication import candidate, last_voter
+from holdfast.replication.messages import (
+    PreVoteRequest,
+    PreVoteResponse,
+    RepairRequest,
+    RepairResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from holdfast.replication.promotion import promote_force
+from holdfast.replication.state import Role
+
+
+def doubtful(member, *words):
+    """The only voter, with entry 1, which may have stored entries 2 and 3 as well."""
+    bench = member("a", *(words or ("l:learner",)))
+    bench.state.log.unknown_index, bench.state.log.unknown_term = 3, 1
+    return bench
+
+
+def test_a_learner_that_holds_no_more_lets_it_lead(member) -> None:
+    """Its vote shows that it has not seen what is given up; before that nobody leads."""
+    bench = doubtful(member)
+    candidate.stand(bench.state)
+    assert [("l", RepairRequest(2)), ("l", PreVoteRequest(2, 1, 1))] == bench.sent()
+    assert "not reached" not in last_voter.what_is_awaited(bench.state)
+
+    candidate.on_pre_vote_response(bench.state, "l", PreVoteResponse(2, granted=True))
+    candidate.on_ballot_stored(bench.state, 2, "a")
+    assert [("l", VoteRequest(2, 1, 1))] == bench.sent()
+    assert Role.CANDIDATE is bench.state.role
+    candidate.on_vote_response(bench.state, "l", VoteResponse(2, granted=True))
+
+    assert Role.LEADER is bench.state.role
+    assert ("", 0) == (last_voter.what_is_awaited(bench.state), bench.state.log.unknown_index)
+
+
+def test_what_a_learner_holds_is_taken_over(member, entry_after) -> None:
+    """Entry by entry, by the chain; with the last of what it may have stored nothing is unknown."""
+    bench = doubtful(member)
+    candidate.stand(bench.state)
+    candidate.on_pre_vote_response(bench.state, "l", PreVoteResponse(1, granted=False))
+    assert Role.FOLLOWER is bench.state.role
+    bench.sent()
+
+    for index in (2, 3):
+        entry = entry_after(bench.journal, 1)
+        last_voter.take(bench.state, RepairResponse(index, entry))
+        assert index == bench.journal.last_index
+    assert [("l", RepairRequest(3))] == bench.sent()
+    assert 0 == bench.state.log.unknown_index
+    candidate.stand(bench.state)
+    candidate.on_ballot_stored(bench.state, bench.state.term, "a")
+    assert Role.LEADER is bench.state.role
+
+
+def test_only_what_continues_the_log_is_taken(member, entry_after, caplog) -> None:
+    """Another chain, another place, a term not yet heard of, nothing at all."""
+    bench = doubtful(member)
+    right = entry_after(bench.journal, 1)
+    foreign = seal_entry(
+        index=2,
+        term=1,
+        kind=0,
+        timestamp=right.timestamp,
+        first_record=right.first_record,
+        record_count=1,
+        parts=[b"x"],
+        previous_chain=b"z" * 16,
+    )
+    for entry in (None, foreign, entry_after(bench.journal, 9)):
+        last_voter.take(bench.state, RepairResponse(2, entry))
+    assert 1 == bench.journal.last_index
+    assert 2 == caplog.text.count("does not continue")
+    bench.state.log.forget_unknown()
+    last_voter.take(bench.state, RepairResponse(2, right))
+    assert 1 == bench.journal.last_index
+
+
+def test_a_silent_learner_is_named_with_the_command(member, caplog) -> None:
+    """It may know that what is lost was committed: only an operator can give it up for it."""
+    bench = doubtful(member, "l:learner", "m:learner")
+    del bench.state.connected["m"]
+    for _ in range(2):
+        candidate.stand(bench.state)
+        candidate.on_pre_vote_response(bench.state, "l", PreVoteResponse(2, granted=True))
+    assert Role.PRE_CANDIDATE is bench.state.role
+    assert "not reached: m" in last_voter.what_is_awaited(bench.state)
+    assert 1 == caplog.text.count("holdfast cluster promote a --force")
+
+    promote_force(bench.state)
+    candidate.on_ballot_stored(bench.state, bench.state.term, "a")
+    assert Role.LEADER is bench.state.role
+
+
+@pytest.mark.parametrize("words", [("b", "l:learner"), ()])
+def test_others_are_asked_as_ever(member, words) -> None:
+    """With another voter, that one decides; alone, nobody is asked."""
+    bench = member("a", *words) if words else member("a", "b:fenced")
+    bench.state.log.unknown_index, bench.state.log.unknown_term = 3, 1
+    assert not last_voter.asks_learners(bench.state)
+    assert bench.state.voter_names == last_voter.electors(bench.state)
+    last_voter.ask(bench.state)
+    assert ([], "") == (bench.sent(), last_voter.what_is_awaited(bench.state))
