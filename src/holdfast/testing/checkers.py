@@ -180,7 +180,10 @@ class Checkers:
 
     def _check_leader(self, node: SimulatedNode) -> None:
         term = node.driver.term
-        if term > self.dispatching_term and node.driver.may_dispatch(node.clock.monotonic()):
+        # Of a generation of which nothing is committed nobody serves; it may be given up yet.
+        is_begun = node.driver.generation <= self.generations.ruling
+        may_dispatch = is_begun and node.driver.may_dispatch(node.clock.monotonic())
+        if term > self.dispatching_term and may_dispatch:
             self.dispatching_term = term
         leader = self.leaders.get(term)
         if leader is None:

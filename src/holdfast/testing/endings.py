@@ -43,6 +43,7 @@ def damage_everywhere(world: Simulation) -> None:
         return
     index = chance.randrange(first + 1, last - 1)
     world.count("same entry damaged everywhere")
+    world.nemesis.spoilt.add(index)
     for node in world.nodes:
         node.stop(power=False)
     for node in world.nodes:
