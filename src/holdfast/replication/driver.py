@@ -797,6 +797,4 @@ class Driver:
         trimming.trim(state, self._journal)
         hello = trimming.with_space(state, self._journal, self.hello)
         if hello is not self.hello:
-            self.hello = hello
-            for peer in state.connected:
-                self._links.send(peer, [hello])
+            self._say_at_once(hello)
