@@ -41,6 +41,7 @@ def rot(nemesis: Nemesis) -> bool:
     place = journal.place_of(index)
     bit = (place.byte + HEADER_BYTES) * 8 + nemesis.chance.randrange(8 * entry.body_length)
     node.disk.flip_bit(place.path, bit)
+    nemesis.spoilt.add(index)
     # As the scrubber tells it, should the entry still be in memory.
     node.tell_damage([Damage(place.path.name, place.byte, index, "a bit flipped")])
     world.note(node.name, f"has a flipped bit in entry {index}")
