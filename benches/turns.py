@@ -16,13 +16,14 @@ import argparse
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 from machine import print_heading
 from producers import HonestClient
 
-from holdfast.testing.local_cluster import LocalCluster
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from holdfast.testing.stomp_socket import StompSocket
 
 _WAIT_SECONDS = 60.0
@@ -31,6 +32,10 @@ _READ_BYTES = 1 << 20
 _CONSUMERS = 100
 _SUBSCRIPTIONS = 10_000
 _MESSAGES = 100_000
+_PURGED = 400_000
+_SUBSCRIBERS = 100_000
+_CONNECTIONS = 1_000
+_QUEUES = 50_000
 _FILLING = 200
 """In the slow queue's log, so many messages of another queue stand between two of its own."""
 
@@ -174,7 +179,91 @@ def commit_many(cluster: LocalCluster, scale: float) -> str:
     return f"three transactions of {count:,} messages of 40 bytes"
 
 
-WORK = (fill_queue, leave, deliver, read_slow_queue, commit_large, commit_many)
+def ask(node: LocalNode, method: str, path: str) -> None:
+    """Ask an admin port as an operator does, with a proof."""
+    url = f"http://{node.admin}{path}"
+    request = urllib.request.Request(url, method=method, headers=node.proof())
+    with urllib.request.urlopen(request, timeout=_WAIT_SECONDS) as answer:
+        answer.read()
+
+
+def purge(cluster: LocalCluster, scale: float) -> str:
+    """Empty a full queue, and delete another."""
+    count = int(_PURGED * scale)
+    leader = cluster.leader()
+    with connected(leader.stomp_port) as client:
+        fill(client, count, lambda number: "purged" if number % 2 else "deleted")
+    cluster.wait_level()
+    ask(leader, "POST", "/queues/purged/purge")
+    ask(leader, "DELETE", "/queues/deleted")
+    return f"a queue of {count // 2:,} messages is purged, another deleted"
+
+
+def publish(cluster: LocalCluster, scale: float) -> str:
+    """Publish to a topic with very many subscriptions."""
+    count = int(_SUBSCRIBERS * scale) // 10
+    port = cluster.leader().stomp_port
+    clients = [connected(port) for _ in range(10)]
+    for client in clients:
+        frames = [
+            f"SUBSCRIBE\nid:{number}\ndestination:/topic/news\n"
+            f"{'receipt:s' if number == count - 1 else 'x:y'}\n\n\0"
+            for number in range(count)
+        ]
+        client.write("".join(frames).encode())
+        assert client.await_receipt("s").command == "RECEIPT"
+    with connected(port) as publisher:
+        for _ in range(3):
+            publisher.publish("/topic/news", b"x")
+        for client in clients:
+            take(client, 3 * count)
+            client.close()
+    return f"three messages to {10 * count:,} subscriptions of a topic, which leave then"
+
+
+def leave_at_once(cluster: LocalCluster, scale: float) -> str:
+    """End very many connections, each with subscriptions and temporary queues."""
+    count = int(_CONNECTIONS * scale)
+    port = cluster.leader().stomp_port
+    clients = [connected(port) for _ in range(count)]
+    for client in clients:
+        frames = [
+            f"SUBSCRIBE\nid:{number}\ndestination:/temp-queue/{number}\n"
+            f"{'receipt:s' if number == 4 else 'x:y'}\n\n\0"
+            for number in range(5)
+        ]
+        client.write("".join(frames).encode())
+        assert client.await_receipt("s").command == "RECEIPT"
+    for client in clients:
+        client.close()
+    with connected(port) as client:
+        client.publish("/queue/after", b"x")
+    return f"{count:,} clients with 5 temporary queues each leave at once"
+
+
+def look_at_queues(cluster: LocalCluster, scale: float) -> str:
+    """Ask for the status, the metrics and the list of very many queues."""
+    count = int(_QUEUES * scale)
+    leader = cluster.leader()
+    with connected(leader.stomp_port) as client:
+        fill(client, count, lambda number: f"q{number}")
+    for path in ("/status", "/queues", "/metrics"):
+        ask(leader, "GET", path)
+    return f"status, list and metrics of {count:,} queues"
+
+
+WORK = (
+    fill_queue,
+    leave,
+    deliver,
+    read_slow_queue,
+    commit_large,
+    commit_many,
+    purge,
+    publish,
+    leave_at_once,
+    look_at_queues,
+)
 
 
 def measure(work: Callable[[LocalCluster, float], str], scale: float, directory: Path) -> None:

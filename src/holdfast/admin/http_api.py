@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.admin.access import PROVEN, Access, Gate
@@ -39,7 +39,8 @@ from holdfast.admin.remote import (
     Answer,
     RemoteNode,
 )
-from holdfast.admin.status import MemberKind, as_json
+from holdfast.admin.slices import Slices
+from holdfast.admin.status import MemberKind, Status, as_json
 from holdfast.errors import (
     HoldfastError,
     LinkLostError,
@@ -50,6 +51,7 @@ from holdfast.errors import (
 from holdfast.replication.promotion import LogEnd
 
 REQUEST_BYTES_MAX = 64 * 1024
+_PARTS_PER_PIECE = 256
 
 Ask = Callable[[str, str, str, dict[str, Any] | None], Awaitable[Answer]]
 """Ask another node: its address, method, path with query, body."""
@@ -174,20 +176,27 @@ class _Interface:
         is_local = status.role == "leader" or "local" in request.query_params
         if not is_local and (answer := await self._leaders_answer(request)) is not None:
             return JSONResponse(answer.body)
-        queues = [as_json(queue) for queue in self._operations.queues()]
-        return JSONResponse({"node": status.name, "role": status.role, "queues": queues})
+        slices = Slices()
+        head = {"node": status.name, "role": status.role}
+        queues = slices.ordered(self._operations.queues(), key=lambda queue: queue.name)
+        return StreamingResponse(_listed(head, "queues", queues), media_type="application/json")
 
     async def connections(self, request: Request) -> Response:
-        connections = [as_json(connection) for connection in self._operations.connections()]
-        return JSONResponse({"connections": connections})
+        connections = Slices().each(self._operations.connections())
+        body = _listed({}, "connections", connections)
+        return StreamingResponse(body, media_type="application/json")
 
     async def segments(self, request: Request) -> Response:
         segments = [as_json(segment) for segment in await self._operations.segments()]
         return JSONResponse({"segments": segments})
 
     async def metrics(self, request: Request) -> Response:
-        text = self._metrics.exposition(is_proven=bool(request.scope.get(PROVEN)))
-        return Response(text, headers={"Content-Type": CONTENT_TYPE})
+        slices = Slices()
+        ordered = slices.ordered(self._operations.queues(), key=lambda queue: queue.name)
+        queues = [queue async for queue in ordered]
+        pieces = self._metrics.pieces(queues, is_proven=bool(request.scope.get(PROVEN)))
+        body = slices.each(pieces)
+        return StreamingResponse(body, headers={"Content-Type": CONTENT_TYPE})
 
     async def transfer(self, request: Request, body: bytes) -> Response:
         wanted = _read(body, _Transfer)
@@ -260,6 +269,21 @@ class _Interface:
         except LinkLostError:
             return None
         return answer if answer.status == HTTPStatus.OK else None
+
+
+async def _listed(
+    head: dict[str, Any], name: str, values: AsyncIterator[Status]
+) -> AsyncIterator[bytes]:
+    """Write a JSON object whose last field is a list, value by value."""
+    parts = [json.dumps(head)[:-1], ", " if head else "", f'"{name}": [']
+    separator = ""
+    async for value in values:
+        parts += (separator, json.dumps(as_json(value)))
+        separator = ", "
+        if len(parts) >= _PARTS_PER_PIECE:
+            yield "".join(parts).encode()
+            parts.clear()
+    yield "".join((*parts, "]}")).encode()
 
 
 def _target(request: Request) -> str:

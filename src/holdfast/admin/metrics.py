@@ -9,7 +9,8 @@ Called on the node's loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -25,6 +26,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.status import DurationStatus, HoldStatus, MemberStatus, NodeStatus, QueueStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_QUEUES_PER_PIECE = 256
 ROLES = ("leader", "follower", "candidate", "witness", "learner")
 
 _MESSAGE_COUNTERS = (
@@ -78,9 +80,19 @@ class Metrics:
         self._proven.register(_NodeCollector(operations))
         self._proven.register(_HoldCollector(operations))
 
-    def exposition(self, *, is_proven: bool = False) -> bytes:
-        """All samples now, in Prometheus' text format; who reads the log only with a proof."""
-        return generate_latest(self._proven if is_proven else self._open)
+    def pieces(
+        self, queues: Collection[QueueStatus], *, is_proven: bool = False
+    ) -> Iterator[bytes]:
+        """
+        All samples now in Prometheus' text format, piece by piece as they are asked for.
+
+        Who reads the log is told only with a proof.
+        """
+        yield generate_latest(self._proven if is_proven else self._open)
+        for name, text in _QUEUE_GAUGES:
+            yield from _queue_lines(queues, name, f"holdfast_queue_{name}", "gauge", text)
+        for name, text in _QUEUE_COUNTERS:
+            yield from _queue_lines(queues, name, f"holdfast_queue_{name}_total", "counter", text)
 
 
 class _HoldCollector(Collector):
@@ -112,7 +124,6 @@ class _NodeCollector(Collector):
         yield _gauge("holds_alarm", "How many of them are about to lose entries", near)
         yield from _counter_metrics(status)
         yield from _member_metrics(status.members, status.name)
-        yield from _queue_metrics(self._operations.queues())
 
 
 def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
@@ -205,17 +216,25 @@ def _member_metrics(members: Iterable[MemberStatus], own: str) -> Iterator[Metri
         yield gauge
 
 
-def _queue_metrics(queues: list[QueueStatus]) -> Iterator[Metric]:
-    for name, text in _QUEUE_GAUGES:
-        gauge = GaugeMetricFamily(f"holdfast_queue_{name}", text, labels=["queue"])
-        for queue in queues:
-            gauge.add_metric([queue.name], getattr(queue, name))
-        yield gauge
-    for name, text in _QUEUE_COUNTERS:
-        counter = CounterMetricFamily(f"holdfast_queue_{name}", text, labels=["queue"])
-        for queue in queues:
-            counter.add_metric([queue.name], getattr(queue, name))
-        yield counter
+def _queue_lines(
+    queues: Collection[QueueStatus], field: str, name: str, kind: str, text: str
+) -> Iterator[bytes]:
+    """
+    Write one family of samples, a label for each queue.
+
+    By hand: there may be a hundred thousand, and the library writes all of them at once.
+    """
+    yield f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode()
+    left = iter(queues)
+    while some := list(islice(left, _QUEUES_PER_PIECE)):
+        yield "".join(
+            f'{name}{{queue="{_escaped(queue.name)}"}} {float(getattr(queue, field))}\n'
+            for queue in some
+        ).encode()
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

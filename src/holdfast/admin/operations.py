@@ -15,7 +15,7 @@ Called on the node's loop. Cancelling a change stops the wait for it, not the ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from holdfast.admin.health import Readiness, readiness
@@ -41,12 +41,16 @@ class Node(Protocol):
         """Who it is and how far its log goes. Reads no disk."""
         ...
 
-    def queues(self) -> list[QueueStatus]:
-        """Its queues; consumers and deliveries are known to the leader only."""
+    def has_queue(self, name: str) -> bool:
+        """Whether there is such a queue."""
         ...
 
-    def connections(self) -> list[ConnectionStatus]:
-        """The clients connected to it."""
+    def queues(self) -> Iterable[QueueStatus]:
+        """Its queues, looked at one by one; only the leader knows of consumers and deliveries."""
+        ...
+
+    def connections(self) -> Iterable[ConnectionStatus]:
+        """The clients connected to it, looked at one by one."""
         ...
 
     async def segments(self) -> list[SegmentStatus]:
@@ -117,11 +121,11 @@ class Operations:
         """Whether the node does its part in the cluster."""
         return readiness(self._node.status())
 
-    def queues(self) -> list[QueueStatus]:
-        """The node's queues, by name."""
-        return sorted(self._node.queues(), key=lambda queue: queue.name)
+    def queues(self) -> Iterable[QueueStatus]:
+        """The node's queues, in no order; each is looked at when it is asked for."""
+        return self._node.queues()
 
-    def connections(self) -> list[ConnectionStatus]:
+    def connections(self) -> Iterable[ConnectionStatus]:
         """The clients connected to this node."""
         return self._node.connections()
 
@@ -311,7 +315,7 @@ class Operations:
         return status
 
     def _require_queue(self, name: str) -> None:
-        if all(queue.name != name for queue in self._node.queues()):
+        if not self._node.has_queue(name):
             raise DestinationError(f"there is no queue {name}")
 
     @staticmethod

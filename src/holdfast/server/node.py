@@ -18,7 +18,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import structlog
 import uvloop
@@ -452,13 +452,18 @@ class Node:
         """Who it is and how far its log goes."""
         return node_status(self)
 
-    def queues(self) -> list[QueueStatus]:
-        """Its queues."""
-        broker = self.broker
-        queues = [queue for queue in broker.state.by_name.values() if not queue.is_deleted]
-        return [queue_status(queue) for queue in (*queues, *broker.temporaries.queues.values())]
+    def has_queue(self, name: str) -> bool:
+        """Whether there is such a queue."""
+        queue = self.broker.state.by_name.get(name)
+        return queue is not None and not queue.is_deleted
 
-    def connections(self) -> list[ConnectionStatus]:
+    def queues(self) -> Iterator[QueueStatus]:
+        """Its queues, each as it is when it is asked for."""
+        broker = self.broker
+        queues = [*broker.state.by_name.values(), *broker.temporaries.queues.values()]
+        return (queue_status(queue) for queue in queues if not queue.is_deleted)
+
+    def connections(self) -> Iterator[ConnectionStatus]:
         """The clients connected to it."""
         return connection_statuses(self)
 

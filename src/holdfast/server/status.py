@@ -7,6 +7,7 @@ Reads memory only. The value types are the admin package's; here stands where ea
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import __version__
@@ -177,9 +178,9 @@ def queue_status(queue: Queue) -> QueueStatus:
     )
 
 
-def connection_statuses(node: Node) -> list[ConnectionStatus]:
-    """The clients connected now."""
-    return [
+def connection_statuses(node: Node) -> Iterator[ConnectionStatus]:
+    """The clients connected now, each as it is when it is asked for."""
+    return (
         ConnectionStatus(
             id=connection.session.id,
             peer=_peer(connection.transport.get_extra_info("peername")),
@@ -191,8 +192,8 @@ def connection_statuses(node: Node) -> list[ConnectionStatus]:
             ),
             paused=connection.is_paused,
         )
-        for connection in node.conductor.connections
-    ]
+        for connection in list(node.conductor.connections)
+    )
 
 
 def _peer(address: Any) -> str:

@@ -98,6 +98,9 @@ class PaperNode:
             QueueStatus(name="mail", number=1, messages=9, enqueued=20, acknowledged=11),
         ]
 
+    def has_queue(self, name: str) -> bool:
+        return any(queue.name == name for queue in self.queues())
+
     def connections(self) -> list[ConnectionStatus]:
         return [ConnectionStatus(id="1", peer="127.0.0.1:50000", protocol="stomp/1.2")]
 

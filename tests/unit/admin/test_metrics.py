@@ -12,8 +12,13 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.status import StoreStatus
 
 
+def exposition(node) -> bytes:
+    operations = Operations(node)
+    return b"".join(Metrics(operations).pieces(list(operations.queues())))
+
+
 def samples(node) -> dict[str, float]:
-    text = Metrics(Operations(node)).exposition().decode()
+    text = exposition(node).decode()
     return {
         sample.name + "".join(f"[{value}]" for _, value in sorted(sample.labels.items())): (
             sample.value
@@ -85,4 +90,4 @@ def test_two_nodes_in_one_process_do_not_mix(node) -> None:
     """
     The registry belongs to the node, so a second one registers without a clash.
     """
-    assert Metrics(Operations(node)).exposition() == Metrics(Operations(node)).exposition()
+    assert exposition(node) == exposition(node)
