@@ -121,6 +121,8 @@ class Plan:
     tail_cache_bytes: int = 1 << 20
     memory_bytes: int = 1 << 20
     producer_count_max: int = 200_000
+    queue_count_max: int = 100_000
+    connection_count_max: int = 10_000
     mark_step: int = 64
     slice_seconds: float = 0.003
     """Simulated clocks stand still in a turn: 0 leaves off at every opportunity."""

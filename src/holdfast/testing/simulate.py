@@ -28,6 +28,7 @@ from holdfast.testing.late_consumer import LATE
 from holdfast.testing.simulator import Result, simulate
 from holdfast.testing.troubles import RARE
 from holdfast.testing.troubles.forced_promotions import AWAKE, CUT_SHORT, RETURNED
+from holdfast.testing.troubles.long_outages import BROUGHT_UP, WITNESS_OUTAGE
 from holdfast.testing.workload import RENEWED
 
 STORIES = Path("var/simulation")
@@ -57,6 +58,8 @@ FAULTS = (
     RETURNED,
     AWAKE,
     CUT_SHORT,
+    BROUGHT_UP,
+    WITNESS_OUTAGE,
 )
 """All that can go wrong, or be done about it."""
 ACTS = (

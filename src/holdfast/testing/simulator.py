@@ -34,6 +34,7 @@ from holdfast.testing.checkers import Checkers
 from holdfast.testing.committed_log import DEAD_LETTERS
 from holdfast.testing.endings import ENDINGS
 from holdfast.testing.faults import OPERATORS, KiB, Nemesis, Plan, plan
+from holdfast.testing.greedy_clients import Crowd
 from holdfast.testing.history import History, ViolationError
 from holdfast.testing.simulated_clock import Timeline
 from holdfast.testing.simulated_network import VERY_LATE_SECONDS, PeerNetwork
@@ -118,6 +119,8 @@ class Simulation:
         for name, site in [(member.name, member.site) for member in members] or [("a", "")]:
             self.add_node(name, Membership(members), site)
         self.clients: list[Client] = []
+        self.crowd: Crowd | None = None
+        """Who fills the client port, if anybody does."""
         self.nemesis = Nemesis(self)
 
     def _settings(self) -> None:
@@ -125,6 +128,7 @@ class Simulation:
         self.broker_settings = BrokerSettings(
             memory_bytes=made.memory_bytes,
             producer_count_max=made.producer_count_max,
+            queue_count_max=made.queue_count_max,
             dispatch_mark_step_min=made.mark_step,
             dispatch_mark_step_max=made.mark_step * 8,
             step_count_max=made.step_count_max,
@@ -158,6 +162,7 @@ class Simulation:
             learner_look_seconds=0.3,
             learner_hold_bytes_max=8 * made.segment_bytes,
             tick_seconds=0.05,
+            connection_count_max=made.connection_count_max,
             slice_seconds=made.slice_seconds,
             seal_records_max=made.seal_records_max,
             output_bytes_max=64 * KiB,

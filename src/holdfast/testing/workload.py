@@ -26,7 +26,7 @@ from holdfast.testing.simulated_network import ClientPipe
 if TYPE_CHECKING:
     from holdfast.testing.simulator import Simulation
 
-_CONNECT = b"CONNECT\naccept-version:1.2\nhost:simulated\nheart-beat:1500,800\n\n\0"
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:simulated\nheart-beat:1500,800\n\n\0"
 _REDIAL_SECONDS = 0.1
 _WATCH_SECONDS = 0.25
 _SILENCE_SECONDS = 1.3
@@ -166,7 +166,7 @@ class Client:
             self._buffer = b""
             self._heard_at = self.world.timeline.now
             self.pipe = ClientPipe(self.world, node, self)
-            self.pipe.send(_CONNECT)
+            self.pipe.send(CONNECT)
         else:
             self._redial()
 

@@ -1,0 +1,44 @@
+"""
+Limits that are reached, and outages of hours, in simulated worlds: each happens, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from holdfast.testing.faults import focused
+from holdfast.testing.greedy_clients import CONNECTIONS, QUEUES
+from holdfast.testing.simulator import simulate
+from holdfast.testing.troubles.long_outages import BROUGHT_UP, OUTAGE, WITNESS_OUTAGE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [QUEUES, CONNECTIONS])
+def test_who_takes_all_there_is_costs_others_nothing(kind: str) -> None:
+    """A client is refused what is over the limit, in words or by a closed connection."""
+    found: Counter[str] = Counter()
+    for seed in range(1, 5):
+        result = simulate(seed, focused(seed, [kind, "crash"]))
+        assert "" == result.violation, f"seed {seed}"
+        found += result.faults
+
+    assert found[kind]
+
+
+@pytest.mark.slow
+def test_hours_without_a_node_of_a_pair_are_survived() -> None:
+    """
+    A data node or the witness is down while the log turns over; then the node that led dies.
+
+    The witness's log stays bounded meanwhile, and the one that was down serves or helps to.
+    """
+    found: Counter[str] = Counter()
+    for seed in range(1, 9):
+        result = simulate(seed, focused(seed, [OUTAGE], topology="witness"))
+        assert "" == result.violation, f"seed {seed}"
+        found += result.faults
+
+    for kind in (OUTAGE, WITNESS_OUTAGE, BROUGHT_UP):
+        assert found[kind], f"it did not happen: {kind}"
