@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.producers import Producers, Verdict
+from holdfast.broker.producers import Producers, Verdict, unpack_producer
 from holdfast.errors import ProducerForgottenError, SequenceGapError
 
 
@@ -147,3 +147,19 @@ def test_what_is_applied_is_not_kept_as_assigned() -> None:
     producers.stored("p", 2, 11, 1)
     assert not producers.assigned
     assert producers.check("p", 3) is Verdict.NEW
+
+
+def test_all_of_them_stay_as_they_were_for_who_asked() -> None:
+    """
+    A checkpoint, or a search for the least used, goes on for many turns.
+    """
+    producers = Producers()
+    for number in range(5):
+        producers.stored(f"p{number}", 1, 10 + number, 100)
+    seen = producers.as_they_are()
+    producers.stored("p3", 2, 50, 200)
+    producers.stored("new", 1, 51, 200)
+    producers.forget("p1")
+    assert [(name, unpack_producer(value).last) for name, value in seen] == [
+        (f"p{number}", 1) for number in range(5)
+    ]
