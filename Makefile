@@ -8,6 +8,7 @@ QUICK := tests/unit tests/property tests/test_*.py
 WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
+BESIDE = --numprocesses $(SIDE_BY_SIDE) --dist loadfile
 DEMO := examples/demo.py
 BENCH := benches/run.py
 TOPOLOGY ?= three
@@ -18,6 +19,8 @@ JOBS ?= 1
 MINUTES ?= 10
 HOURS ?= 0.33
 REPORT ?=
+# Tests run side by side, each file in one process: most of their time is waiting.
+SIDE_BY_SIDE ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -57,10 +60,10 @@ test: check test-quick test-whole ## everything CI runs: check, all tests, and w
 	@$(BIN)/python -m holdfast.testing.promises --check
 
 test-quick: setup ## unit and property tests, tidiness, architecture: a minute
-	$(PYTEST) $(call existing,$(QUICK)) $(ARGS)
+	$(PYTEST) $(BESIDE) $(call existing,$(QUICK)) $(ARGS)
 
 test-whole: setup ## conformance, transcripts, integration with real processes
-	$(if $(call existing,$(WHOLE)),$(PYTEST) $(call existing,$(WHOLE)) $(ARGS),@true)
+	$(if $(call existing,$(WHOLE)),$(PYTEST) $(BESIDE) $(call existing,$(WHOLE)) $(ARGS),@true)
 
 simulate: setup ## whole clusters in virtual time (SEED=n tells one; COUNT=n START=n JOBS=n run many)
 	$(BIN)/python -m holdfast.testing.simulate $(if $(SEED),--seed $(SEED),--count $(COUNT) --start $(START) --jobs $(JOBS)) $(ARGS)
