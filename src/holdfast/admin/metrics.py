@@ -146,6 +146,9 @@ def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("uptime_seconds", "Seconds since the process started", status.uptime_seconds)
     yield _gauge("turn_seconds_max", "Longest turn of the loop so far", status.turn_seconds_max)
     yield _gauge("connections", "Clients connected", status.connections)
+    yield _gauge("connections_max", "Clients that the port takes", status.connections_max)
+    text = "Clients closed because the port was full"
+    yield _counter("connections_turned_away", text, status.connections_turned_away)
     yield _gauge("memory_bytes", "Message bodies kept in memory", status.memory.used_bytes)
     yield _gauge("memory_limit_bytes", "Limit of those", status.memory.limit_bytes)
     producers = status.producers

@@ -259,6 +259,12 @@ class NodeStatus:
     stomp: str = ""
     admin: str = ""
     connections: int = 0
+    connections_max: int = 0
+    """Beyond it silent and idle clients make room, or new ones are turned away."""
+
+    connections_turned_away: int = 0
+    """Clients closed because the port was full, since the process started."""
+
     messages: MessageCounters = field(default_factory=MessageCounters)
     batches: BatchCounters = field(default_factory=BatchCounters)
     memory: MemoryStatus = field(default_factory=MemoryStatus)

@@ -49,6 +49,7 @@ from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
 from holdfast.server.heart_beats import HeartBeats
+from holdfast.server.idleness import is_idle, source_of, turn_away
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
@@ -111,7 +112,11 @@ class Conductor:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
         self.admission = Admission[ClientConnection](
-            "client", settings.connection_count_max, lambda it: it.session.is_connected
+            "client",
+            settings.connection_count_max,
+            lambda it: it.session.is_connected,
+            is_idle=is_idle,
+            source_of=source_of,
         )
         self.ready: list[ClientConnection] = []
         self.paused: set[ClientConnection] = set()
@@ -275,7 +280,7 @@ class Conductor:
             return
         leaving = self.admission.enter(connection, self.clock.monotonic())
         if leaving is not None:
-            leaving.transport.abort()
+            turn_away(leaving)
         if leaving is connection:
             return
         self.connections.add(connection)

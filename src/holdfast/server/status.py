@@ -61,6 +61,8 @@ def node_status(node: Node) -> NodeStatus:
         stomp=node.config.advertised_stomp,
         admin=node.config.advertised_admin,
         connections=len(conductor.connections),
+        connections_max=conductor.admission.count_max,
+        connections_turned_away=conductor.admission.turned_away,
         messages=_messages(node),
         batches=BatchCounters(
             batches=conductor.counters.batches,

@@ -67,6 +67,8 @@ LEADER = NodeStatus(
     cluster_id="11" * 16,
     version="0.1.0",
     connections=1,
+    connections_max=100,
+    connections_turned_away=3,
     messages=MessageCounters(enqueued=1000, acknowledged=988),
     batches=BatchCounters(
         batches=20,

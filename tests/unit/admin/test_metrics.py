@@ -60,6 +60,8 @@ def samples(node) -> dict[str, float]:
         ("holdfast_queue_messages[orders/new]", 3),
         ("holdfast_queue_enqueued_total[mail]", 20),
         ("holdfast_connections", 1),
+        ("holdfast_connections_max", 100),
+        ("holdfast_connections_turned_away_total", 3),
     ],
 )
 def test_each_number_has_its_sample(node, name: str, value: float) -> None:

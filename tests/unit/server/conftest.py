@@ -204,6 +204,10 @@ class FakeTransport:
     def write(self, data: bytes) -> None:
         self.written += data
 
+    @staticmethod
+    def get_extra_info(name: str) -> tuple[str, int] | None:
+        return ("10.0.0.9", 5000) if name == "peername" else None
+
     def get_write_buffer_size(self) -> int:
         return self.unsent
 

@@ -8,7 +8,12 @@ import logging
 
 import pytest
 
-from holdfast.transport.admission import TELL_SECONDS, Admission
+from holdfast.transport.admission import (
+    LOOK_SECONDS,
+    LOOKED_AT_MAX,
+    TELL_SECONDS,
+    Admission,
+)
 
 
 def test_the_oldest_silent_one_makes_room() -> None:
@@ -51,3 +56,70 @@ def test_a_full_port_is_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) 
     port.enter(400, TELL_SECONDS + 1)
     assert caplog.messages[1].endswith("; 400 closed so far")
     assert "the admin port is full with 1 connections" in caplog.messages[0]
+
+
+class Crowd:
+    """Connections that are named by source and number, all of them known."""
+
+    def __init__(self, count_max: int) -> None:
+        self.idle: set[str] = set()
+        self.asked = 0
+        self.port = Admission[str](
+            "client", count_max, lambda _: True, is_idle=self.is_idle, source_of=lambda it: it[0]
+        )
+
+    def is_idle(self, name: str, now: float) -> bool:
+        self.asked += 1
+        return name in self.idle
+
+
+def test_an_idle_one_of_the_largest_source_makes_room() -> None:
+    """
+    Else whoever fills the port with connections that do nothing keeps everybody else out for ever.
+    """
+    crowd = Crowd(5)
+    for name in ("a1", "b1", "b2", "b3", "c1"):
+        crowd.port.enter(name, 0.0)
+    crowd.idle = {"a1", "b2", "b3", "c1"}
+    assert crowd.port.enter("d1", 1.0) == "b2"
+    assert crowd.port.enter("d2", 2.0) == "b3"
+    assert crowd.port.enter("d3", 3.0) in {"a1", "c1"}
+    assert len(crowd.port) == 5
+
+
+def test_where_nobody_is_idle_the_new_one_goes() -> None:
+    """
+    Who subscribes, sends or beats is never closed for another.
+    """
+    crowd = Crowd(2)
+    crowd.port.enter("a1", 0.0)
+    crowd.port.enter("b1", 0.0)
+    assert crowd.port.enter("c1", 1.0) == "c1"
+    crowd.port.leave("a1")
+    assert crowd.port.enter("c1", 1.0) is None
+    crowd.port.clear()
+    assert len(crowd.port) == 0
+
+
+def test_looking_for_an_idle_one_is_bounded() -> None:
+    """
+    Of ten thousand a few are asked each time, others the next time, and not for each newcomer.
+    """
+    crowd = Crowd(10_000)
+    for number in range(10_000):
+        crowd.port.enter(f"{'ab'[number % 2]}{number}", 0.0)
+    crowd.idle = {"a9998"}
+    now = 1.0
+    leaving = "new"
+    rounds = 0
+    while leaving == "new":
+        asked = crowd.asked
+        leaving = crowd.port.enter("new", now)
+        assert crowd.asked - asked <= LOOKED_AT_MAX
+        asked = crowd.asked
+        assert crowd.port.enter("soon", now + LOOK_SECONDS / 2) == "soon"
+        assert crowd.asked == asked
+        now += 2 * LOOK_SECONDS
+        rounds += 1
+        assert rounds < 1_000
+    assert leaving == "a9998"

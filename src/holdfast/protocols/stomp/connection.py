@@ -245,6 +245,11 @@ class StompConnection:
         """Say whether a beat is to be sent or the peer is dead (also: did not connect in time)."""
         return self._beats.handle_deadline(now)
 
+    @property
+    def received_at(self) -> float | None:
+        """When bytes last came in, by `note_received`; None before that."""
+        return self._beats.received_at
+
     def note_received(self, now: float) -> None:
         """Bytes came in; call it once per read, before or after `receive_data`."""
         self._beats.note_received(now)

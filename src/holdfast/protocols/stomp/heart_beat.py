@@ -89,6 +89,11 @@ class HeartBeats:
         """The connect timeout is over."""
         self._connect_by = None
 
+    @property
+    def received_at(self) -> float | None:
+        """When octets last came in, or when it was opened."""
+        return self._received_at
+
     def note_received(self, now: float) -> None:
         """Octets came in."""
         self._received_at = now

@@ -1,0 +1,51 @@
+"""
+Clients that have said who they are and do nothing since: they may go when the port is full.
+
+Without names and passwords nobody can tell a client that was forgotten from one that only fills the
+port. So what counts is what it does: it consumes, has a transaction open, sends, or its heart-beats
+say that somebody lives. A client of a pool that did none of it for a minute is told why it
+goes, and connects again when it has something to do.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.server.connection import ClientConnection
+
+IDLE_SECONDS: Final = 60.0
+"""Silence after which a client that consumes nothing counts as idle."""
+
+PORT_FULL: Final = "port-full"
+"""The code of the ERROR for it."""
+
+
+def is_idle(connection: ClientConnection, now: float) -> bool:
+    """Whether this client does nothing, and has sent nothing for so long."""
+    session = connection.session
+    if session.subscriptions or session.transactions or session.waiting or session.held:
+        return False
+    if connection.is_ready or session.rollback_count:
+        return False
+    received_at = session.protocol.received_at
+    return received_at is not None and now - received_at >= IDLE_SECONDS
+
+
+def source_of(connection: ClientConnection) -> str:
+    """The address it came from."""
+    peer = connection.transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+
+
+def turn_away(connection: ClientConnection) -> None:
+    """Close a client for another one; who is connected is told why, if that can be sent now."""
+    if connection.session.is_connected:
+        connection.session.farewell(
+            f"the client port is full, and this connection did nothing for {IDLE_SECONDS:.0f} s;"
+            f" connect again when there is something to do, or use heart-beats",
+            PORT_FULL,
+        )
+        connection.flush()
+        if not connection.transport.get_write_buffer_size():
+            return
+    connection.transport.abort()
