@@ -210,6 +210,7 @@ class Driver:
             state.bytes_since_config = size
         # A generation forced by an operator may be in the ballot before it is in the log.
         state.generation = max(state.generation, ballot.generation)
+        promotion.warn_if_cut_short(state)
         state.commit_index = max(applied_index, journal.first_index - 1, 0)
 
     # What is known ------------------------------------------------------------------------------
@@ -228,6 +229,11 @@ class Driver:
     def generation(self) -> int:
         """The generation of the cluster that rules: each forced promotion begins one."""
         return self._state.generation
+
+    @property
+    def is_promotion_cut_short(self) -> bool:
+        """Whether a promotion by force began here, or took this node along, and was not ended."""
+        return promotion.is_cut_short(self._state)
 
     @property
     def awaited(self) -> list[str]:

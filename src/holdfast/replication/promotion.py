@@ -110,6 +110,23 @@ def follow_along(state: State, generation: int) -> None:
     logger.info("taken along into generation %d of the cluster", generation)
 
 
+def is_cut_short(state: State) -> bool:
+    """Whether a promotion is in the ballot of this node, and its members are not in the log."""
+    return state.membership is not None and not state.knows_its_generation
+
+
+def warn_if_cut_short(state: State) -> None:
+    """Tell the operator of a promotion that the last process of this node did not see completed."""
+    if is_cut_short(state):
+        logger.error(
+            "generation %d of the cluster was begun by an operator's promotion that was cut short:"
+            " this node waits for whoever leads that generation; if nobody does, repeat the"
+            " promotion, or if the members of before go on, start this node with an empty data"
+            " directory",
+            state.generation,
+        )
+
+
 def _shown(state: State, index: int) -> str:
     chain = state.log.chain_at(index) if state.log.term_at(index) >= 0 else NO_CHAIN
     return "" if chain == NO_CHAIN else chain.hex()

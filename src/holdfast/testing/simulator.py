@@ -305,9 +305,12 @@ class Simulation:
                 client.death_chance = client.reject_chance = 0.0
 
     def _help(self) -> None:
-        """Do what an operator would who sees that nobody leads."""
-        if self.leader() is None:
+        """Do what an operator would who sees that nobody leads, or that a promotion was cut short."""
+        leader = self.leader()
+        if leader is None:
             self.nemesis.force_again()
+        else:
+            self.nemesis.empty_cut_short(leader)
 
     def _left_dead(self) -> SimulatedNode | None:
         if (

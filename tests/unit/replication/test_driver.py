@@ -658,3 +658,24 @@ def test_a_peer_that_was_told_otherwise_is_warned_of_once(caplog) -> None:
     told = [record.message for record in caplog.records if "heartbeat_seconds" in record.message]
     assert 1 == len(told)
     assert "heartbeat_seconds is 0.1 on a and 0.2 on b" in told[0]
+
+
+def test_a_promotion_that_was_cut_short_is_told(caplog) -> None:
+    """Its generation is on disk, its members are not: the node stands for nothing, and says why."""
+    first = Desk().form()
+    first.turn(after=5)
+    first.driver.promote_force()
+    ballot_only = first.jobs
+    first.turn()
+    first.writer.turn(ballot_only)
+    first.disk.locks.clear()
+
+    again = Desk(disk=first.disk)
+    again.take_sent()
+    again.turn(after=60)
+    again.store()
+
+    assert again.driver.is_promotion_cut_short
+    assert (1, False) == (again.driver.generation, again.driver.is_leader)
+    assert "cut short: this node waits for whoever leads that generation" in caplog.text
+    assert () == again.driver.hello.kept
