@@ -12,12 +12,24 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.server.connection import ClientConnection
+from holdfast.transport.admission import Admission
 
 IDLE_SECONDS: Final = 60.0
 """Silence after which a client that consumes nothing counts as idle."""
 
 PORT_FULL: Final = "port-full"
 """The code of the ERROR for it."""
+
+
+def client_admission(count_max: int) -> Admission[ClientConnection]:
+    """Make the client port's, with nobody inside."""
+    return Admission[ClientConnection](
+        "client",
+        count_max,
+        lambda it: it.session.is_connected,
+        is_idle=is_idle,
+        source_of=source_of,
+    )
 
 
 def is_idle(connection: ClientConnection, now: float) -> bool:

@@ -49,7 +49,7 @@ from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
 from holdfast.server.heart_beats import HeartBeats
-from holdfast.server.idleness import is_idle, source_of, turn_away
+from holdfast.server.idleness import client_admission, turn_away
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
@@ -59,7 +59,6 @@ from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
-from holdfast.transport.admission import Admission
 
 log = structlog.get_logger("holdfast.server")
 
@@ -111,13 +110,7 @@ class Conductor:
         """To apply a record takes less than to take a frame."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
-        self.admission = Admission[ClientConnection](
-            "client",
-            settings.connection_count_max,
-            lambda it: it.session.is_connected,
-            is_idle=is_idle,
-            source_of=source_of,
-        )
+        self.admission = client_admission(settings.connection_count_max)
         self.ready: list[ClientConnection] = []
         self.paused: set[ClientConnection] = set()
         self.pending: deque[tuple[int, Batch]] = deque()

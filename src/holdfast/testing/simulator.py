@@ -305,7 +305,7 @@ class Simulation:
                 client.death_chance = client.reject_chance = 0.0
 
     def _help(self) -> None:
-        """Do what an operator would who sees that nobody leads, or that a promotion was cut short."""
+        """Do what an operator does who sees nobody lead, or a promotion that was cut short."""
         leader = self.leader()
         if leader is None:
             self.nemesis.force_again()
