@@ -231,16 +231,6 @@ class Driver:
         return self._state.generation
 
     @property
-    def is_promotion_cut_short(self) -> bool:
-        """Whether a promotion by force began here, or took this node along, and was not ended."""
-        return promotion.is_cut_short(self._state)
-
-    @property
-    def awaited(self) -> list[str]:
-        """Who is taken along by a promotion here and has not followed yet; it waits for them."""
-        return list(self._state.awaited)
-
-    @property
     def term(self) -> int:
         """The number of the newest election this node knows of."""
         return self._state.term
@@ -370,6 +360,8 @@ class Driver:
             incomplete=promotion.incompleteness(self._journal),
             unknown_end=last_voter.what_is_awaited(state),
             log_end=promotion.log_end(state),
+            awaited=tuple(state.awaited),
+            is_cut_short=promotion.is_cut_short(state),
             repaired_count=self._repairs.repaired_count,
             fenced_reason=state.fenced_reason,
             disk_wait_seconds=self._disk_watch.seconds,

@@ -69,6 +69,12 @@ class ReplicationStatus:
     log_end: LogEnd
     """How far the log goes, as it is compared before several nodes go on by force."""
 
+    awaited: tuple[str, ...]
+    """Who is taken along by a promotion here and has not followed yet: it waits for them."""
+
+    is_cut_short: bool
+    """Whether a promotion by force began here, or took this node along, and was not ended."""
+
     repaired_count: int
     fenced_reason: str
     disk_wait_seconds: float

@@ -527,7 +527,7 @@ class Node:
         self.conductor.schedule()
         deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
         if not await self._wait_for(lambda: self.conductor.is_serving, deadline):
-            missing = ", ".join(self.driver.awaited)
+            missing = ", ".join(self.driver.status().awaited)
             raise QuorumLostError(
                 f"{missing} did not follow in time: the promotion goes on as soon as that happens;"
                 f" or repeat it with those that answer"

@@ -323,6 +323,9 @@ class Checkers:
             if node.name in self.distrusted:
                 continue  # What it has proves nothing; whether it is heard, others must see to.
             journal = node.journal
+            ballot = journal.ballot_file.current
+            if ballot is not None and ballot.generation > leader.driver.generation:
+                continue  # Of a promotion that was cut short: it does not stand, nobody hears it.
             stored = journal.stored_index
             try:
                 positions[node.name] = (journal.term_at(stored), stored)

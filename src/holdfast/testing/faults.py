@@ -342,7 +342,7 @@ class Nemesis:
         """Act as the operator of a promotion that was cut short, while those of before go on."""
         for node in self.world.nodes:
             is_newer = node.is_running and node.driver.generation > leader.driver.generation
-            if is_newer and node.driver.is_promotion_cut_short:
+            if is_newer and node.driver.status().is_cut_short:
                 node.stop(power=False)
                 node.replace_disk()
                 self.world.count("operator empties a disk")

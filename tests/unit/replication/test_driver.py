@@ -675,7 +675,7 @@ def test_a_promotion_that_was_cut_short_is_told(caplog) -> None:
     again.turn(after=60)
     again.store()
 
-    assert again.driver.is_promotion_cut_short
+    assert again.driver.status().is_cut_short
     assert (1, False) == (again.driver.generation, again.driver.is_leader)
     assert "cut short: this node waits for whoever leads that generation" in caplog.text
     assert () == again.driver.hello.kept
