@@ -56,7 +56,9 @@ class Temporaries:
 
         Gives those that are queues, None for a topic.
         """
-        for place in self._owned.pop(owner, ()):
+        places = self._owned.pop(owner, [])
+        while places:
+            place = places.pop()  # One by one: the list must not let go of all of them at its end.
             place.is_deleted = True
             if isinstance(place, Queue):
                 del self.queues[place.name]

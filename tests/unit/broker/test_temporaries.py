@@ -21,7 +21,7 @@ def test_only_the_owner_makes_them_and_they_go_with_it() -> None:
     kept = temporaries.queue("kept", other)
     assert (temporaries.queue("q"), temporaries.topic("t")) == (queue, topic)
     assert temporaries.count_of(owner) == 2
-    assert list(temporaries.drop(owner)) == [queue, None]
+    assert list(temporaries.drop(owner)) == [None, queue]
     assert temporaries.count_of(owner) == 0
     assert (queue.is_deleted, topic.is_deleted, kept.is_deleted) == (True, True, False)
     for find, name in ((temporaries.queue, "q"), (temporaries.topic, "t")):
