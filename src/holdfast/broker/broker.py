@@ -187,13 +187,7 @@ class Broker:
 
     def let_go(self, is_spent: IsSpent) -> None:
         """Free some of the memory of what is gone; at least one step."""
-        discards = self.state.discards
-        while discards:
-            cached, volatile = discards.step(self.settings.step_count_max)
-            self.state.cached_bytes -= cached
-            self.state.volatile_bytes -= volatile
-            if is_spent():
-                return
+        self.state.let_go(is_spent)
 
     # ---- sending
 

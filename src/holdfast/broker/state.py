@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from holdfast.broker.discards import Discards
+from holdfast.broker.errands import IsSpent
 from holdfast.broker.producers import Producers
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
@@ -369,6 +370,15 @@ class BrokerState:
         self._live_bytes = sum(queue.index.live_bytes for queue in queues)
         self.enqueued_total = sum(queue.enqueued_total for queue in queues)
         self.acknowledged_total = sum(queue.acknowledged_total for queue in queues)
+
+    def let_go(self, is_spent: IsSpent) -> None:
+        """Free some of the memory of what is gone; at least one step."""
+        while self.discards:
+            cached, volatile = self.discards.step(self.settings.step_count_max)
+            self.cached_bytes -= cached
+            self.volatile_bytes -= volatile
+            if is_spent():
+                return
 
     def piles(self) -> Iterator[Any]:
         """Give the containers of a state that nobody needs any more, to be let go of."""
