@@ -7,7 +7,6 @@ and may be lowered, or reached by all processes together (ENFILE).
 
 from __future__ import annotations
 
-import os
 import resource
 import socket
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
 def open_files(process: int) -> set[int]:
-    return {int(name) for name in os.listdir(Path("/proc") / str(process) / "fd")}
+    return {int(path.name) for path in Path(f"/proc/{process}/fd").iterdir()}
 
 
 @contextmanager

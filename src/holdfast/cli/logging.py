@@ -10,18 +10,31 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 import structlog
 from structlog.typing import Processor
 
+from holdfast.cli.log_thread import LogThread
 from holdfast.config import LogFormat, LogLevel
 
 EVENT_COLUMNS = 36
 
 
-def set_up_logging(level: LogLevel, log_format: LogFormat, stream: TextIO | None = None) -> None:
-    """Send every log line of the process to `stream` (standard error) in one form."""
+def set_up_logging(
+    level: LogLevel,
+    log_format: LogFormat,
+    stream: TextIO | None = None,
+    *,
+    in_thread: bool = False,
+) -> None:
+    """
+    Send every log line of the process to `stream` (standard error) in one form.
+
+    A node has them written `in_thread`: a log that cannot be written must not hold its loop up.
+    """
     stream = stream or sys.stderr
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -36,7 +49,7 @@ def set_up_logging(level: LogLevel, log_format: LogFormat, stream: TextIO | None
         wrapper_class=structlog.make_filtering_bound_logger(number),
         cache_logger_on_first_use=True,
     )
-    terminal = logging.StreamHandler(stream)
+    terminal = LogThread(stream) if in_thread else logging.StreamHandler(stream)
     terminal.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -49,6 +62,16 @@ def set_up_logging(level: LogLevel, log_format: LogFormat, stream: TextIO | None
     root = logging.getLogger()
     root.handlers[:] = [terminal]
     root.setLevel(number)
+
+
+@contextmanager
+def logging_flushed() -> Iterator[None]:
+    """At the end let all that was logged be written, before anything else is said."""
+    try:
+        yield
+    finally:
+        for handler in logging.getLogger().handlers:
+            handler.flush()
 
 
 def _renderers(log_format: LogFormat, *, is_terminal: bool) -> list[Processor]:

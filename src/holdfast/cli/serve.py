@@ -17,7 +17,7 @@ import structlog
 import typer
 
 from holdfast import __version__
-from holdfast.cli.logging import set_up_logging
+from holdfast.cli.logging import logging_flushed, set_up_logging
 from holdfast.cli.output import format_size
 from holdfast.config import NodeConfig
 
@@ -107,12 +107,13 @@ def serve(
     flags = {key: value for key, value in locals().items() if key not in ("config", "member")}
     flags["members"] = member
     settings = NodeConfig.load(flags=flags, environment=os.environ, file=config)
-    set_up_logging(settings.log_level, settings.log_format)
+    set_up_logging(settings.log_level, settings.log_format, in_thread=True)
     sys.setswitchinterval(SWITCH_SECONDS)
     _introduce(settings)
     from holdfast.server.node import run
 
-    raise typer.Exit(run(settings))
+    with logging_flushed():
+        raise typer.Exit(run(settings))
 
 
 def _introduce(settings: NodeConfig) -> None:

@@ -49,6 +49,20 @@ def test_lines_for_people_have_colours_on_a_terminal_only(quiet_logging) -> None
         assert "serving clients" in stream.getvalue()
 
 
+def test_a_nodes_lines_have_the_same_form(quiet_logging) -> None:
+    """
+    They are made and written by another thread; the time is that at which they were said.
+    """
+    stream = io.StringIO()
+    set_up_logging("info", "json", stream, in_thread=True)
+    structlog.get_logger("holdfast.server").info("became leader", term=7)
+    logging.getLogger("asyncio").warning("slow %s", "client")
+    logging.getLogger().handlers[0].flush()
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["event"], first["term"], first["level"]) == ("became leader", 7, "info")
+    assert (second["event"], second["level"]) == ("slow client", "warning")
+
+
 def test_lines_below_the_level_are_not_written(quiet_logging) -> None:
     """
     The level holds for our lines and the libraries'.
