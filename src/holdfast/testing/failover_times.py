@@ -5,7 +5,8 @@ Three brokers as real processes at default timings and a load of small messages 
 time. Either whoever leads is killed (SIGKILL: its connections close, and the others know at once),
 or it falls silent (SIGSTOP: what they see of a machine that lost its power or its network). A time
 without confirms runs from the last receipt of the old leader to the first one of the new, as the
-producers see them. The node is started again and has caught up before the next one goes.
+producers see them; deliveries may begin again later, and their time is told beside it. The node is
+started again and has caught up before the next one goes.
 
     python -m holdfast.testing.failover_times --kills 50 --silences 20
 """
@@ -50,13 +51,16 @@ _QUIET_SECONDS = (0.3, 1.2)
 
 
 class TimedLedger(Ledger):
-    """A ledger that also knows the times between one confirm and the next."""
+    """A ledger that also knows the times between one confirm, or delivery, and the next."""
 
     def __init__(self, run: int, body_bytes: int) -> None:
         super().__init__(run, body_bytes)
         self.confirmed_at = 0.0
         self.gaps: list[tuple[float, float]] = []
         """When each time without confirms of over 10 ms began and ended, in monotonic seconds."""
+        self.delivered_at = 0.0
+        self.delivery_gaps: list[tuple[float, float]] = []
+        """The same for deliveries."""
 
     def note_confirmed(self, producer: int, sequence: int, now: float) -> bool:
         """Note a receipt, and the time since the one before it."""
@@ -67,9 +71,26 @@ class TimedLedger(Ledger):
             self.confirmed_at = now
         return is_new
 
+    def note_delivered(
+        self, consumer: int, body: bytes, message_id: bytes, *, redelivered: bool, now: float
+    ) -> None:
+        """Note a delivery, and the time since the one before it."""
+        super().note_delivered(consumer, body, message_id, redelivered=redelivered, now=now)
+        if self.delivered_at and now - self.delivered_at > 0.01:
+            self.delivery_gaps.append((self.delivered_at, now))
+        self.delivered_at = now
+
     def longest_since(self, moment: float) -> float:
         """Give the longest time without confirms that ended after a moment, in seconds."""
-        return max((end - start for start, end in self.gaps if end > moment), default=0.0)
+        return _longest(self.gaps, moment)
+
+    def longest_undelivered_since(self, moment: float) -> float:
+        """Give the longest time without deliveries that ended after a moment, in seconds."""
+        return _longest(self.delivery_gaps, moment)
+
+
+def _longest(gaps: list[tuple[float, float]], moment: float) -> float:
+    return max((end - start for start, end in gaps if end > moment), default=0.0)
 
 
 def _await(what: str, condition: Callable[[], bool]) -> None:
@@ -80,8 +101,14 @@ def _await(what: str, condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def _lose_leader(cluster: LocalCluster, load: Load, ledger: TimedLedger, how: str) -> float:
-    """Make the leader go, wait for confirms of the next one, and make the cluster whole again."""
+def _lose_leader(
+    cluster: LocalCluster, load: Load, ledger: TimedLedger, how: str
+) -> tuple[float, float]:
+    """
+    Make the leader go, wait for the next one, and make the cluster whole again.
+
+    Gives the seconds without confirms, and those without deliveries.
+    """
     lost: LocalNode = cluster.leader()
     links = load.reconnections + _SETTINGS.producers + _SETTINGS.consumers
     moment = time.monotonic()
@@ -92,7 +119,9 @@ def _lose_leader(cluster: LocalCluster, load: Load, ledger: TimedLedger, how: st
     _await("new leader for every client", lambda: load.reconnections >= links)
     confirmed = ledger.confirmed_count
     _await("confirms", lambda: ledger.confirmed_count >= confirmed + 20)
-    gap = ledger.longest_since(moment)
+    delivered = ledger.delivered_count
+    _await("deliveries", lambda: ledger.delivered_count >= delivered + 20)
+    gap = ledger.longest_since(moment), ledger.longest_undelivered_since(moment)
     lost.kill()
     lost.start()
     lost.wait_until(lambda status: status["role"] == "follower", "a follower again")
@@ -102,16 +131,17 @@ def _lose_leader(cluster: LocalCluster, load: Load, ledger: TimedLedger, how: st
 
 def measure(
     folder: Path, how: str, times: int, seed: int, console: Console | None = None
-) -> tuple[list[float], Account]:
+) -> tuple[list[tuple[float, float]], Account]:
     """
-    Lose the leader so many times; give the seconds without confirms of each, and the account.
+    Lose the leader so many times; give for each the seconds without confirms and those without
+    deliveries, and the account.
 
     Raises:
         TimeoutError: Nothing was confirmed within a minute.
         LocalNodeError: A node did not come back.
     """
     chance = random.Random(seed)  # noqa: S311 - to be repeated
-    gaps: list[float] = []
+    gaps: list[tuple[float, float]] = []
     with LocalCluster(folder, "three") as cluster:
         cluster.start()
         load = Load(cluster.stomp_addresses.split(","), _SETTINGS)
@@ -124,7 +154,9 @@ def measure(
                 gaps.append(_lose_leader(cluster, load, ledger, how))
                 if console is not None:
                     console.print(
-                        f"leader {how} {number + 1:>3}: {gaps[-1] * 1000:6.0f} ms", markup=False
+                        f"leader {how} {number + 1:>3}: {gaps[-1][0] * 1000:6.0f} ms"
+                        f" without confirms, {gaps[-1][1] * 1000:6.0f} ms without deliveries",
+                        markup=False,
                     )
             load.wait_confirmed(100)
             account = load.finish()
@@ -155,7 +187,7 @@ def run(how: str, times: int, seed: int, console: Console) -> FailoverTimes:
     place.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="failover-", dir=place) as folder:
         gaps, account = measure(Path(folder), how, times, seed, console)
-    record = evidence_of(how, gaps, account)
+    record = evidence_of(how, [confirms for confirms, _ in gaps], account)
     save_failover(record)
     values = record.gaps_ms
     p50, p90, p99 = (percentile(values, share) for share in (0.5, 0.9, 0.99))
@@ -167,6 +199,9 @@ def run(how: str, times: int, seed: int, console: Console) -> FailoverTimes:
         f" {account}",
         markup=False,
     )
+    waits = [deliveries * 1000 for _, deliveries in gaps]
+    p50, p90 = (percentile(waits, share) for share in (0.5, 0.9))
+    console.print(f"without deliveries p50 {p50:.0f}, p90 {p90:.0f}, longest {max(waits):.0f} ms")
     return record
 
 

@@ -35,6 +35,18 @@ def test_a_receipt_that_comes_twice_ends_nothing() -> None:
     assert ledger.longest_since(1.5) == 2.0
 
 
+def test_deliveries_have_a_time_of_their_own() -> None:
+    """They may begin again later than confirms, and one that is repeated ends the time too."""
+    ledger = confirmed(1.0, 1.005)
+    body = b"%08x%04x%08x" % (1, 0, 1)
+    for moment in (1.0, 1.004, 2.5, 2.505):
+        ledger.note_delivered(0, body, b"id", redelivered=moment > 2, now=moment)
+
+    assert round(ledger.longest_undelivered_since(1.2), 3) == 1.496
+    assert ledger.longest_undelivered_since(2.6) == 0.0
+    assert ledger.longest_since(1.2) == 0.0
+
+
 def test_a_measurement_is_in_milliseconds_and_says_what_was_lost() -> None:
     """The evidence has what the table tells."""
     record = evidence_of(KILLED, [0.2504, 1.0], confirmed(1.0).account(2.0))
