@@ -44,6 +44,7 @@ def dispatch(
 def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) -> bool:
     """Put deliveries into a step; whether there is none after it."""
     ready = queue.ready
+    cache = queue.cache
     transients = queue.transients
     next_key = queue.next_key
     flag_through = queue.flag_through
@@ -65,11 +66,15 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
         key = next_key()
         if not key:
             return True
-        record = queue.cache.get(key) if key > 0 else transients[key]
-        receiver.room_bytes -= record.size if record is not None else 1024
+        record = cache.get(key) if key > 0 else transients[key]
+        number = 0
+        if record is not None:
+            receiver.room_bytes -= record.size
+        else:
+            receiver.room_bytes -= 1024
+            number = queue.index.record_number(key)
         # As `is_flagged` says it, without a call for each message.
         flagged = 0 < key <= flag_through or key in redelivered
-        number = 0 if record is not None else queue.index.record_number(key)
         step.append((subscription, key, record, number, flagged))
         if flagged:
             queue.redelivered_total += 1

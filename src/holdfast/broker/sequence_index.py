@@ -176,7 +176,7 @@ class SequenceIndex:
         chunk = self.chunks.get(number)
         if chunk is not None:
             place = (sequence & _MASK) - chunk.start
-            found = chunk.live.find(1, max(0, place))
+            found = chunk.live.find(1, place) if place > 0 else chunk.live.find(1)
             if found >= 0:
                 return min((number << CHUNK_SHIFT) + chunk.start + found, end)
         number = self._chunk_from(number + 1)

@@ -245,6 +245,8 @@ class Conductor:
 
     def _attend(self, now: float) -> None:
         """Keep clients' heart-beats, and see off who is gone."""
+        if not (self.heart_beats or self.departures):
+            return
         if self.heart_beats:
             self.budget.begin()
             self.heart_beats.step(now, self.budget.is_spent)
