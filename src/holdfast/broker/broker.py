@@ -247,9 +247,8 @@ class Broker:
         """Put a non-persistent message on a queue: kept in memory only."""
         self.serial += 1
         key = -self.serial
-        message = TransientMessage(
-            key, headers, body, queue.newest_under_way, self.now_microseconds
-        )
+        order = queue.newest_under_way
+        message = TransientMessage(key, headers, body, order, self.now_microseconds)
         queue.transients[key] = message
         queue.waiting.append(key)
         queue.enqueued_total += 1
@@ -478,9 +477,8 @@ class Broker:
                 queue.redelivered.discard(message.key)
             if queue.withheld:
                 queue.withheld.discard(message.key)
-            state = self.state
-            state.acknowledged_total += 1
-            state.volatile_bytes -= message.size + state.overhead
+            self.state.acknowledged_total += 1
+            self.state.volatile_bytes -= message.size + self.state.overhead
 
     def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
         """Reply once everything asked so far is stored; at once if nothing is under way."""
