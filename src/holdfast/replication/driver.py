@@ -615,7 +615,7 @@ class Driver:
     def _heed(self, peer: str, hello: Hello) -> None:
         self._fence_if(formation.own_fence(self._state, hello))
         if formation.is_taken_along(self._state, hello) and not self._state.fenced_reason:
-            promotion.follow_along(self._state, hello.generation)
+            promotion.follow_along(self._state, hello.generation, hello.kept)
         self._fence_if(editions.heed_hello(self._state, peer, hello))
 
     def _fence_if(self, reason: str) -> None:

@@ -110,11 +110,6 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
 
 def _judge_older(state: State, hello: Hello) -> Refusal | None:
     """Let in whom an operator's promotion takes along; everybody else of before is shut out."""
-    if not state.knows_its_generation:
-        return Refusal(
-            f"{hello.name} is of generation {hello.generation}, and who belongs to generation"
-            f" {state.generation} is not known here yet; if that lasts, repeat the promotion"
-        )
     if hello.node_id not in taken_along(state):
         return Refusal(
             f"generation {state.generation} of the cluster rules since an operator promoted it;"
@@ -129,8 +124,8 @@ def own_fence(state: State, hello: Hello) -> str:
     """Why the peer of this hello shuts US out; empty if it does not."""
     if hello.cluster_id != state.cluster_id or hello.generation <= state.generation:
         return ""
-    if not hello.kept or state.node_id in hello.kept:
-        return ""  # It does not know yet who is shut out, or takes us along.
+    if state.node_id in hello.kept:
+        return ""  # It takes us along.
     return (
         f"{hello.name} is of generation {hello.generation} of this cluster, this node of"
         f" {state.generation}: an operator promoted the other side; keep this data directory for"

@@ -89,14 +89,20 @@ def log_end(state: State) -> LogEnd:
 
 
 def taken_along(state: State) -> tuple[str, ...]:
-    """Identities that belong to a generation begun by force; empty while they are not known."""
+    """
+    Identities that belong to a generation begun by force; empty where they are not known.
+
+    That is so after a restart in the middle of a promotion, until its log is here.
+    """
     membership = state.membership
-    if not state.generation or not state.knows_its_generation or membership is None:
+    if not state.generation or membership is None:
         return ()
+    if not state.knows_its_generation:
+        return state.told_along
     return tuple(it.node_id for it in membership.members if it.kind != "fenced" and it.node_id)
 
 
-def follow_along(state: State, generation: int) -> None:
+def follow_along(state: State, generation: int, kept: tuple[str, ...] = ()) -> None:
     """
     Belong to a generation that an operator began elsewhere, with this node among those it keeps.
 
@@ -107,6 +113,7 @@ def follow_along(state: State, generation: int) -> None:
     state.forced = None
     state.awaited.clear()
     state.generation = generation
+    state.told_along = kept
     logger.info("taken along into generation %d of the cluster", generation)
 
 

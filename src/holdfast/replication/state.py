@@ -112,6 +112,8 @@ class State:
         """What an operator's forced promotion makes of the members once its term is durable."""
         self.awaited: dict[str, str] = {}
         """Name and identity of those it takes along that have not said yet that they follow."""
+        self.told_along: tuple[str, ...] = ()
+        """Identities that belong to the generation it was taken along into, as it was told."""
 
         # Follower.
         self.leader_contact_at = NEVER

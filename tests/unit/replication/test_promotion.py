@@ -176,14 +176,14 @@ def test_the_new_generation_is_newer_than_that_of_anybody_taken_along(member) ->
 def test_who_is_taken_along_stands_for_nothing_before_it_knows_the_members(member) -> None:
     """By those of before it could be elected beside the one that goes on."""
     bench = member("a", "b", "c", terms=[2])
-    promotion.follow_along(bench.state, 1)
+    promotion.follow_along(bench.state, 1, ("aa", "bb"))
 
     bench.state.now = bench.state.election_deadline + 1
     consensus.tick(bench.state)
 
     assert Role.FOLLOWER is bench.state.role
     assert [] == bench.sent()
-    assert () == promotion.taken_along(bench.state)
+    assert ("aa", "bb") == promotion.taken_along(bench.state)
 
 
 def test_a_log_that_ends_before_ours_begins_may_follow(member, entry_after) -> None:
