@@ -191,9 +191,9 @@ class Story:
                 self._ask()
 
     def _give_up(self) -> None:
-        """Somebody leads after all: nothing is to be forced."""
+        """Somebody leads after all: nothing is to be forced, and what was begun is given up."""
         self.nemesis.kept_down.clear()
-        self.nemesis.promoting = None
+        self.nemesis.end_promotion()
         if self.asleep is not None:
             self.asleep.resume()
 
