@@ -108,12 +108,6 @@ class State:
         self.fenced_reason = ""
         self.is_disk_hanging = False
         """Nothing was stored here for so long that this node must not lead, stand or vote."""
-        self.forced: Membership | None = None
-        """What an operator's forced promotion makes of the members once its term is durable."""
-        self.awaited: dict[str, str] = {}
-        """Name and identity of those it takes along that have not said yet that they follow."""
-        self.told_along: tuple[str, ...] = ()
-        """Identities that belong to the generation it was taken along into, as it was told."""
 
         # Follower.
         self.leader_contact_at = NEVER
@@ -127,8 +121,18 @@ class State:
         self.is_reply_due = False
         self.data_match = 0
 
+        self._begin_promoting()
         self._begin_standing()
         self._begin_leading()
+
+    def _begin_promoting(self) -> None:
+        """What a promotion by force needs (promotion.py)."""
+        self.forced: Membership | None = None
+        """What an operator's forced promotion makes of the members once its term is durable."""
+        self.awaited: dict[str, str] = {}
+        """Name and identity of those it takes along that have not said yet that they follow."""
+        self.told_along: tuple[str, ...] = ()
+        """Identities that belong to the generation it was taken along into, as it was told."""
 
     def _begin_standing(self) -> None:
         """Votes, and what is known of leases, one's own and those of earlier leaders (lease.py)."""
