@@ -49,6 +49,7 @@ STRANGERS = ("wiped disk", "add member", "remove member", "promote learner", *PO
 ROT = ("bit flip", "unreadable sector", "misdirected write", "crash", "power cut")
 OLDER = ("disk rolled back", "crash", "partition", "heal network")
 HELIX = ("helix damage", "crash", "partition", "heal network")
+SITES = ("transfer", "site lost", "crash", "helix damage", "bit flip")
 CUT = ("cut tail", "crash", "partition", "heal network")
 FOUND = [
     (1, "three", PAUSED, "a deposed leader applied its own batch for another leader's entry"),
@@ -63,6 +64,7 @@ FOUND = [
     (4, "three", CUT, "a log that had to be cut behind a lost header ended its node"),
     (10, "three", CUT, "a copy of what is missing behind the log's end ended its node"),
     (33, "three", ("cut tail", "power cut", "transfer"), "no term without a readable header"),
+    (62, "five", SITES, "a witness let who had rot drop what others held"),
     (318, "three", LAST[:1], "an end that may be damaged was told of nowhere"),
 ]
 """Seeds and trouble that fail without the mend of a mistake that was found once, and which."""
@@ -76,6 +78,7 @@ AS_DRAWN = [
     (7104417, "damage known behind the log's end was taken for an entry"),
     (7103414, "a generation began before its members were durable"),
     (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
+    (7105890, "a witness let who had lost what all held begin with its own log"),
     (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),
 ]
 """The same, with all that the seed draws."""

@@ -178,6 +178,10 @@ class CountersRecord:
         self.next_queue_number = next_queue_number
 
 
+CLEANED_TYPE: Final = 25
+"""Of a cleaned record in the log: replication, below the codec, looks for it too."""
+
+
 class CleanedRecord:
     """Everything that lives up to entry `through_index` was written again: it may be dropped."""
 

@@ -17,6 +17,7 @@ from holdfast.errors import CorruptEntryError, NotLeaderError
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
 from holdfast.journal.entry_body import EntryBody
 from holdfast.replication import lease
+from holdfast.replication.beginning import Beginning
 from holdfast.replication.follower import become_follower
 from holdfast.replication.membership import Membership, encode_membership
 from holdfast.replication.messages import (
@@ -37,6 +38,7 @@ def become_leader(state: State) -> None:
     state.leader = state.name
     state.leader_since = state.look_at = state.now
     state.hole_since = ALWAYS
+    state.beginning = Beginning()
     state.leader_contact_at = state.now
     state.is_leader_link_closed = False
     state.quick_rounds = 0
@@ -199,7 +201,8 @@ def data_match(state: State) -> int:
     Through where a witness need not keep the log.
 
     What all data voters hold, and who is to become one; and what this leader has cleaned away:
-    nothing lives there, so whoever lacks it begins its log anew, from a witness if need be.
+    nothing lives there, so whoever lacks it begins its log anew, from a witness if need be, whose
+    log tells that it was cleaned (beginning.py).
     """
     assert state.membership is not None
     cleaned = 0 if state.is_witness else state.log.journal.first_index
@@ -317,8 +320,13 @@ def _replicate_to(state: State, peer: str, progress: Progress) -> None:
     is_due = state.now >= progress.sent_at + state.settings.heartbeat_seconds
     if progress.is_waiting and not is_due:
         return
-    if progress.next_index < state.log.journal.first_index:
-        send_reset(state, peer, progress)
+    first = state.log.journal.first_index
+    if progress.next_index < first:
+        if may_begin_here(state, peer):
+            send_reset(state, peer, progress)
+        elif is_due:
+            # It waits for a data node that has what it lacks, and for us to hand over to that one.
+            _send(state, peer, progress, _request(state, first, has_entries=False))
         return
     if progress.pace is Pace.REPLICATING:
         if not _stream(state, peer, progress) and is_due:
@@ -397,13 +405,19 @@ def _entries(state: State, next_index: int) -> list[Entry]:
         return []
 
 
+def may_begin_here(state: State, peer: str) -> bool:
+    """Whether a peer that lacks what stood before our first kept entry may do without it."""
+    if not state.is_witness:
+        return True  # A node with data drops only what was cleaned: nothing lives there.
+    # A learner is left to the data node that follows.
+    journal = state.log.journal
+    return state.members[peer].kind == "voter" and state.beginning.is_whole(
+        journal, state.commit_index
+    )
+
+
 def send_reset(state: State, peer: str, progress: Progress) -> None:
-    """Tell a peer to begin its log at our first kept entry: what is before it is not to be had."""
-    if state.is_witness and state.members[peer].kind != "voter":
-        # What a witness dropped, every data voter had, or the leader had cleaned away: for a voter
-        # its log is a beginning. For others it may be none; the data node that follows has one.
-        progress.sent_at = state.now  # Looked at again with the next heartbeat, not at once.
-        return
+    """Tell a peer that may, to begin its log at our first kept entry."""
     journal = state.log.journal
     base = journal.first_index
     term, chain, record = journal.previous(base)

@@ -20,7 +20,7 @@ from typing import Any
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.replication import last_voter
-from holdfast.replication.leader import send_reset
+from holdfast.replication.leader import may_begin_here, send_reset
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.state import Role, State
 
@@ -141,7 +141,8 @@ def answer(state: State, peer: str, message: RepairRequest) -> None:
     entry: Entry | None = None
     journal = state.log.journal
     progress = state.progress.get(peer)
-    if message.index < journal.first_index and state.role is Role.LEADER and progress is not None:
+    is_dropped = message.index < journal.first_index and state.role is Role.LEADER
+    if is_dropped and progress is not None and may_begin_here(state, peer):
         # Nothing lives there any more, so nobody keeps it: the peer can only do without.
         send_reset(state, peer, progress)
         return

@@ -20,6 +20,7 @@ from enum import Enum
 
 from holdfast.environment.randomness import Randomness
 from holdfast.journal.entry import KIND_CONFIG, Entry
+from holdfast.replication.beginning import Beginning
 from holdfast.replication.editions import EditionTable
 from holdfast.replication.lease import Answer, Promise
 from holdfast.replication.log import ReplicatedLog
@@ -158,6 +159,8 @@ class State:
         self.look_at = NEVER
         """When it looks again whether a quorum answers, and whether the members must change."""
         self.transfer: Transfer | None = None
+        self.beginning = Beginning()
+        """Whether a witness that leads may let others begin with its log."""
         self.uncommitted: deque[tuple[int, int]] = deque()
         self.uncommitted_bytes = 0
         self.bytes_since_config = 0

@@ -20,6 +20,7 @@ from typing import Final
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.record import RECORD_HEADER, iterate_records
 from holdfast.model.records import (
+    CLEANED_TYPE,
     AcknowledgeRecord,
     CleanedRecord,
     CountersRecord,
@@ -44,7 +45,7 @@ DELETE_QUEUE: Final = 21
 PRODUCER: Final = 22
 FORGET_PRODUCER: Final = 23
 COUNTERS: Final = 24
-CLEANED: Final = 25
+CLEANED: Final = CLEANED_TYPE
 DEAD_LETTER: Final = 26
 HOLD: Final = 27
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
+from holdfast.model.records import CleanedRecord
 from holdfast.replication import candidate, leader
 from holdfast.replication.membership import Membership, survivors_only
 from holdfast.replication.messages import NO_CHAIN, AppendRequest, ResetRequest
 from holdfast.replication.progress import Pace
 from holdfast.replication.state import Role
+from holdfast.store.record_codec import encode_records
 
 
 def requests(bench):
@@ -311,13 +313,21 @@ def test_a_witness_takes_no_proposals(leading) -> None:
         leader.propose(bench.state, [b"x"], 1, 0)
 
 
-def with_cleaned_segments(bench, entry_after) -> int:
-    """Make a log of some segments and clean the oldest away; return where it begins."""
+def with_cleaned_segments(bench, entry_after, *, is_told: bool = True) -> int:
+    """
+    Make a log of some segments and let the oldest go; return where it begins.
+
+    Unless `is_told`, no record says that they were cleaned: all data nodes held them.
+    """
     for _ in range(6):
         bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    if is_told:
+        cleaned = b"".join(encode_records([CleanedRecord(5)]))
+        bench.state.log.append([entry_after(bench.journal, 2, cleaned)])
     bench.store()
     bench.journal.drop_before(bench.journal.segments()[2].base_index)
-    return bench.journal.first_index
+    assert 6 == bench.journal.first_index
+    return 6
 
 
 def test_a_witness_may_trim_what_both_data_nodes_hold(leading, answered) -> None:
@@ -351,17 +361,40 @@ def test_a_witness_keeps_what_a_future_voter_lacks(leading) -> None:
 
 @pytest.mark.promise("F35")
 def test_a_witness_that_leads_lets_a_voter_begin_with_its_log(leading, entry_after) -> None:
-    """What it dropped, a voter had, or a leader had cleaned away; for a learner it is no start."""
+    """What it dropped a leader had cleaned away, its log says; a learner is left to others."""
     bench = leading("a", "b", "w:witness", name="w")
     first = with_cleaned_segments(bench, entry_after)
+    bench.state.progress["b"].next_index = 1
 
-    leader.send_reset(bench.state, "b", bench.state.progress["b"])
-    ((peer, message),) = bench.sent()
-    assert ("b", first) == (peer, message.base_index)
+    leader.replicate(bench.state)
+    sent = [message for peer, message in bench.sent() if peer == "b"]
+    assert [first] == [message.base_index for message in sent]
 
     bench.state.members["b"] = replace(bench.state.members["b"], kind="learner")
-    leader.send_reset(bench.state, "b", bench.state.progress["b"])
-    assert [] == bench.sent()
+    assert not leader.may_begin_here(bench.state, "b")
+
+
+@pytest.mark.promise("F35")
+def test_a_witness_tells_nobody_to_drop_what_others_hold(leading, entry_after) -> None:
+    """
+    A data node that has lost what it held would begin with the witness's log and never ask them.
+
+    It is told who leads instead, and waits for the one that has it.
+    """
+    bench = leading("a", "b", "w:witness", name="w")
+    first = with_cleaned_segments(bench, entry_after, is_told=False)
+    bench.state.progress["b"].next_index = 1
+    bench.sent()
+
+    for _ in range(2):
+        bench.state.now += bench.state.settings.heartbeat_seconds
+        leader.replicate(bench.state)
+        sent = [message for peer, message in bench.sent() if peer == "b"]
+        assert [(first - 1, [])] == [(it.previous_index, it.entries) for it in sent]
+
+        leader.replicate(bench.state)
+        assert [] == [message for peer, message in bench.sent() if peer == "b"]
+        bench.state.progress["b"].probe(2)  # It says where its log ends.
 
 
 def test_a_witness_without_room_counts_where_it_is_needed(leading) -> None:

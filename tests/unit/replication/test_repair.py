@@ -171,6 +171,20 @@ def test_who_asks_for_what_is_reclaimed_is_told_to_start_later(leading, entry_af
     assert ("b", base) == (peer, message.base_index)
 
 
+@pytest.mark.promise("F35")
+def test_a_witness_that_leads_lets_nobody_give_up_what_it_lacks(leading, entry_after) -> None:
+    """It dropped what all data nodes held: the others have a good copy, and are asked."""
+    bench = leading("a", "b", "w:witness", name="w")
+    for _ in range(4):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    bench.journal.drop_before(bench.journal.segments()[1].base_index)
+
+    answer(bench.state, "b", RepairRequest(1))
+
+    assert [("b", RepairResponse(1, None))] == bench.sent()
+
+
 def test_a_neighbour_that_is_damaged_too_proves_nothing(member, monkeypatch) -> None:
     """It is met only now: it joins the damage, and the one before must do as proof."""
     bench = member(terms=[2, 2, 2])
