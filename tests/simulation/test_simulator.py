@@ -29,6 +29,7 @@ from holdfast.testing.faults import (
     focused,
     plan,
 )
+from holdfast.testing.generations import LAGGED
 from holdfast.testing.simulated_clock import SimulatedClock, Timeline
 from holdfast.testing.simulator import simulate
 from holdfast.testing.troubles import RARE
@@ -50,6 +51,7 @@ ROT = ("bit flip", "unreadable sector", "misdirected write", "crash", "power cut
 OLDER = ("disk rolled back", "crash", "partition", "heal network")
 HELIX = ("helix damage", "crash", "partition", "heal network")
 SITES = ("transfer", "site lost", "crash", "helix damage", "bit flip")
+FORCED = (LAGGED, "power cut in a write", "slow disk", "crash")
 CUT = ("cut tail", "crash", "partition", "heal network")
 FOUND = [
     (1, "three", PAUSED, "a deposed leader applied its own batch for another leader's entry"),
@@ -65,6 +67,8 @@ FOUND = [
     (10, "three", CUT, "a copy of what is missing behind the log's end ended its node"),
     (33, "three", ("cut tail", "power cut", "transfer"), "no term without a readable header"),
     (62, "five", SITES, "a witness let who had rot drop what others held"),
+    (9, "three", FORCED, "a simulated operator emptied a copy without which nobody could lead"),
+    (19, "two", FORCED, "who was emptied by it was not told whom to join, and founded a cluster"),
     (318, "three", LAST[:1], "an end that may be damaged was told of nowhere"),
 ]
 """Seeds and trouble that fail without the mend of a mistake that was found once, and which."""
@@ -79,6 +83,7 @@ AS_DRAWN = [
     (7103414, "a generation began before its members were durable"),
     (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
     (7105890, "a witness let who had lost what all held begin with its own log"),
+    (7105789, "a simulated operator emptied one of a pair of voters"),
     (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),
 ]
 """The same, with all that the seed draws."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.replication.membership import Member, Membership
+from holdfast.replication.quorum import majority
 from holdfast.testing import damage, outages
 from holdfast.testing.generations import newest_ballot
 from holdfast.testing.older_copy import is_recognisable
@@ -692,11 +693,18 @@ class Nemesis:
         End a promotion that is under way when all come back: as begun, or not at all.
 
         What stands in the copy's ballot and has not become a generation is given up, with its disk:
-        the others have all that it has. In a pair they have not; there it is asked for again.
+        the others have all that it has. In a pair they have not, and where they could elect nobody
+        without it, it would be of no use; there it is asked for again.
         """
         node, self.promoting = self.promoting, None
         ruling = self.world.checkers.generations.ruling
-        if node is None or self.plan.topology == "two" or node.driver.generation <= ruling:
+        if node is None:
+            return
+        if node.driver.generation <= ruling or self._is_one_of_a_pair(node):
+            if node.driver.generation:
+                # Who is shut out and emptied for its sake is told whom to join.
+                for other in self.world.nodes:
+                    other.bootstrap = node.bootstrap
             return
         node.stop(power=False)
         node.disk.power_cut()
@@ -704,6 +712,17 @@ class Nemesis:
         if ballot is not None and ballot.generation > ruling:
             node.replace_disk()
             self.world.count("operator empties a disk")
+
+    def _is_one_of_a_pair(self, node: SimulatedNode) -> bool:
+        """Whether the others, as far as they kept their disks, are no majority of the members."""
+        log = self.world.checkers.log
+        members = log.newest_membership(log.last_index)
+        if self.plan.topology == "two" or members is None:
+            return True
+        disks = {(other.name, other.disk_number) for other in self.world.nodes if other is not node}
+        owners = self.world.checkers.owners
+        others = [member for member in members.voters if owners.get(member.node_id) in disks]
+        return len(others) < majority(len(members.voters))
 
     _ACTIONS: dict[str, Callable[[Nemesis], bool]] = {  # noqa: RUF012 - a table
         "crash": _crash,
