@@ -458,10 +458,8 @@ class Journal:
         """
         if self.failure is not None:
             raise self.failure
-        end = Target(
-            index=self.last_index, record=self.next_record_number, timestamp=self.last_timestamp
-        )
         stored = self.stored_index
+        end = self._end_for_sure(stored)
         removed = [segment for segment in self._segments if segment.offsets or self._cut_pending]
         first = self._first_segment(base_index, previous_term, previous_chain, base_record_number)
         self._segments = [first]
@@ -607,6 +605,17 @@ class Journal:
         capacity = self.settings.segment_bytes
         header = SegmentHeader(index, record, term, chain, capacity)
         return Segment(self.directory / "journal", header)
+
+    def _end_for_sure(self, stored: int) -> Target:
+        """Where the log ends, without what waits for room: that is left out if it is begun anew."""
+        following = self.memory.find(stored + 1) if self.is_out_of_room else None
+        if following is None:
+            return Target(
+                index=self.last_index, record=self.next_record_number, timestamp=self.last_timestamp
+            )
+        return Target(
+            index=stored, record=following.first_record, timestamp=following.timestamp - 1
+        )
 
     def _begin_segment(self, size: int) -> Segment:
         """Start a segment at the next index; its file is made by the job that is being staged."""

@@ -87,7 +87,22 @@ def set_aside(
         disk.rename(path, _kept_path(directory, filling, path.name))
     disk.sync_directory(directory / KEPT_DIRECTORY)
     sync_log_directory()
-    note_filling(directory, disk, filling)
+    # What found no room was never a file: it is no part of what can be taken back.
+    names = tuple(
+        it for it in filling.kept_files if disk.exists(_kept_path(directory, filling, it))
+    )
+    kept = filling.kept if names else None
+    note_filling(directory, disk, replace(filling, kept=kept, kept_files=names))
+
+
+def renew_note(directory: Path, disk: Disk, filling: Filling) -> None:
+    """Note that the new log is begun anew itself; what is kept beside it stays what it is."""
+    try:
+        noted = _read(directory / KEPT_DIRECTORY / f"{filling.origin:020d}{_NOTE}", disk)
+    except StoreError:
+        noted = filling  # It has rotted since it was written.
+    kept = noted.kept if filling.kept else None
+    note_filling(directory, disk, replace(filling, kept=kept, kept_files=noted.kept_files))
 
 
 def note_filling(directory: Path, disk: Disk, filling: Filling) -> None:

@@ -41,7 +41,7 @@ from holdfast.journal.jobs import (
     WriteResult,
 )
 from holdfast.journal.journal import Journal
-from holdfast.journal.kept_log import note_filling, set_aside
+from holdfast.journal.kept_log import renew_note, set_aside
 from holdfast.journal.recovery import keep_bytes, zero_backwards
 from holdfast.journal.segment import Segment
 
@@ -243,17 +243,27 @@ class JournalWriter:
             logger.warning("the disk has room again: writing goes on")
 
     def _is_given_up(self) -> bool:
-        """Leave out what waits before the log is begun anew, but for votes; tell if that is so."""
+        """
+        Leave out what waits before the log is begun anew, but for votes; tell if that is so.
+
+        Files go their way all the same: what an earlier beginning sets aside, and what a cut
+        removes, must not stay in the directory in which the new log is begun.
+        """
         steps = list(self._steps)
         resets = [place for place, it in enumerate(steps) if isinstance(it.other, ResetJob)]
         count = resets[-1] if resets else 0
         self._steps.clear()
         for place, step in enumerate(steps):
-            is_kept = place >= count or isinstance(step.other, BallotJob)
+            job = step.other
+            is_kept = place >= count or isinstance(job, BallotJob | ResetJob)
+            if not is_kept and isinstance(job, TruncateJob) and job.removed:
+                # Where it begins there may be no file: what was to be written there is left out.
+                job.end = job.start
+                is_kept = True
             if is_kept:
                 self._steps.append(step)
-            for job in () if is_kept else step.jobs:
-                job.is_done = True
+            for left_out in () if is_kept else step.jobs:
+                left_out.is_done = True
         return len(self._steps) < len(steps)
 
     def _vote(self) -> None:
@@ -427,7 +437,7 @@ class JournalWriter:
             set_aside(directory, self._disk, job.filling, paths, sync)
             return
         if job.filling is not None:
-            note_filling(directory, self._disk, job.filling)
+            renew_note(directory, self._disk, job.filling)
         self._remove(job.removed)
 
     def _remove(self, segments: list[Segment]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,100 @@ def test_what_is_only_staged_gives_up_nothing() -> None:
     assert filling == require_kept(NODE, disk)
     log.journal.forget_filling()
     assert ([], None) == (kept_names(disk), log.journal.filling)
+
+
+def without_room(*bodies: bytes) -> LocalJournal:
+    """The old log, with more staged behind it that found no room."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    disk.fail_next["write"] = errno.ENOSPC
+    log.perform(*(log.stage(body) for body in bodies))
+    assert log.writer.is_waiting
+    return log
+
+
+@pytest.mark.promise("F17", "F37")
+@pytest.mark.parametrize("is_waiting_itself", [False, True])
+def test_begun_anew_twice_without_room_the_old_log_stays_kept(is_waiting_itself: bool) -> None:
+    """
+    Whatever the second reset gives up: the first one has the old files to set aside.
+
+    Left beside the new log they would be taken for files to be removed, or keep the node from
+    starting.
+    """
+    log = without_room(b"late")
+    first = begin_anew(log)
+    second = begin_anew(log, 200, Target(index=250, record=2_000, timestamp=8_000_000))
+    if is_waiting_itself:
+        assert isinstance(log.disk, SimulatedDisk)
+        log.disk.fail_next["write"] = errno.ENOSPC
+        log.perform(first)
+        log.writer._retry_at = 0.0
+        log.perform(second)
+    else:
+        log.perform(first, second)
+    assert all((first.is_done, second.is_done))
+    fill(log, 1)
+    log.writer.save_floor()
+
+    log.reopen_after_power_cut()
+
+    assert (200, 200) == (log.journal.first_index, log.journal.last_index)
+    log.close()
+    take_back(NODE, log.disk)
+    log._open()
+    assert is_old(log)
+
+
+@pytest.mark.promise("F17", "F37")
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_what_found_no_room_is_no_part_of_the_kept_log(is_repeated: bool) -> None:
+    """Its files were never made: that they are missing must not keep the rest from being used."""
+    log = without_room(*[b"late" * 1500] * 4)
+    log.perform(begin_anew(log))
+    if is_repeated:
+        log.perform(begin_anew(log, 200, TARGET))
+    fill(log, 1)
+
+    log.reopen_after_power_cut()
+
+    filling = require_kept(NODE, log.disk)
+    assert filling.kept is not None
+    assert (5, 6) == (filling.kept.index, filling.kept.record)
+    log.close()
+    take_back(NODE, log.disk)
+    log._open()
+    assert is_old(log)
+
+
+def test_where_nothing_was_ever_a_file_nothing_is_kept() -> None:
+    """A new node that found no room from the start."""
+    disk = SimulatedDisk()
+    log = LocalJournal(disk)
+    disk.limit(5_000)
+    log.perform(log.stage(b"x" * 9_000))
+    disk.limit(None)
+    log.perform(begin_anew(log))
+    fill(log, 1)
+
+    log.reopen_after_power_cut()
+
+    assert log.journal.filling is not None
+    assert log.journal.filling.kept is None
+
+
+def test_a_cut_without_room_leaves_no_file_in_the_new_log() -> None:
+    """What it would have removed is neither of the old log nor of the new one."""
+    log = without_room(b"late")
+    cut = log.journal.stage_truncate(2)
+    log.perform(cut, begin_anew(log))
+    assert cut.is_done
+    assert [] == log.disk.list_directory(NODE / "journal")
+
+    log.reopen_after_power_cut()
+
+    assert 0 == log.journal.last_index
+    assert ("00000000000000000001.segment",) == require_kept(NODE, log.disk).kept_files
 
 
 def test_what_is_partly_gone_is_not_taken_back() -> None:
