@@ -17,7 +17,7 @@ import logging
 from typing import Any, Protocol
 
 from holdfast.errors import CorruptEntryError
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, verify_chain
 from holdfast.journal.filling import Filling, Target
 from holdfast.journal.settings import JournalSettings
 from holdfast.replication.messages import NO_CHAIN
@@ -173,18 +173,28 @@ class ReplicatedLog:
         """
         Whether the entry here is of this term, as far as its header, or else its neighbours, tell.
 
-        Where no header behind it is left, a guess is worth nothing: that end is soon sent again.
+        Of an entry whose header is lost the chain of the one behind it tells for sure. Where no
+        header behind it is left, a guess is worth nothing: that end is soon sent again.
         """
         own = self.term_at(index)
-        if own == term:
-            return True
-        if term < own or own < 0 or index not in self.damaged:
-            return False
+        if index not in self.damaged or term < own or own < 0:
+            return own == term
         if not self.is_guessed(index):
             # Being mended, its header is there again, and the chain covers the term.
-            return self.chain_at(index) == chain
+            return own == term or self.chain_at(index) == chain
+        following = index + 1
+        if following <= self.last_index and following not in self.damaged and chain != NO_CHAIN:
+            return self._continues(following, chain)
         behind = self._behind_damage(index)
-        return behind <= self.last_index and term <= self.journal.term_at(behind)
+        return own == term or (behind <= self.last_index and term <= self.journal.term_at(behind))
+
+    def _continues(self, index: int, chain: bytes) -> bool:
+        """Whether the entry here may follow on one with this chain value."""
+        try:
+            return verify_chain(self.journal.entry(index), chain)
+        except CorruptEntryError:
+            self.damaged.add(index)
+            return True
 
     def _behind_damage(self, index: int) -> int:
         """The first entry behind a damaged one that is not; one farther behind after repairs."""

@@ -184,6 +184,32 @@ def test_a_term_that_the_neighbours_exclude_is_another_entry(headless, member, e
     assert [1, 2, 2, 5] == headless.terms()
 
 
+@pytest.mark.parametrize("is_sent_from_behind", [False, True])
+def test_another_entry_of_the_guessed_term_is_told_by_what_follows(
+    headless, member, entry_after, is_sent_from_behind
+) -> None:
+    """
+    No peer has what was lost: all have another entry there, and of just the term that was guessed.
+
+    Taken for it, what follows could neither be cut nor the entry be mended: for ever.
+    """
+    other = member(terms=[2, 2, 2]).journal
+    fourth, fifth = other.entry(4), entry_after(other, 5)
+    state = headless.state
+    if is_sent_from_behind:
+        follower.on_append(state, "b", AppendRequest(5, 4, 2, fourth.chain, 0, 0, 1.0, [fifth]))
+        (reply,) = replies(headless)
+        assert reply.rejected
+        assert 3 == reply.hint_index
+    third = headless.others[2]
+    follower.on_append(state, "b", AppendRequest(5, 3, 2, third.chain, 0, 0, 1.0, [fourth, fifth]))
+    headless.store()
+
+    assert [1, 2, 2, 2, 5] == headless.terms()
+    assert set() == state.log.damaged
+    assert 5 == follower.durable_match(state)
+
+
 def test_an_old_request_does_not_shorten_the_log(member) -> None:
     """A delayed or doubled request whose entries we have leaves what follows them alone."""
     bench = member(terms=[2, 2, 2])
