@@ -579,15 +579,21 @@ class Journal:
         Return what is lost with a damaged entry; None if it is not known to be damaged.
 
         Neighbours whose bounds are lost cannot be told apart: the last of the damaged entries from
-        this one on, the first record that they may have held, and the first behind them.
+        this one on, the first record that they, or those damaged right before them, may have held,
+        and the first behind them.
         """
         if index not in self._damage or not self._bases[0] <= index <= self.last_index:
             return None
         last = index
         while last < self.last_index and last + 1 in self._damage:
             last += 1
-        segment = self._segment_of(index)
-        first = segment.first_records[index - segment.base_index]
+        begin = index
+        while begin > self._bases[0] and begin - 1 in self._damage:
+            begin -= 1
+        segment = self._segment_of(begin)
+        first = segment.first_records[begin - segment.base_index]
+        if begin == self._bases[0]:
+            first = 0  # Nothing good before it, and perhaps not even its segment's header, says.
         following = last + 1
         if following > self.last_index:
             return last, first, self.next_record_number

@@ -616,3 +616,30 @@ def test_what_is_lost_with_damaged_neighbours_is_bounded(
     assert (7, 13, 15) == log.journal.damaged_run(7)
     assert log.journal.damaged_run(5) is None
     assert log.journal.damaged_run(99) is None
+    assert (4, 3, 9) == log.journal.damaged_run(3)
+
+
+def test_where_the_log_begins_with_damage_its_first_record_is_not_guessed(
+    log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """Too high a guess would let entries be cleaned away in which messages live."""
+    for number in range(1, 13):
+        log.append(bytes([number]) * 2500)
+    log.writer.save_floor()
+    first = log.journal.segments()[1].base_index
+    log.journal.drop_before(first)
+    places = [log.journal.place_of(index) for index in (first, first + 1)]
+    record = log.journal.entry(first).first_record
+    log.journal.close()
+    disk.flip_bit(places[0].path, 100)
+    for place in places:
+        disk.flip_bit(place.path, place.byte * 8 + 300)
+    log._open()
+
+    run = log.journal.damaged_run(first)
+
+    assert run is not None
+    last, first_record, next_record = run
+    assert first + 1 == last
+    assert first_record <= record
+    assert record + 2 == next_record
