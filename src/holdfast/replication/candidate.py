@@ -4,10 +4,11 @@ The candidate: ask whether one could win, then ask for votes, and count them.
 Invariants:
     A term is only spent when a majority said it would vote (pre-vote), or the leader hands over.
     A candidate's own vote counts when it is durable, like everybody's.
-    Who has a hole in its log does not stand. Who may have lost its last entries stands with what is
-    left and needs so many votes that the lost entries are proven uncommitted: a voter that held
-    them refuses, and one that votes will never take them from an older leader any more. Where no
-    other member is left, it stands as a single node does; with learners only it asks them.
+    Who has a hole in its log does not stand, but for the only voter. Who may have lost its last
+    entries stands with what is left and needs so many votes that the lost entries are proven
+    uncommitted: a voter that held them refuses, and one that votes will never take them from an
+    older leader any more. Where no other member is left, it stands as a single node does; with
+    learners only it asks them.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ def may_stand(state: State) -> bool:
     Whether this node can become leader: a voter with a whole log that was not shut out.
 
     Nor while its disk hangs: it could not even keep its own vote. With a hole it lets others lead
-    until one of them has mended it. Alone there is nobody to wait for: it stands and withholds what
-    is damaged. Nor while it does not know the members of the generation it was taken along into.
+    until one of them has mended it. Alone, or with learners only, there is nobody to wait for: it
+    stands and withholds what is damaged. Nor while it does not know the members of the generation
+    it was taken along into.
     """
-    is_fit = state.log.is_whole or not state.peers
+    is_fit = state.log.is_whole or not state.peers or last_voter.stands_with_damage(state)
     is_called = state.is_voter and state.knows_its_generation and not state.awaited
     return is_called and is_fit and not state.fenced_reason and not state.is_disk_hanging
 

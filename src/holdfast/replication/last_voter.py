@@ -28,6 +28,17 @@ def asks_learners(state: State) -> bool:
     return is_only and state.log.unknown_index > 0
 
 
+def stands_with_damage(state: State) -> bool:
+    """
+    Whether this node is the only voter and leads although entries of its log are damaged.
+
+    Nobody else could lead meanwhile, and a learner that is behind gets no entry to mend them with.
+    Not where a newer change of members may be among them: others may be voters by it.
+    """
+    is_only = state.voter_names == [state.name]
+    return is_only and max(state.log.damaged, default=0) <= state.config_index
+
+
 def electors(state: State) -> list[str]:
     """Whose votes count: the voters', and where one must ask its learners, theirs too."""
     if asks_learners(state):

@@ -297,7 +297,8 @@ def check_whole(state: State) -> None:
     Perhaps nobody else has it, and nothing behind it can be sent to anybody. Others can lead.
     """
     log = state.log
-    if not (log.damaged and state.peers and max(log.damaged) > state.commit_index):
+    has_others = state.voter_names != [state.name]
+    if not (log.damaged and has_others and max(log.damaged) > state.commit_index):
         state.hole_since = ALWAYS
         return
     state.hole_since = min(state.hole_since, state.now)

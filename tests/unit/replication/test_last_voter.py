@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.journal.entry import seal_entry
-from holdfast.replication import candidate, last_voter
+from holdfast.replication import candidate, last_voter, leader
 from holdfast.replication.messages import (
     PreVoteRequest,
     PreVoteResponse,
@@ -109,3 +109,36 @@ def test_others_are_asked_as_ever(member, words) -> None:
     assert bench.state.voter_names == last_voter.electors(bench.state)
     last_voter.ask(bench.state)
     assert ([], "") == (bench.sent(), last_voter.what_is_awaited(bench.state))
+
+
+def test_damage_in_its_log_keeps_nobody_waiting(member) -> None:
+    """
+    No other node can lead until it is mended, and the learner may be gone, or lack the entry.
+
+    Where a newer change of members may be what is damaged, others may be voters: it waits.
+    """
+    bench = member("a", "l:learner", terms=[1, 1])
+    bench.state.log.damaged.add(2)
+    assert not candidate.may_stand(bench.state)
+
+    bench.state.config_index = 3
+    bench.state.now = bench.state.election_deadline
+    candidate.stand(bench.state)
+    candidate.on_ballot_stored(bench.state, 2, "a")
+
+    assert Role.LEADER is bench.state.role
+    bench.state.log.damaged.add(bench.journal.last_index)
+    for _ in range(2):
+        bench.state.now += 2 * bench.state.settings.election_seconds_max
+        leader.check_whole(bench.state)
+    assert Role.LEADER is bench.state.role
+
+
+def test_with_an_end_that_is_missing_it_does_not_lead(member) -> None:
+    """What was known to be stored was committed: to lead without it would lose it in silence."""
+    bench = doubtful(member)
+    bench.state.log.damaged.add(2)
+
+    candidate.stand(bench.state)
+
+    assert ([], Role.FOLLOWER) == (bench.sent(), bench.state.role)
