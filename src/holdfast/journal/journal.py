@@ -460,7 +460,8 @@ class Journal:
             raise self.failure
         stored = self.stored_index
         end = self._end_for_sure(stored)
-        removed = [segment for segment in self._segments if segment.offsets or self._cut_pending]
+        names = tuple(it.path.name for it in self._segments if it.offsets or self._cut_pending)
+        removed = self._segments
         first = self._first_segment(base_index, previous_term, previous_chain, base_record_number)
         self._segments = [first]
         self._bases = array("Q", [base_index])
@@ -478,7 +479,6 @@ class Journal:
             if self.filling is not None and self.filling.is_reached(stored):
                 self.forget_filling()
             job.is_set_aside = self.filling is None
-            names = tuple(segment.path.name for segment in removed)
             self.filling = job.filling = begin_filling(
                 self.filling, base_index, target, end, names, is_of_voter=is_of_voter
             )

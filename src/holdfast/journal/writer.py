@@ -432,7 +432,10 @@ class JournalWriter:
         directory = self._journal.directory
         if job.filling is not None and job.is_set_aside:
             self._close_file()
-            paths = [segment.path for segment in job.removed]
+            kept = job.filling.kept_files
+            # A file that was made and has no entry would stand in the new log's way.
+            self._remove([it for it in job.removed if it.path.name not in kept])
+            paths = [it.path for it in job.removed if it.path.name in kept]
             sync = self._journal.housekeeper.sync_directory
             set_aside(directory, self._disk, job.filling, paths, sync)
             return

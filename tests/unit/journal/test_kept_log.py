@@ -284,6 +284,42 @@ def test_where_nothing_was_ever_a_file_nothing_is_kept() -> None:
     assert log.journal.filling.kept is None
 
 
+def with_an_empty_file() -> LocalJournal:
+    """A log whose first file was made, and the power failed before its first entry was there."""
+    for step in range(1, 100):
+        disk = SimulatedDisk(step)
+        log = LocalJournal(disk)
+        disk.cut_at = disk.operations + step
+        with pytest.raises(PowerCut):
+            log.append(b"x")
+        log.reopen_after_power_cut()
+        if disk.list_directory(NODE / "journal") and not log.journal.last_index:
+            return log
+    raise AssertionError("the file is made before the entry is written")
+
+
+def test_a_file_without_an_entry_is_no_part_of_the_new_log() -> None:
+    """Left beside it, until the first floor is noted it would look like a log with a gap."""
+    step = 0
+    is_cut = True
+    while is_cut:
+        step += 1
+        log = with_an_empty_file()
+        disk = log.disk
+        assert isinstance(disk, SimulatedDisk)
+        job = begin_anew(log)
+        disk.cut_at = disk.operations + step
+        try:
+            log.perform(job)
+            log.append(b"new")
+            is_cut, disk.cut_at = False, 0
+        except PowerCut:
+            log.reopen_after_power_cut()
+        assert len(disk.list_directory(NODE / "journal")) <= 1, step
+        assert not log.journal.damage
+    assert step > 8
+
+
 def test_a_cut_without_room_leaves_no_file_in_the_new_log() -> None:
     """What it would have removed is neither of the old log nor of the new one."""
     log = without_room(b"late")
