@@ -99,8 +99,8 @@ def renew_note(directory: Path, disk: Disk, filling: Filling) -> None:
     """Note that the new log is begun anew itself; what is kept beside it stays what it is."""
     try:
         noted = _read(directory / KEPT_DIRECTORY / f"{filling.origin:020d}{_NOTE}", disk)
-    except StoreError:
-        noted = filling  # It has rotted since it was written.
+    except (StoreError, FileNotFoundError):
+        noted = filling  # It is written anew, whatever became of it.
     kept = noted.kept if filling.kept else None
     note_filling(directory, disk, replace(filling, kept=kept, kept_files=noted.kept_files))
 
