@@ -9,6 +9,7 @@ Invariants:
     No change before an entry of the leader's own term is committed, and none before the last
     change is.
     No change that would leave the voters in contact without a majority.
+    Nobody becomes a voter who lacks what this leader cannot read.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ def promote(state: State, name: str) -> Entry:
     missing = missing_entries(state, name)
     if _has_witness(state) and not _has_what_a_witness_lacks(state, name):
         raise MembershipError(f"{name} still lacks what is committed; try again")
+    hole = hole_before(state, name)
+    if hole:
+        raise MembershipError(
+            f"{name} cannot get entry {hole:,}, which is damaged here: it is asked from the other"
+            f" members; restore the segment's file if none of them has it"
+        )
     if missing > state.settings.promote_entries_max:
         raise MembershipError(
             f"{name} still lacks {missing:,} entries; wait until it has caught up"
@@ -54,6 +61,17 @@ def missing_entries(state: State, name: str) -> int:
     """How many entries a peer is not known to hold durably."""
     progress = state.progress.get(name)
     return state.log.last_index - (progress.match_index if progress else 0)
+
+
+def hole_before(state: State, name: str) -> int:
+    """
+    The first damaged entry here that a peer lacks, 0 if there is none.
+
+    Nothing behind it can be sent to that peer: as a voter it could keep all from being committed.
+    """
+    progress = state.progress.get(name)
+    match = progress.match_index if progress else 0
+    return min((index for index in state.log.damaged if index > match), default=0)
 
 
 def may_change(state: State) -> str:
@@ -102,6 +120,8 @@ def _promote_when_ready(state: State, member: Member) -> bool:
     is_fresh = state.now - progress.contact_at < state.settings.election_seconds_min
     lag = state.log.last_index - progress.match_index
     if not is_fresh or lag > state.settings.promote_entries_max:
+        return False
+    if hole_before(state, member.name):
         return False
     if _has_witness(state) and progress.match_index < state.config_index:
         return False

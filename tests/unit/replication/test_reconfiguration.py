@@ -83,6 +83,34 @@ def test_a_new_member_becomes_a_voter_by_itself(leading, answered) -> None:
     assert "voter" == kinds(bench)["d"]
 
 
+@pytest.mark.promise("F18")
+def test_who_lacks_what_is_damaged_here_becomes_no_voter(leading, answered) -> None:
+    """
+    It can be sent nothing behind that. Of two voters it would keep all from being committed, its
+    own promotion too: for ever.
+    """
+    bench = leading("a")
+    state = bench.state
+    settle(bench, answered)
+    reconfiguration.add_member(state, Member("d", "d:1"))
+    settle(bench, answered)
+    bench.link("d", cluster_id="")
+    reconfiguration.maintain(state)
+    settle(bench, answered)
+    bench.append([2, 2])
+    leader.advance_commit(state)
+    state.log.damaged = {state.log.last_index - 1}
+
+    reconfiguration.maintain(state)
+
+    assert "learner" == kinds(bench)["d"]
+    with pytest.raises(MembershipError, match="which is damaged here"):
+        reconfiguration.promote(state, "d")
+    answered(bench, "d", state.log.last_index - 1)
+    reconfiguration.maintain(state)
+    assert "voter" == kinds(bench)["d"]
+
+
 def test_a_plain_learner_waits_for_the_operator(leading, answered) -> None:
     """And is not promoted while it lacks much."""
     bench = leading("a", "b", "c", "d:learner", promote_entries_max=2)
