@@ -26,6 +26,8 @@ class Ablation:
     kinds: tuple[str, ...] = ()
     """Trouble in which it matters; empty for what the seed says."""
     bend: Callable[[Plan], None] = lambda _plan: None
+    topology: str = "three"
+    """Of the seeds with that trouble, before they are bent."""
     covered_by: str = ""
     """Why no seed is expected to notice; empty where one must."""
 
@@ -46,7 +48,9 @@ def without(ablation: Ablation) -> Iterator[None]:
 
 def made_for(ablation: Ablation, seed: int) -> Plan:
     """The seed's plan, bent towards what the safeguard is for."""
-    made = focused(seed, ablation.kinds) if ablation.kinds else plan(seed)
+    made = plan(seed)
+    if ablation.kinds:
+        made = focused(seed, ablation.kinds, topology=ablation.topology)
     ablation.bend(made)
     return made
 

@@ -13,6 +13,7 @@ from holdfast.journal import recovery
 from holdfast.journal.continuation import Continuation, Found, Proof
 from holdfast.journal.journal import Journal
 from holdfast.replication import repair
+from holdfast.replication.beginning import Beginning
 from holdfast.server import damaged_entries
 from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.ablation import Ablation, Patch
@@ -55,6 +56,10 @@ def _on_a_pair_with_a_small_log(plan: Plan) -> None:
     with_a_small_log(plan)
 
 
+def _begin_with_any_witness() -> list[Patch]:
+    return [(Beginning, "is_whole", lambda *_arguments: True)]
+
+
 def _pass_any_damage() -> list[Patch]:
     def nothing(*_arguments: object) -> Generator[None, None, dict[str, int]]:
         return {}
@@ -90,6 +95,12 @@ ABLATIONS = [
         "trust at recovery what only the cache may have",
         _trust_the_cache,
         ("fsync EIO", "power cut", "crash"),
+    ),
+    Ablation(
+        "let nobody begin with what a witness only trimmed",
+        _begin_with_any_witness,
+        ("transfer", "site lost", "crash", "helix damage", "bit flip"),
+        topology="five",
     ),
     Ablation("pass damage in which messages live", _pass_any_damage, (ROT,), _on_a_single_node),
     Ablation(
