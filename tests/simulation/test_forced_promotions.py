@@ -15,7 +15,13 @@ from holdfast.testing.generations import BEGUN, GIVEN_UP, LAGGED, UNDONE
 from holdfast.testing.history import History
 from holdfast.testing.late_consumer import LATE
 from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.forced_promotions import AWAKE, CUT_SHORT, HALF_FILLED, RETURNED
+from holdfast.testing.troubles.forced_promotions import (
+    AWAKE,
+    CUT_SHORT,
+    DEPOSED,
+    HALF_FILLED,
+    RETURNED,
+)
 
 SEEDS = range(201, 205)
 BY_NAME = {ablation.name: ablation for ablation in ABLATIONS}
@@ -58,6 +64,23 @@ def test_a_half_filled_copy_is_not_promoted_and_its_old_log_is(topology: str) ->
 
     assert found[HALF_FILLED]
     assert found[LAGGED]
+
+
+@pytest.mark.slow
+def test_what_a_deposed_leader_gave_in_vain_has_ids_of_its_own() -> None:
+    """
+    Forced to go on, it brings messages to life whose numbers others gave to confirmed ones.
+    """
+    ablation = BY_NAME["a leader has numbers of its own"]
+    found = []
+    for seed in (45, 92, 104):
+        with without(ablation):
+            found.append(simulate(seed, made_for(ablation, seed)).violation)
+        result = simulate(seed, made_for(ablation, seed))
+        assert "" == result.violation, f"seed {seed}"
+        assert result.faults[DEPOSED]
+
+    assert any("came under one message id" in violation for violation in found)
 
 
 @pytest.mark.slow

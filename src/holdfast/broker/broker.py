@@ -34,7 +34,7 @@ from holdfast.broker.temporaries import Temporaries, require_room
 from holdfast.broker.topic import Delivery, IdleTopics, Topic
 from holdfast.broker.transactions import Transaction, number_messages
 from holdfast.errors import TransactionError
-from holdfast.model.numbering import sequence_floor
+from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
@@ -74,8 +74,8 @@ class Broker:
         self.broken: list[tuple[Queue | Topic, Exception]] = []
         """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
         self.next_queue_number = 0
-        self.floor = 0
-        """No queue gives numbers up to here in this generation of the cluster."""
+        self.numbering = Numbering()
+        """Where each queue's numbers begin under this leader."""
         self.serial = 0
         self.now_microseconds = 0
         """Wall-clock time; set once per turn by whoever conducts."""
@@ -85,16 +85,16 @@ class Broker:
 
     # ---- the two roles
 
-    def prepare(self, generation: int = 0) -> None:
+    def prepare(self, numbering: Numbering = Numbering()) -> None:  # noqa: B008 - a value
         """Begin to get ready to lead: with very many queues that is an errand of many steps."""
-        self.floor = sequence_floor(generation)
+        self.numbering = numbering
         self.follow()
         self.is_prepared = True
 
-    def lead(self, generation: int = 0) -> None:
-        """Begin to serve, from lasting state; each generation has queues' numbers of its own."""
-        if not self.is_prepared or self.floor != sequence_floor(generation):
-            self.prepare(generation)
+    def lead(self, numbering: Numbering = Numbering()) -> None:  # noqa: B008 - a value
+        """Begin to serve, from lasting state; each leader has queues' numbers of its own."""
+        if not self.is_prepared or self.numbering != numbering:
+            self.prepare(numbering)
         self.errands.finish()
         self.is_leading = True
         self.is_prepared = False
@@ -122,7 +122,7 @@ class Broker:
         self.idle_topics.clear()
         temporary = list(self.temporaries.queues.values())
         self.temporaries = Temporaries(self.settings.temporary_count_max)
-        self.errands.begin(forget_leadership(self.state, temporary, self.floor))
+        self.errands.begin(forget_leadership(self.state, temporary, self.numbering))
 
     def begin_anew(self) -> None:
         """Drop all state: the log it came from was replaced by a leader's."""
@@ -145,9 +145,9 @@ class Broker:
             return found
         require_room(len(self.state.by_name), self.settings.queue_count_max, "queues")
         queue = Queue(self.next_queue_number, name)
-        queue.forget_leadership(self.settings.dispatch_mark_step_min, self.floor)
+        queue.forget_leadership(self.settings.dispatch_mark_step_min, self.numbering)
         self.next_queue_number += 1
-        queue.asked_mark = self.floor + queue.mark_step
+        queue.asked_mark = queue.newest_before + queue.mark_step
         # First: a queue that is known and not declared would lose its messages at a restart.
         self.record(QueueRecord(queue.number, name, queue.assigned_sequence, queue.asked_mark))
         self.state.by_name[name] = self.state.plans[queue.number] = queue
@@ -692,9 +692,11 @@ class Broker:
         self.acknowledged_queues.clear()
         return batch
 
-    def apply_batch(self, batch: Batch, first_record: int, timestamp: int) -> None:
+    def apply_batch(
+        self, batch: Batch, first_record: int, timestamp: int, term: int = FIRST_TERM
+    ) -> None:
         """Apply the oldest batch in flight at once: its entry is committed."""
-        self.state.apply(first_record, batch.records, timestamp)
+        self.state.apply(first_record, batch.records, timestamp, term)
         self.applied(batch)
         for _ in self.publish_after_commit(batch):
             pass
@@ -727,9 +729,15 @@ class Broker:
         released = self.in_flight.popleft()
         assert released is batch, "batches are released in the order they were taken"
 
-    def apply_entry(self, first_record: int, records: Iterable[Record], timestamp: int) -> None:
+    def apply_entry(
+        self,
+        first_record: int,
+        records: Iterable[Record],
+        timestamp: int,
+        term: int = FIRST_TERM,
+    ) -> None:
         """Apply records of a committed entry, all or, in order, some at a time."""
-        self.state.apply(first_record, records, timestamp)
+        self.state.apply(first_record, records, timestamp, term)
 
     def add_records(self, records: list[Record]) -> None:
         """Put records of the cleaner into the gathering batch."""

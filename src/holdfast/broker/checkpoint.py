@@ -29,15 +29,16 @@ if TYPE_CHECKING:
     from holdfast.broker.settings import BrokerSettings
     from holdfast.broker.state import BrokerState
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 _MAGIC: Final = b"HFBS"
 _HEAD: Final = struct.Struct("<4sIQQQIII")
 """Magic, format, next queue number, home of the counters, cleaned through, counts of what follows:
 holds, queues, producers."""
 _HOLD: Final = struct.Struct("<HQQQQ")
 """Length of the name, index, bytes, lost through, home."""
-_QUEUE: Final = struct.Struct("<IQQQQQBHI")
-"""Number, next sequence, mark, home, two totals, whether declared, length of the name, chunks."""
+_QUEUE: Final = struct.Struct("<IQQQQQQBHI")
+"""Number, next sequence, the term that said so, mark, home, two totals, whether declared, length of
+the name, chunks."""
 _CHUNK: Final = struct.Struct("<QHHH")
 """Number, first live slot, slots, and how many of them are listed; 0: all are."""
 _SLOT: Final = struct.Struct("<HQI")
@@ -75,6 +76,7 @@ def encode_queue_head(queue: Queue, *, canonical: bool) -> bytes:
     head = _QUEUE.pack(
         queue.number,
         queue.next_sequence,
+        queue.numbered_term,
         queue.dispatch_mark,
         queue.home,
         *totals,
@@ -174,10 +176,10 @@ class _Decoder:
             _, queue_count, _ = self._head({}, {})
             for _ in range(queue_count):
                 fields = self._take(_QUEUE)
-                name = self._text(fields[7])
-                if fields[6]:
+                name = self._text(fields[8])
+                if fields[7]:
                     names[fields[0]] = name
-                for _ in range(fields[8]):
+                for _ in range(fields[9]):
                     _, _, length, listed = self._take(_CHUNK)
                     self.offset += listed * _SLOT.size or length * 13
         except (struct.error, UnicodeDecodeError, ValueError) as error:
@@ -200,11 +202,21 @@ class _Decoder:
         return (counters[0], counters[1], counters[2]), queue_count, producer_count
 
     def _queue(self) -> Queue:
-        number, following, mark, home, enqueued, acknowledged, declared, length, chunks = (
-            self._take(_QUEUE)
-        )
+        (
+            number,
+            following,
+            numbered_term,
+            mark,
+            home,
+            enqueued,
+            acknowledged,
+            declared,
+            length,
+            chunks,
+        ) = self._take(_QUEUE)
         queue = Queue(number, self._text(length))
         queue.next_sequence = following
+        queue.numbered_term = numbered_term
         queue.dispatch_mark = mark
         queue.home = home
         queue.is_declared = bool(declared)

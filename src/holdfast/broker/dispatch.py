@@ -104,8 +104,12 @@ def make_ready(subscription: Subscription) -> bool:
 
 def next_mark(queue: Queue, step_max: int) -> int:
     """Give a mark further ahead, in steps that double while a backlog is drained."""
-    backlog = queue.assigned_sequence - queue.cursor > queue.mark_step
+    cursor, end = queue.cursor, queue.next_sequence
+    if cursor >= end or queue.index.next_live(cursor, end) >= end:
+        # Nothing of former leaders waits: what they left out is no backlog.
+        cursor = max(cursor, queue.newest_before + 1)
+    backlog = queue.assigned_sequence - cursor > queue.mark_step
     if backlog:
         queue.mark_step = min(queue.mark_step * 2, step_max)
-    base = queue.cursor if backlog else queue.assigned_sequence
+    base = cursor if backlog else queue.assigned_sequence
     return max(base, queue.dispatch_mark) + queue.mark_step

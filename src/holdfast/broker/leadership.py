@@ -16,9 +16,12 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.state import BrokerState
+from holdfast.model.numbering import Numbering
 
 
-def forget_leadership(state: BrokerState, temporary: Iterable[Queue], floor: int) -> Iterator[None]:
+def forget_leadership(
+    state: BrokerState, temporary: Iterable[Queue], numbering: Numbering
+) -> Iterator[None]:
     """
     Start the leader's half of all queues anew, in steps; the first finds each queue its name.
 
@@ -42,7 +45,7 @@ def forget_leadership(state: BrokerState, temporary: Iterable[Queue], floor: int
         state.discards.add_contents(contents)
         # It may have been deleted since the first step.
         if state.queues.get(queue.number) is queue:
-            queue.forget_leadership(settings.dispatch_mark_step_min, floor)
+            queue.forget_leadership(settings.dispatch_mark_step_min, numbering)
         effort += 1
         if effort >= step_count:
             effort = 0

@@ -1,8 +1,9 @@
 """
 A queue: each message goes to one consumer.
 
-Lasting state (changed only by `apply`): number, name, index, next_sequence, dispatch_mark. The rest
-lives on the leader only: who has what, what was given back, contents still in memory.
+Lasting state (changed only by `apply`): number, name, index, next_sequence, numbered_term,
+dispatch_mark. The rest lives on the leader only: who has what, what was given back, contents still
+in memory.
 
 Non-persistent messages never reach the log. They wait in a lane of their own, each behind the
 persistent message that was sent before it, so that one producer's order holds across both.
@@ -24,6 +25,7 @@ from typing import Any, ClassVar, Final
 
 from holdfast.broker.sequence_index import SequenceIndex
 from holdfast.broker.subscription import Subscription
+from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import MessageRecord
 
 
@@ -62,6 +64,9 @@ _MADE_AT_FIRST_USE: Final[dict[str, Callable[[], Any]]] = {
 }
 """What only a queue with traffic has. Empty, these are more than all the rest of a queue."""
 
+_GOING_ON: Final = Numbering()
+"""Without a leap: for what nobody leads yet."""
+
 
 class Queue:
     """One queue of one broker. It is idle until somebody needs what only traffic needs."""
@@ -80,7 +85,6 @@ class Queue:
         "dispatch_mark",
         "enqueued_total",
         "flag_through",
-        "floor",
         "home",
         "index",
         "is_declared",
@@ -89,8 +93,10 @@ class Queue:
         "is_touched",
         "mark_step",
         "name",
+        "newest_before",
         "next_sequence",
         "number",
+        "numbered_term",
         "owner",
         "purging_through",
         "ready",
@@ -138,6 +144,8 @@ class Queue:
         self.index = SequenceIndex()
         self.next_sequence = 1
         """The sequence after the last one applied."""
+        self.numbered_term = FIRST_TERM
+        """The term of the entry that has said so."""
         self.dispatch_mark = 0
         self.home = 0
         """The record number of the record that declares this queue; 0: not in the log."""
@@ -166,22 +174,23 @@ class Queue:
             if not hasattr(self, name):
                 setattr(self, name, make())
 
-    def forget_leadership(self, step: int, floor: int = 0) -> None:
+    def forget_leadership(self, step: int, numbering: Numbering = _GOING_ON) -> None:
         """
         Start the volatile half anew from lasting state; nobody is connected.
 
-        Numbers up to `floor` belong to former generations of the cluster: none of them is given
-        any more, and where such a message still lives, it may have been seen.
+        Numbers up to the floor of `numbering` belong to former generations of the cluster: none
+        of them is given any more, and where such a message still lives, it may have been seen.
         """
         was_idle = self.is_idle
         self.__class__ = Queue
-        self.floor = floor
         self.is_deleted = False  # A deletion that was applied has taken the queue out of the state.
-        self.assigned_sequence = max(self.next_sequence, floor + 1)
+        self.assigned_sequence = numbering.first(self.next_sequence, self.numbered_term)
+        self.newest_before = self.assigned_sequence - 1
+        """The last number below those that this leader gives."""
         self.asked_mark = self.dispatch_mark
         self.mark_step = step
         self.cursor = self.index.first() or self.assigned_sequence
-        self.flag_through = min(max(self.dispatch_mark, floor), self.next_sequence - 1)
+        self.flag_through = min(max(self.dispatch_mark, numbering.floor), self.next_sequence - 1)
         self.purging_through = 0
         self.acknowledged = []
         self.subscriptions.clear()
@@ -325,15 +334,17 @@ class Queue:
         What is on its way to the log stays so: numbers, marks, `leaving` acknowledgements.
         """
         reserved = self.reserved
-        kept = (self.assigned_sequence, self.asked_mark, self.acknowledged, self.purging_through)
+        numbers = self.assigned_sequence, self.newest_before
+        kept = (self.asked_mark, self.acknowledged, self.purging_through)
         for subscription in self.subscriptions:
             subscription.is_closed = True
             subscription.is_ready = False
             subscription.unacknowledged = {}
         is_deleted = self.is_deleted
-        self.forget_leadership(self.mark_step, self.floor)
+        self.forget_leadership(self.mark_step)
         self.is_deleted = is_deleted
-        self.assigned_sequence, self.asked_mark, self.acknowledged, self.purging_through = kept
+        self.assigned_sequence, self.newest_before = numbers
+        self.asked_mark, self.acknowledged, self.purging_through = kept
         self.cursor = max(self.cursor, self.purging_through + 1)
         self.flag_through = self.next_sequence - 1
         self.wake()
@@ -349,8 +360,8 @@ class Queue:
     def newest_under_way(self) -> int:
         """The last sequence given; what is sent now stands behind it."""
         newest = self.assigned_sequence - 1
-        # Nothing was given since the numbers jumped to a new generation's.
-        return newest if newest > self.floor else self.next_sequence - 1
+        # Nothing was given since the numbers jumped to this leader's.
+        return newest if newest > self.newest_before else self.next_sequence - 1
 
     @property
     def transient_count(self) -> int:

@@ -23,6 +23,7 @@ from holdfast.broker.producers import Producers
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.snapshot import Snapshot, encode_state
+from holdfast.model.numbering import FIRST_TERM
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -66,6 +67,7 @@ class BrokerState:
         "queues",
         "settings",
         "snapshot",
+        "term",
         "timestamp",
         "touched",
         "volatile_bytes",
@@ -85,6 +87,8 @@ class BrokerState:
         self.counters_home = 0
         self.cleaned_through = 0
         """The log up to this entry holds nothing that lives; each node may drop it."""
+        self.term = FIRST_TERM
+        """The term of what is being applied."""
         self.timestamp = 0
         """Log time of what is being applied, in microseconds."""
         self.snapshot: Snapshot | None = None
@@ -118,14 +122,21 @@ class BrokerState:
             CleanedRecord: self._apply_cleaned,
         }
 
-    def apply(self, first_record: int, records: Iterable[Record], timestamp: int) -> None:
+    def apply(
+        self,
+        first_record: int,
+        records: Iterable[Record],
+        timestamp: int,
+        term: int = FIRST_TERM,
+    ) -> None:
         """
         Change the state by committed records, numbered from `first_record` on.
 
-        `timestamp` is the entry's, in microseconds. A message that comes with its body is kept in
-        memory while there is room.
+        `timestamp`, in microseconds, and `term` are the entry's. A message that comes with its body
+        is kept in memory while there is room.
         """
         self.timestamp = timestamp
+        self.term = term
         if self.snapshot is not None:
             records = self.snapshot.ahead_of(records)
         number = first_record
@@ -181,6 +192,7 @@ class BrokerState:
         self.cached_bytes += before - room
         queue.index.put_next(first.sequence, first_number, sizes)
         queue.next_sequence = sequence
+        queue.numbered_term = self.term
         self._note_added(queue, len(sizes), sum(sizes))
         for producer_id, last in newest.items():
             number = first_number + last.sequence - first.sequence
@@ -280,6 +292,8 @@ class BrokerState:
         queue.is_declared = True
         queue.home = number
         queue.next_sequence = max(queue.next_sequence, record.next_sequence)
+        # Also where it only says again what was so: who has but the rest of the log must agree.
+        queue.numbered_term = self.term
         queue.dispatch_mark = max(queue.dispatch_mark, record.dispatch_mark)
         if not queue.is_deleted:  # Else the leader has planned its deletion, maybe its successor.
             self.by_name[record.name] = queue

@@ -231,6 +231,12 @@ class Driver:
         return self._state.generation
 
     @property
+    def has_had_rivals(self) -> bool:
+        """Whether there is, or ever was, another member that may have led."""
+        membership = self._state.membership
+        return membership is None or len(membership.voters) > 1 or bool(membership.retired)
+
+    @property
     def term(self) -> int:
         """The number of the newest election this node knows of."""
         return self._state.term

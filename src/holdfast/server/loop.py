@@ -618,11 +618,11 @@ class Conductor:
         if entry.record_count == 0:
             pass  # The members of the cluster, or nothing.
         elif entry.record_count <= self.record_step_count:
-            broker.apply_entry(first, records, entry.timestamp)
+            broker.apply_entry(first, records, entry.timestamp, entry.term)
         else:
             steps = iter(records)
             while some := list(islice(steps, self.record_step_count)):
-                broker.apply_entry(first, some, entry.timestamp)
+                broker.apply_entry(first, some, entry.timestamp, entry.term)
                 first += len(some)
                 yield
         self.store.applied(entry, broker.state.cleaned_through)
@@ -647,12 +647,12 @@ class Conductor:
             return
         if should_serve:
             if not self.broker.is_prepared:
-                self.broker.prepare(self.store.generation)
+                self.broker.prepare(self.store.numbering)
             if self.broker.errands:
                 return  # They are run in this turn and the next ones.
             self.context.term = self.store.term
             self.context.is_lease_awaited = True  # Until the next turn knows better.
-            self.broker.lead(self.store.generation)
+            self.broker.lead(self.store.numbering)
             self.is_serving = True
         elif self.store.is_handing_over:
             return  # Given up, it goes on as if nothing had been; done, somebody else leads.

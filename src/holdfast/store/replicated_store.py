@@ -22,6 +22,7 @@ from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.record import RecordPlaces
 from holdfast.journal.segment import SegmentStatistics
+from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, Record
 from holdfast.replication.driver import Driver
 from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
@@ -214,6 +215,12 @@ class ReplicatedStore:
     def generation(self) -> int:
         """How often the cluster was begun anew by a forced promotion or a restore."""
         return self.driver.generation
+
+    @property
+    def numbering(self) -> Numbering:
+        """Where queues' numbers begin while this node leads."""
+        term = self.driver.term if self.driver.has_had_rivals else 0
+        return Numbering(self.driver.generation, term)
 
     def may_dispatch(self, now: float) -> bool:
         """Whether this node is certain to be the only leader now."""

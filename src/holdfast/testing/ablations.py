@@ -341,8 +341,8 @@ def _believe_an_older_copy() -> list[Patch]:
 def _never_flag() -> list[Patch]:
     forget = Queue.forget_leadership
 
-    def forget_all(self: Any, step: int, floor: int = 0) -> None:
-        forget(self, step, floor)
+    def forget_all(self: Any, step: int, *numbering: Any) -> None:
+        forget(self, step, *numbering)
         self.flag_through = 0
 
     return [(Queue, "forget_leadership", forget_all)]

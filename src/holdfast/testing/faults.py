@@ -714,12 +714,13 @@ class Nemesis:
             self.world.count("operator empties a disk")
 
     def _is_one_of_a_pair(self, node: SimulatedNode) -> bool:
-        """Whether the others, as far as they kept their disks, are no majority of the members."""
+        """Whether the others, as far as they keep their disks, are no majority of the members."""
         log = self.world.checkers.log
         members = log.newest_membership(log.last_index)
         if self.plan.topology == "two" or members is None:
             return True
-        disks = {(other.name, other.disk_number) for other in self.world.nodes if other is not node}
+        kept = [it for it in self.world.nodes if it is not node and not it.is_ending]
+        disks = {(other.name, other.disk_number) for other in kept}
         owners = self.world.checkers.owners
         others = [member for member in members.voters if owners.get(member.node_id) in disks]
         return len(others) < majority(len(members.voters))

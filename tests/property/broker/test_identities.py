@@ -19,12 +19,14 @@ from holdfast.broker.snapshot import encode_state
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import DestinationError, UnknownDeliveryError
-from holdfast.model.numbering import generation_of
+from holdfast.model.numbering import Numbering, generation_of
 from holdfast.model.records import MessageRecord
 from holdfast.store.record_codec import decode_records, encode_records
 
 NAMES = ("a", "b")
 SETTINGS = BrokerSettings(dispatch_mark_step_min=4, dispatch_mark_step_max=16)
+LogEntry = tuple[int, bytes, int]
+"""First record, body and term."""
 
 
 class World:
@@ -32,9 +34,11 @@ class World:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.log: list[tuple[int, bytes]] = []
-        """First record and body of each entry."""
+        self.log: list[LogEntry] = []
+        self.tails: list[list[LogEntry]] = []
+        """Logs of deposed leaders of this generation, with what they alone have."""
         self.generation = 0
+        self.term = 2
         self.room_bytes = 1 << 30
         self.subscriptions: dict[str, Subscription] = {}
         self.seen: dict[tuple[int, int], bytes] = {}
@@ -44,7 +48,11 @@ class World:
         self.restored = 0
         """So many entries are what the last restore wrote: every copy has them."""
         self.broker = Broker(SETTINGS)
-        self.broker.lead(self.generation)
+        self.broker.lead(self.numbering)
+
+    @property
+    def numbering(self) -> Numbering:
+        return Numbering(self.generation, self.term)
 
     def reply(self, receipt: bytes) -> None:
         assert receipt
@@ -109,15 +117,15 @@ class World:
         while self.broker.has_batch():
             batch = self.broker.take_batch()
             first = self.next_record
-            self.log.append((first, b"".join(encode_records(batch.records))))
-            self.broker.apply_batch(batch, first, len(self.log))
+            self.log.append((first, b"".join(encode_records(batch.records)), self.term))
+            self.broker.apply_batch(batch, first, len(self.log), self.term)
             self.dispatch()
 
     @property
     def next_record(self) -> int:
         if not self.log:
             return 1
-        first, body = self.log[-1]
+        first, body, _ = self.log[-1]
         return first + sum(1 for _ in decode_records(body))
 
     def dispatch(self) -> None:
@@ -136,7 +144,7 @@ class World:
                 self.bodies.add(body)
 
     def read(self, record_number: int) -> object:
-        for first, body in reversed(self.log):
+        for first, body, _ in reversed(self.log):
             if first <= record_number:
                 return list(decode_records(body))[record_number - first]
         raise AssertionError(record_number)
@@ -154,26 +162,45 @@ class World:
 
     def fail_over(self) -> None:
         """Another node that has everything takes over, from the log or from a checkpoint."""
+        self.term += self.random.choice((1, 1, 1, 3))
         state = BrokerState(SETTINGS)
-        for number, (first, body) in enumerate(self.log):
-            state.apply(first, decode_records(body, with_content=False), number)
+        for number, (first, body, term) in enumerate(self.log):
+            state.apply(first, decode_records(body, with_content=False), number, term)
         if self.random.random() < 0.5:
             state = decode_state(b"".join(encode_state(state)), SETTINGS)
         self.subscriptions.clear()
         self.broker = Broker(SETTINGS, state)
-        self.broker.lead(self.generation)
+        self.broker.lead(self.numbering)
+
+    def depose(self) -> None:
+        """A leader is cut off and goes on for a while; another one, without that, takes over."""
+        self.turn()
+        log = [*self.log]
+        for _ in range(self.random.randint(1, 4)):
+            self.send()
+            batch = self.broker.take_batch()
+            first = log[-1][0] + sum(1 for _ in decode_records(log[-1][1])) if log else 1
+            log.append((first, b"".join(encode_records(batch.records)), self.term))
+        self.tails.append(log)
+        self.fail_over()
 
     def promote(self) -> None:
-        """A copy that lags goes on alone."""
-        lag = self.random.randint(0, min(6, len(self.log) - self.restored))
-        del self.log[len(self.log) - lag :]
+        """A copy that lags goes on alone, or a leader that was deposed."""
+        if self.tails and self.random.random() < 0.5:
+            self.log = self.random.choice(self.tails)
+        else:
+            lag = self.random.randint(0, min(6, len(self.log) - self.restored))
+            del self.log[len(self.log) - lag :]
+        self.tails.clear()
         self.generation += 1
+        self.term += 1000
         self.fail_over()
 
     def restore(self) -> None:
         """An archive that ends somewhere becomes a new cluster under the old name."""
         del self.log[len(self.log) - self.random.randint(0, min(6, len(self.log))) :]
         self.restored = len(self.log)
+        self.tails.clear()
         self.fail_over()
         queues = self.broker.state.queues.values()
         newest = max((generation_of(queue.next_sequence) for queue in queues), default=0)
@@ -190,6 +217,7 @@ STEPS = {
     World.acknowledge_late: 5,
     World.delete: 1,
     World.fail_over: 1,
+    World.depose: 1,
     World.promote: 2,
     World.restore: 0.5,
 }

@@ -8,6 +8,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
+from holdfast.model.numbering import Numbering
 from holdfast.model.records import DeleteQueueRecord, MessageRecord, QueueRecord
 
 SETTINGS = BrokerSettings(step_count_max=4)
@@ -30,7 +31,7 @@ def test_few_queues_take_one_step() -> None:
     """
     So a usual leader serves in the very turn.
     """
-    assert list(forget_leadership(with_queues(3), [], 0)) == []
+    assert list(forget_leadership(with_queues(3), [], Numbering())) == []
 
 
 def test_many_queues_take_many_steps_and_the_state_may_change_between() -> None:
@@ -40,7 +41,7 @@ def test_many_queues_take_many_steps_and_the_state_may_change_between() -> None:
     state = with_queues(10)
     last = state.queues[10]
     state.touch(last)  # A follower hands nothing out, nor does a leader without its lease.
-    steps = forget_leadership(state, [], 0)
+    steps = forget_leadership(state, [], Numbering())
     next(steps)
     state.apply(11, [DeleteQueueRecord(10)], 2)
     assert len(list(steps)) == 1
@@ -56,7 +57,7 @@ def test_contents_are_counted_until_they_are_let_go_of() -> None:
     state.apply(2, [MessageRecord(1, number, b"", b"x", 1) for number in range(1, 10)], 1)
     cost = 1 + state.overhead
     assert state.memory_bytes == 9 * cost
-    assert list(forget_leadership(state, [], 0)) == []
+    assert list(forget_leadership(state, [], Numbering())) == []
     assert not state.queues[1].cache
     assert state.memory_bytes == 9 * cost == len(list(state.discards.contents())) * cost
     assert state.discards.step(4) == (4 * cost, 0)

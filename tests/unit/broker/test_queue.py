@@ -8,6 +8,10 @@ import pytest
 
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.model.numbering import LEADERS_STEP, Numbering
+
+NEW_GENERATION = Numbering(generation=1)
+FLOOR = NEW_GENERATION.floor
 
 
 def queue_of(count: int, mark: int = 1000) -> Queue:
@@ -204,8 +208,8 @@ def test_a_generation_begins_above_its_floor() -> None:
     No number below is given; what lives there may have been seen; nothing waits for the gap.
     """
     queue = queue_of(2, mark=1)
-    queue.forget_leadership(4, floor=1000)
-    assert queue.assigned_sequence == 1001
+    queue.forget_leadership(4, NEW_GENERATION)
+    assert queue.assigned_sequence == FLOOR + 1
     assert queue.is_flagged(2)
     add_transient(queue, 1, queue.newest_under_way)
     queue.dispatch_mark = 3
@@ -213,11 +217,11 @@ def test_a_generation_begins_above_its_floor() -> None:
     queue.assigned_sequence += 1
     add_transient(queue, 2, queue.newest_under_way)
     assert drained(queue) == []
-    queue.index.put(1001, 9, 1)
-    queue.next_sequence = 1002
-    queue.dispatch_mark = 1100
-    assert drained(queue) == [1001, -2]
-    assert not queue.is_flagged(1001)
+    queue.index.put(FLOOR + 1, 9, 1)
+    queue.next_sequence = FLOOR + 2
+    queue.dispatch_mark = FLOOR + 100
+    assert drained(queue) == [FLOOR + 1, -2]
+    assert not queue.is_flagged(FLOOR + 1)
 
 
 def test_an_empty_queue_begins_at_its_generations_first_number() -> None:
@@ -225,10 +229,26 @@ def test_an_empty_queue_begins_at_its_generations_first_number() -> None:
     A queue where nothing lives does not look for it from 1 on.
     """
     queue = Queue(1, "q")
-    queue.forget_leadership(4, floor=1000)
-    assert (queue.cursor, queue.newest_under_way) == (1001, 0)
+    queue.forget_leadership(4, NEW_GENERATION)
+    assert (queue.cursor, queue.newest_under_way) == (FLOOR + 1, 0)
     add_transient(queue, 1, queue.newest_under_way)
     assert drained(queue) == [-1]
+
+
+def test_a_leader_leaves_out_what_one_before_may_have_given_in_vain() -> None:
+    """
+    A step for each term since the queue's last number, and none where nobody else can have led.
+    """
+    queue = queue_of(2, mark=1)
+    queue.numbered_term = 5
+    queue.forget_leadership(4, Numbering(term=8))
+    assert queue.assigned_sequence == 3 + 3 * LEADERS_STEP
+    assert queue.newest_under_way == 2
+    assert not queue.is_flagged(2)
+    queue.forget_leadership(4, Numbering(term=5))
+    assert queue.assigned_sequence == 3
+    queue.forget_leadership(4, Numbering())
+    assert queue.assigned_sequence == 3
 
 
 def test_a_queue_without_traffic_has_little() -> None:

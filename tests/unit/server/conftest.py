@@ -14,6 +14,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundError
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
 from holdfast.journal.entry_body import EntryBody
+from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, Record
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.connection import ClientConnection
@@ -43,7 +44,7 @@ class FakeStore:
         self.is_awaiting_lease = False
         self.is_low = False
         self.term = 1
-        self.generation = 0
+        self.numbering = Numbering()
         self.begun_anew = False
         self.damaged: set[int] = set()
         self.reported: list[CorruptEntryError] = []

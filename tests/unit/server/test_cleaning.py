@@ -44,7 +44,7 @@ def kept_state(node) -> BrokerState:
     """Give the state of a node that has only what is kept of the log."""
     state = BrokerState(node.broker.settings)
     for entry in node.store.entries[node.store.first_index - 1 :]:
-        state.apply(entry.first_record, node.store.decode(entry), entry.timestamp)
+        state.apply(entry.first_record, node.store.decode(entry), entry.timestamp, entry.term)
     return state
 
 

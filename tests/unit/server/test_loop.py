@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, QueueRecord
 from holdfast.server.settings import ServerSettings
 
@@ -563,7 +564,7 @@ def test_a_new_generation_gives_numbers_of_its_own(new_node, send, subscribe) ->
     A copy that goes on alone may lag: its first message must not get the id of a lost one.
     """
     node = new_node()
-    node.store.generation = 2
+    node.store.numbering = Numbering(generation=2)
     node.serve()
     client = node.connect(subscribe, send(b"x"))
     node.settle()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from holdfast.model.numbering import sequence_floor
+from holdfast.model.numbering import LEADERS_STEP
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.log_state import fates, messages, producer_numbers, settled
 
@@ -103,7 +103,8 @@ def queue_gaps(stored: DataFrame, where: str, *, is_whole: bool) -> list[Finding
     """
     Sequences that a queue gave to no message that is in the log.
 
-    Where a new generation of the cluster begins, the numbers jump: that is no hole.
+    Where somebody else begins to lead, or a new generation begins, the numbers jump by whole steps:
+    that is no hole.
     """
     fresh = stored.where("NOT rewritten")
     order = Window.partitionBy("queue_number").orderBy("record_number")
@@ -113,7 +114,8 @@ def queue_gaps(stored: DataFrame, where: str, *, is_whole: bool) -> list[Finding
     rows = (
         fresh.select("queue_number", "sequence", "index", "destination", before.alias("before"))
         .where("before IS NOT NULL AND sequence > before + 1")
-        .where((f.col("sequence") - 1) % sequence_floor(1) != 0)
+        .where((f.col("sequence") - 1) % LEADERS_STEP != 0)
+        .where((f.col("sequence") - f.col("before") - 1) % LEADERS_STEP != 0)
         .limit(FINDINGS_MAX)
         .collect()
     )

@@ -274,7 +274,7 @@ def live_by_queue(directory: Path, disk: Disk, settings: JournalSettings) -> dic
             entry = journal.entry(index)
             if entry.kind == KIND_RECORDS:
                 records = decode_records(entry.body, with_content=False)
-                state.apply(entry.first_record, records, entry.timestamp)
+                state.apply(entry.first_record, records, entry.timestamp, entry.term)
         return {
             queue.name or f"#{queue.number}": queue.index.live_count
             for queue in state.queues.values()

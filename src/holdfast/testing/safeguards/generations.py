@@ -7,7 +7,7 @@ that the old generation had comes back.
 
 from __future__ import annotations
 
-from holdfast.broker import broker as broker_module
+from holdfast.model import numbering
 from holdfast.replication import driver, formation, promotion
 from holdfast.replication.state import State
 from holdfast.testing.ablation import Ablation, Patch
@@ -15,7 +15,12 @@ from holdfast.testing.generations import LAGGED
 
 
 def _number_on() -> list[Patch]:
-    return [(broker_module, "sequence_floor", lambda _generation: 0)]
+    # What a leader leaves out is enough for any lag that a simulated cluster can have.
+    return [(numbering, "sequence_floor", lambda _generation: 0), *_number_on_within()]
+
+
+def _number_on_within() -> list[Patch]:
+    return [(numbering, "LEADERS_STEP", 0)]
 
 
 def _use_terms_again() -> list[Patch]:
@@ -42,6 +47,7 @@ def _believe_the_past() -> list[Patch]:
 
 ABLATIONS = [
     Ablation("a generation has numbers of its own", _number_on, (LAGGED,)),
+    Ablation("a leader has numbers of its own", _number_on_within, (LAGGED,)),
     Ablation("a forced promotion skips terms", _use_terms_again, (LAGGED,)),
     Ablation("nobody is shut out by a promotion that is not durable", _shut_out_at_once, (LAGGED,)),
     Ablation("members of a former generation are let in", _believe_the_past, (LAGGED,)),

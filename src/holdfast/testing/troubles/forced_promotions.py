@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 RETURNED = "member of a former generation comes back"
 AWAKE = "member of a former generation wakes"
 CUT_SHORT = "forced promotion cut short"
+DEPOSED = "leader left behind, to be forced to go on"
 HALF_FILLED = "old log taken back from a half-filled one"
 _LOOK_SECONDS = 0.05
 _AGAIN_SECONDS = 0.6
@@ -54,7 +55,11 @@ def leave_one_behind(nemesis: Nemesis) -> bool:
     if learners and nemesis.chance.random() < 0.7:
         fit = learners
     others = [it for it in fit if it is not leader]
-    if others:
+    if others and kinds[leader.name] == "voter" and nemesis.chance.random() < 0.25:
+        # It goes on for a while, and what it gives out in vain comes to life in the end.
+        world.count(DEPOSED)
+        Story(nemesis, leader).begin()
+    elif others:
         Story(nemesis, nemesis.chance.choice(others)).begin()
     return False
 
