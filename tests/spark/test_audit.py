@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from holdfast.cli import pipelines
 from holdfast.cli.main import app
+from holdfast.model.numbering import LEADERS_STEP
 from holdfast.model.records import AcknowledgeRecord, QueueRecord
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
@@ -213,6 +214,22 @@ def test_lost_messages_are_found_by_their_numbers(spark, tmp_path) -> None:
         ("producer", 4),
         ("sequence", 3),
     ] == kinds
+
+
+def test_what_a_new_leader_leaves_out_is_no_hole(spark, tmp_path) -> None:
+    """
+    Whole steps are, wherever it begins; one message less is a hole still.
+    """
+    with WrittenLog(tmp_path / "a") as log:
+        log.put(QueueRecord(1, "orders"), QueueRecord(2, "late"))
+        log.put(message(1, 1), message(1, 2), message(2, 1 + 5 * LEADERS_STEP))
+        log.put(message(1, 3 + LEADERS_STEP), message(1, 4 + LEADERS_STEP))
+        log.put(message(1, 6 + 3 * LEADERS_STEP))
+
+    result = audit(spark, [Replica("a", LogDirectory(str(tmp_path / "a")))])
+
+    (finding,) = result.findings
+    assert ("sequence", 5 + LEADERS_STEP) == (finding.kind, finding.sequence)
 
 
 def test_the_command_tells_and_writes_what_it_found(spark, place, tmp_path, monkeypatch) -> None:

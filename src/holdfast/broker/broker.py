@@ -730,11 +730,7 @@ class Broker:
         assert released is batch, "batches are released in the order they were taken"
 
     def apply_entry(
-        self,
-        first_record: int,
-        records: Iterable[Record],
-        timestamp: int,
-        term: int = FIRST_TERM,
+        self, first_record: int, records: Iterable[Record], timestamp: int, term: int = FIRST_TERM
     ) -> None:
         """Apply records of a committed entry, all or, in order, some at a time."""
         self.state.apply(first_record, records, timestamp, term)

@@ -313,12 +313,8 @@ class Driver:
     def is_serving(self) -> bool:
         """Whether this node leads, its own term is committed, and all before it was given out."""
         state = self._state
-        return (
-            state.role is Role.LEADER
-            and not state.is_witness
-            and self._taken_index >= state.term_start
-            and state.transfer is None
-        )
+        is_able = state.role is Role.LEADER and state.transfer is None and not state.is_witness
+        return is_able and self._taken_index >= state.term_start
 
     @property
     def is_handing_over(self) -> bool:

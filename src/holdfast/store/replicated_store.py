@@ -212,11 +212,6 @@ class ReplicatedStore:
         return self.driver.term
 
     @property
-    def generation(self) -> int:
-        """How often the cluster was begun anew by a forced promotion or a restore."""
-        return self.driver.generation
-
-    @property
     def numbering(self) -> Numbering:
         """Where queues' numbers begin while this node leads."""
         term = self.driver.term if self.driver.has_had_rivals else 0
