@@ -593,7 +593,7 @@ class Journal:
         segment = self._segment_of(begin)
         first = segment.first_records[begin - segment.base_index]
         if begin == self._bases[0]:
-            first = 0  # Nothing good before it, and perhaps not even its segment's header, says.
+            first = 1  # Nothing good before it, and perhaps not even its segment's header, says.
         following = last + 1
         if following > self.last_index:
             return last, first, self.next_record_number
