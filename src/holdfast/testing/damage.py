@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
-from holdfast.testing.older_copy import is_recognisable
+from holdfast.testing.older_copy import is_recognisable, says_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,7 +139,9 @@ def lie(nemesis: Nemesis) -> bool:
     For a while syncs succeed and do nothing; then the power fails.
 
     It fails only where the others know better than what is left, as with an older copy of the disk;
-    else the disk becomes honest again in time, and nothing was lost.
+    else the disk becomes honest again in time, and nothing was lost. Some of what was not synced is
+    there all the same. Should that hide that the rest is missing, as a new ballot without the
+    entries behind its floor does, then none of it is there: nobody promises to see through that.
     """
     node = nemesis.victim()
     if node is None or not node.is_alive or node.disk.is_lying:
@@ -158,8 +160,16 @@ def _end_lie(nemesis: Nemesis, node: SimulatedNode) -> None:
     others = [other.disk.snapshot() for other in nemesis.world.nodes if other is not node]
     voters = [member for member in nemesis.plan.members if member.is_voter]
     if nemesis.is_active and is_recognisable(node.disk.snapshot(), others, len(voters)):
+        durable, told, stored = (
+            node.disk.snapshot(),
+            node.driver.hello.edition,
+            node.journal.stored_index,
+        )
         node.disk.stop_lying(is_kept=False)
         node.stop(power=True)
+        left = node.disk.snapshot()
+        if not (is_recognisable(left, others, len(voters)) or says_all(left, told, stored)):
+            node.disk.restore(durable)
         nemesis.world.count("lying disk")
         return
     node.disk.stop_lying(is_kept=True)

@@ -44,3 +44,16 @@ def is_recognisable(copy: Files, others: Iterable[Files], voter_count: int) -> b
         seen = dict(theirs.seen) if theirs is not None else {}
         unaware_count += seen.get(ballot.node_id, -1) <= ballot.edition
     return unaware_count + 1 < majority(voter_count)
+
+
+def says_all(copy: Files, edition: int, stored_index: int) -> bool:
+    """
+    Whether the ballot of this copy tells by itself all that its node has said was durable.
+
+    Args:
+        copy: What is left of a disk.
+        edition: The newest that the node has told.
+        stored_index: The newest entry that it has told to be stored.
+    """
+    ballot = newest_ballot(copy)
+    return ballot is not None and ballot.edition >= edition and ballot.durable_floor >= stored_index
