@@ -99,7 +99,7 @@ ABLATIONS = [
     Ablation(
         "let nobody begin with what a witness only trimmed",
         _begin_with_any_witness,
-        ("transfer", "site lost", "crash", "helix damage", "bit flip"),
+        ("two leaders die with what only they have", "helix damage", "transfer"),
         topology="five",
     ),
     Ablation("pass damage in which messages live", _pass_any_damage, (ROT,), _on_a_single_node),
