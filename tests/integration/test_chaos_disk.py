@@ -309,6 +309,7 @@ def check_full_disk(
         make_room()
         node.wait_until(lambda status: status["store"]["space"] == "ok", "with space again")
         answer = producer.publish("/queue/full", b"last")
+        assert answer.command == "RECEIPT", answer
         last = consumer.read_message()
 
     assert [frame.command for frame in refused] == ["ERROR"] * 3

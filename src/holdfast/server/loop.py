@@ -219,13 +219,13 @@ class Conductor:
         self.broker.now_microseconds = self.clock.wall_microseconds()
         if now >= self.refusal_at:
             self.refusal_at = now + self.settings.tick_seconds
-            self._look_for_room(now)
+            self.look_for_room(now)
         self.context.is_lease_over = not self.store.holds_lease(now)
         if self.context.is_lease_awaited and not self.store.is_lease_awaited(now):
             self._end_waiting()
 
-    def _look_for_room(self, now: float) -> None:
-        """Refuse to store while a disk is almost full."""
+    def look_for_room(self, now: float) -> None:
+        """Refuse to store while a disk is almost full, and no longer."""
         refusal = self.store.refusal(now)
         if (refusal is None) != (self.context.refusal is None):
             if refusal is None:

@@ -104,6 +104,8 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
 
 def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
     journal = node.journal
+    now = node.clock.monotonic()
+    node.conductor.look_for_room(now)  # Whoever reads "ok" may publish from then on.
     return StoreStatus(
         bytes_on_disk=journal.bytes_on_disk,
         segments=len(journal.segments()),
@@ -111,7 +113,7 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         first_index=journal.first_index,
         last_index=journal.last_index,
         free_bytes=journal.disk.free_bytes(journal.directory),
-        space=journal.space_state(node.clock.monotonic()),
+        space=journal.space_state(now),
         is_full_of_live=node.conductor.cleaner.is_log_full,
         disk_wait_seconds=replication.disk_wait_seconds,
         disk_hangs=replication.disk_hangs,

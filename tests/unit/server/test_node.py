@@ -359,3 +359,15 @@ def test_what_waits_for_a_lease_ends_with_the_leadership(tmp_path: Path) -> None
         return node.broker.state.live_count()
 
     assert run(tmp_path, work)[0] == 3
+
+
+def test_who_reads_that_there_is_room_may_publish(tmp_path: Path) -> None:
+    """The broker looks for room now and then; what the status tells holds at once."""
+
+    async def work(node: Node) -> tuple[str, str | None]:
+        conductor = node.conductor
+        conductor.context.refusal = "the disk is almost full"
+        conductor.refusal_at = float("inf")
+        return node.status().store.space, conductor.context.refusal
+
+    assert run(tmp_path, work) == (("ok", None), 0)
