@@ -190,21 +190,14 @@ def take_back_kept(
     ] = False,
 ) -> None:
     """Put the log that was kept in the place of one that was never filled; the node is stopped."""
-    disk = RealDisk()
-    lock = _lock(disk, directory)
-    try:
-        kept = require_kept(directory, disk).kept
-        assert kept is not None
+    with _kept_log(directory) as (disk, held):
         write_error(
-            f"The kept log holds everything to {utc(kept.timestamp)}, entry {kept.index:,}. What"
-            f" the newer one has beyond that is removed, although this node may have told the"
-            f" others that it holds it: only for a node that goes on alone."
+            f"{held} What the newer one has beyond that is removed, although this node may have"
+            f" told the others that it holds it: only for a node that goes on alone."
         )
         if not yes and not typer.confirm("Will it be promoted by force next?", err=True):
             raise typer.Exit(1)
         take_back(directory, disk)
-    finally:
-        lock.release()
     write_line("taken back; start the node and use 'holdfast cluster promote NAME --force'")
 
 
@@ -214,21 +207,25 @@ def give_up_kept(
     yes: Annotated[bool, typer.Option("--yes", help="State that the others are safe.")] = False,
 ) -> None:
     """Remove the log that was kept beside one that is being filled; the node is stopped."""
+    with _kept_log(directory) as (disk, held):
+        write_error(f"{held} Without it this node holds no whole copy until the newer one is full.")
+        if not yes and not typer.confirm("Are the other members safe?", err=True):
+            raise typer.Exit(1)
+        give_up_older(directory, disk)
+    write_line("given up; start the node, it goes on being filled")
+
+
+@contextmanager
+def _kept_log(directory: Path) -> Iterator[tuple[RealDisk, str]]:
+    """Lock a stopped node that keeps an older log; gives its disk, and what that log holds."""
     disk = RealDisk()
     lock = _lock(disk, directory)
     try:
         kept = require_kept(directory, disk).kept
         assert kept is not None
-        write_error(
-            f"The kept log holds everything to {utc(kept.timestamp)}, entry {kept.index:,}. Without"
-            f" it this node holds no whole copy until the newer one is full."
-        )
-        if not yes and not typer.confirm("Are the other members safe?", err=True):
-            raise typer.Exit(1)
-        give_up_older(directory, disk)
+        yield disk, f"The kept log holds everything to {utc(kept.timestamp)}, entry {kept.index:,}."
     finally:
         lock.release()
-    write_line("given up; start the node, it goes on being filled")
 
 
 def _lock(disk: RealDisk, directory: Path) -> DiskLock:
