@@ -4,6 +4,7 @@ The conducting loop with a store, sockets and a clock that do what a test tells 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
@@ -305,6 +306,16 @@ class Node:
         self.conductor.turn()
         assert not self.failures, self.failures
 
+    def turns_until(self, condition: Callable[[], bool], count_max: int = 10_000) -> int:
+        """Commit and turn until something holds; gives how many turns it took."""
+        for count in range(count_max):
+            if condition():
+                return count
+            self.clock.now += 0.02
+            self.store.commit_all()
+            self.turn()
+        raise AssertionError("it never comes to hold")
+
     def settle(self) -> None:
         """Commit and turn until nothing is left to do."""
         for _ in range(20):
@@ -327,6 +338,14 @@ def node() -> Node:
 @pytest.fixture
 def new_node() -> type[Node]:
     return Node
+
+
+@pytest.fixture
+def hasty() -> Node:
+    """A serving node that leaves off at every opportunity."""
+    made = Node(settings=ServerSettings(slice_seconds=0.0))
+    made.serve()
+    return made
 
 
 @pytest.fixture

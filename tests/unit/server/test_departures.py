@@ -8,20 +8,9 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from holdfast.server.loop import QUORUM_LOST
-from holdfast.server.settings import ServerSettings
 
 SUBSCRIBE = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\n\n\0"
-
-
-@pytest.fixture
-def hasty(new_node):
-    """A serving node that leaves off at every opportunity."""
-    node = new_node(settings=ServerSettings(slice_seconds=0.0))
-    node.serve()
-    return node
 
 
 def largest_step(node, count, until: int) -> int:

@@ -17,33 +17,17 @@ from holdfast.server.settings import ServerSettings
 STEP = BrokerSettings().step_count_max
 
 
-@pytest.fixture
-def hasty(new_node):
-    """A serving node that leaves off at every opportunity."""
-    node = new_node(settings=ServerSettings(slice_seconds=0.0))
-    node.serve()
-    return node
-
-
 def turn(node) -> None:
     node.clock.now += 0.02
     node.store.commit_all()
     node.turn()
 
 
-def turns_until(node, condition, count_max: int = 10_000) -> int:
-    for count in range(count_max):
-        if condition():
-            return count
-        turn(node)
-    raise AssertionError("it never comes to hold")
-
-
 def filled(node, send, count: int):
     """A client that has stored so many messages, all in memory."""
     client = node.connect(b"".join(send(b"x") for _ in range(count)))
-    turns_until(node, lambda: node.broker.state.live_count() == count)
-    turns_until(node, lambda: client.transport.written.count(b"RECEIPT") == count)
+    node.turns_until(lambda: node.broker.state.live_count() == count)
+    node.turns_until(lambda: client.transport.written.count(b"RECEIPT") == count)
     return client
 
 
@@ -68,7 +52,7 @@ def test_a_full_queue_is_emptied_at_once_and_freed_in_slices(hasty, send, operat
     state = hasty.broker.state
     getattr(hasty.broker, operation)("q", client.session, b"done")
     client.data_received(send(b"new", b"n"))
-    turns_until(hasty, lambda: b"receipt-id:n" in client.transport.written)
+    hasty.turns_until(lambda: b"receipt-id:n" in client.transport.written)
     assert b"receipt-id:done" in client.transport.written
     assert state.live_count() == 1
     assert state.memory_bytes > count * state.overhead // 2
@@ -77,7 +61,7 @@ def test_a_full_queue_is_emptied_at_once_and_freed_in_slices(hasty, send, operat
     assert len(seen) >= 4
     assert state.overhead < state.memory_bytes < 2 * state.overhead
     consumer = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
-    turns_until(hasty, lambda: b"MESSAGE" in consumer.transport.written)
+    hasty.turns_until(lambda: b"MESSAGE" in consumer.transport.written)
     assert consumer.transport.written.count(b"MESSAGE") == 1
     assert b"\n\nnew\0" in consumer.transport.written
 
@@ -90,7 +74,7 @@ def test_a_follower_lets_go_of_a_long_index_in_slices(new_node, record) -> None:
     node = new_node(settings=ServerSettings(slice_seconds=0.0))
     far_apart = [MessageRecord(1, each * 512, b"", b"x", 1) for each in range(1, 5 * STEP)]
     node.store.append([QueueRecord(1, "q"), *far_apart], 0.0, 1)
-    turns_until(node, lambda: node.store.whole_index == 1)
+    node.turns_until(lambda: node.store.whole_index == 1)
     chunks = node.broker.state.queues[1].index.chunks
     assert len(chunks) == 5 * STEP - 1
     node.store.append([record], 0.0, 1)
@@ -109,10 +93,10 @@ def test_a_purge_forgets_what_was_given_back_in_slices(hasty, send) -> None:
     count = 5 * STEP
     filled(hasty, send, count)
     leaver = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\n\n\0")
-    turns_until(hasty, lambda: leaver.transport.written.count(b"MESSAGE") == count)
+    hasty.turns_until(lambda: leaver.transport.written.count(b"MESSAGE") == count)
     leaver.connection_lost(None)
     queue = hasty.broker.queue("q")
-    turns_until(hasty, lambda: len(queue.returned) == count)
+    hasty.turns_until(lambda: len(queue.returned) == count)
     known = (queue.returned, queue.returned_keys, queue.redelivered)
     hasty.broker.purge("q", leaver.session, b"p")
     assert [len(each) for each in known] == [count] * 3
@@ -134,7 +118,7 @@ def test_who_has_many_temporary_queues_leaves_in_slices(hasty) -> None:
     owner = hasty.connect(
         b"".join(b"SEND\ndestination:/temp-queue/%d\n\nx\0" % each for each in range(count))
     )
-    turns_until(hasty, lambda: len(temporaries.queues) == count)
+    hasty.turns_until(lambda: len(temporaries.queues) == count)
     other = hasty.connect(b"SEND\ndestination:/temp-queue/kept\n\nx\0")
     owner.connection_lost(None)
     seen = [len(temporaries.queues)]
@@ -154,12 +138,12 @@ def test_a_deposed_leader_counts_what_it_had_not_freed_yet(hasty) -> None:
     """
     count = 5 * STEP
     client = hasty.connect(b"SEND\ndestination:/queue/q\n\nx\0" * count)
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     hasty.broker.purge("q", client.session, b"p")
     turn(hasty)
     assert hasty.broker.state.discards
     hasty.store.is_serving = hasty.store.is_leader = False
-    turns_until(hasty, lambda: not hasty.broker.state.discards)
+    hasty.turns_until(lambda: not hasty.broker.state.discards)
     assert hasty.broker.state.memory_bytes == 0
     assert hasty.broker.state.volatile_bytes == 0
 
@@ -171,7 +155,7 @@ def test_a_replica_that_begins_anew_drops_its_old_state_in_slices(new_node) -> N
     node = new_node(settings=ServerSettings(slice_seconds=0.0))
     count = 5 * STEP
     node.store.append([QueueRecord(each, f"q{each}") for each in range(1, count)], 0.0, 1)
-    turns_until(node, lambda: node.store.whole_index == 1)
+    node.turns_until(lambda: node.store.whole_index == 1)
     old = node.broker.state.queues
     node.store.begun_anew = True
     turn(node)

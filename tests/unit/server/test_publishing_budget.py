@@ -8,31 +8,10 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from holdfast.broker.settings import BrokerSettings
-from holdfast.server.settings import ServerSettings
 
 STEP = BrokerSettings().step_count_max
 COUNT = 6 * STEP
-
-
-@pytest.fixture
-def hasty(new_node):
-    """A serving node that leaves off at every opportunity."""
-    node = new_node(settings=ServerSettings(slice_seconds=0.0))
-    node.serve()
-    return node
-
-
-def turns_until(node, condition, count_max: int = 10_000) -> int:
-    for count in range(count_max):
-        if condition():
-            return count
-        node.clock.now += 0.02
-        node.store.commit_all()
-        node.turn()
-    raise AssertionError("it never comes to hold")
 
 
 def subscribed(node):
@@ -40,7 +19,7 @@ def subscribed(node):
     client = node.connect(
         b"".join(b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0" % each for each in range(COUNT))
     )
-    turns_until(node, lambda: len(node.broker.topic("t").subscriptions) == COUNT)
+    node.turns_until(lambda: len(node.broker.topic("t").subscriptions) == COUNT)
     return client
 
 
@@ -86,8 +65,7 @@ def test_everybody_else_is_served_meanwhile(hasty, send) -> None:
     honest = hasty.connect()
     hasty.connect(b"SEND\ndestination:/topic/t\n\nx\0" * 20)
     honest.data_received(send(b"hello", b"r"))
-    turns_until(
-        hasty,
+    hasty.turns_until(
         lambda: (
             b"receipt-id:r" in honest.transport.written and b"hello" in consumer.transport.written
         ),
@@ -107,7 +85,7 @@ def test_its_publisher_goes_on_when_it_is_out(hasty) -> None:
     while b"receipt-id:l" not in publisher.transport.written:
         assert len(hasty.broker.publishing.spreads) <= 1
         hasty.turn()
-    turns_until(hasty, lambda: many.transport.written.count(b"MESSAGE") == 5 * COUNT)
+    hasty.turns_until(lambda: many.transport.written.count(b"MESSAGE") == 5 * COUNT)
 
 
 def test_many_queues_with_nothing_to_give_are_looked_at_in_slices(hasty, send) -> None:
@@ -116,7 +94,7 @@ def test_many_queues_with_nothing_to_give_are_looked_at_in_slices(hasty, send) -
     """
     frames = [send(b"x", b"%d" % each).replace(b"/q\n", b"/q%d\n" % each) for each in range(COUNT)]
     hasty.connect(b"".join(frames))
-    turns_until(hasty, lambda: hasty.broker.state.live_count() == COUNT)
+    hasty.turns_until(lambda: hasty.broker.state.live_count() == COUNT)
     for queue in hasty.broker.state.queues.values():
         hasty.broker.state.touch(queue)
     seen = [len(hasty.broker.state.touched)]

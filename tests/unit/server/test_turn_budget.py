@@ -21,25 +21,6 @@ BYTES_AT_ONCE = ServerSettings().seal_bytes_max
 IN_MEMORY_NONE = BrokerSettings(memory_bytes=0)
 
 
-@pytest.fixture
-def hasty(new_node):
-    """A serving node that leaves off at every opportunity."""
-    node = new_node(settings=ServerSettings(slice_seconds=0.0))
-    node.serve()
-    return node
-
-
-def turns_until(node, condition, count_max: int = 10_000) -> int:
-    """Commit and turn until something holds; gives how many turns it took."""
-    for count in range(count_max):
-        if condition():
-            return count
-        node.clock.now += 0.02
-        node.store.commit_all()
-        node.turn()
-    raise AssertionError("it never comes to hold")
-
-
 def test_a_slice_ends_by_the_clock(new_node) -> None:
     """
     So long after it began, anew for each kind of work.
@@ -68,9 +49,9 @@ def test_many_frames_are_read_in_several_turns(hasty, send) -> None:
         hasty.turn()
         taken.append(sum(entry.record_count for entry in hasty.store.entries) - before)
     assert max(taken) <= STEP + 1  # The queue's own record comes with the first.
-    turns_until(hasty, lambda: b"receipt-id:m" in modest.transport.written)
+    hasty.turns_until(lambda: b"receipt-id:m" in modest.transport.written)
     assert busy.transport.written.count(b"RECEIPT") < 5 * STEP
-    turns_until(hasty, lambda: busy.transport.written.count(b"RECEIPT") == 5 * STEP)
+    hasty.turns_until(lambda: busy.transport.written.count(b"RECEIPT") == 5 * STEP)
     bodies = [record.body for record in stored(hasty) if record.body != b"modest"]
     assert bodies == [b"%d" % number for number in range(5 * STEP)]
 
@@ -105,7 +86,7 @@ def test_a_large_batch_is_sealed_in_several_turns(hasty, send, count: int, size:
             assert hasty.conductor.sealer.under_way.step_count == before + 1
         assert b"RECEIPT" not in producer.transport.written + modest.transport.written
     assert turns > 10
-    turns_until(hasty, lambda: b"receipt-id:m" in modest.transport.written)
+    hasty.turns_until(lambda: b"receipt-id:m" in modest.transport.written)
     assert b"receipt-id:c" in producer.transport.written
     counts = [entry.record_count for entry in hasty.store.entries]
     assert counts == [1, count or 1, 1] or counts == [(count or 1) + 1, 1]
@@ -141,7 +122,7 @@ def test_sealing_rests_while_the_lead_is_handed_over(hasty) -> None:
     assert hasty.conductor.sealer.under_way.step_count == done
     assert hasty.conductor.sealer.has_work()
     hasty.store.is_handing_over = False
-    turns_until(hasty, lambda: b"receipt-id:c" in producer.transport.written)
+    hasty.turns_until(lambda: b"receipt-id:c" in producer.transport.written)
     assert not hasty.conductor.sealer.has_work()
 
 
@@ -163,12 +144,12 @@ def test_what_waited_for_a_lease_is_done_in_several_turns(new_node, send) -> Non
     node = new_node(settings=ServerSettings(slice_seconds=0.0, batch_records_max=2 * STEP))
     node.store.is_awaiting_lease = True
     node.store.is_serving = True
-    turns_until(node, lambda: node.conductor.is_serving)
+    node.turns_until(lambda: node.conductor.is_serving)
     late = b"ACK\nid:ID\\cc-1-1\n\n\0"
     clients = [node.connect() for _ in range(5)]
     for place, each in enumerate(clients):
         each.data_received(late + b"".join(send(b"%d" % place) for _ in range(3 * STEP)))
-    turns_until(node, lambda: not node.conductor.ready)
+    node.turns_until(lambda: not node.conductor.ready)
     assert not stored(node)
     node.store.is_awaiting_lease = False
     seen = []
@@ -178,8 +159,8 @@ def test_what_waited_for_a_lease_is_done_in_several_turns(new_node, send) -> Non
         seen.append(len(stored(node)) - before)
     assert max(seen) <= 4 * STEP
     assert max(entry.record_count for entry in node.store.entries) <= 4 * STEP
-    turns_until(
-        node, lambda: all(it.transport.written.count(b"RECEIPT") == 3 * STEP for it in clients)
+    node.turns_until(
+        lambda: all(it.transport.written.count(b"RECEIPT") == 3 * STEP for it in clients)
     )
     assert all(it.transport.is_reading for it in clients)
 
@@ -192,7 +173,7 @@ def test_what_a_client_sent_before_it_went_is_read(hasty, send) -> None:
     connection.data_received(b"".join(send(b"x") for _ in range(3 * STEP)))
     hasty.turn()
     connection.connection_lost(None)
-    assert turns_until(hasty, lambda: connection not in hasty.conductor.connections) > 1
+    assert hasty.turns_until(lambda: connection not in hasty.conductor.connections) > 1
     assert len(stored(hasty)) == 3 * STEP
 
 
@@ -204,7 +185,7 @@ def test_a_large_chunk_is_parsed_in_pieces(new_node, send) -> None:
     node.serve()
     connection = node.connect()
     connection.data_received(send(b"x" * 500, b"a") + send(b"y" * 500, b"b"))
-    assert turns_until(node, lambda: b"receipt-id:b" in connection.transport.written) >= 10
+    assert node.turns_until(lambda: b"receipt-id:b" in connection.transport.written) >= 10
     assert [record.body for record in stored(node)] == [b"x" * 500, b"y" * 500]
 
 
@@ -226,7 +207,7 @@ def test_frames_that_take_long_are_parsed_in_several_turns(hasty, monkeypatch) -
     client.data_received(
         b"".join(b"SUBSCRIBE\nid:%d\ndestination:/queue/q\n\n\0" % n for n in range(count))
     )
-    turns_until(hasty, lambda: len(client.session.subscriptions) == count)
+    hasty.turns_until(lambda: len(client.session.subscriptions) == count)
     assert sum(events) == count
     assert max(events) <= STEP
 
@@ -265,13 +246,13 @@ def test_a_leader_confirms_a_large_entry_when_it_is_whole(hasty) -> None:
     part = b"SEND\ndestination:/queue/q\npersistent:true\ntransaction:t\n\nx\0"
     count = 20 * STEP
     producer.data_received(part * count + b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
-    turns_until(hasty, lambda: hasty.conductor.applying is not None)
+    hasty.turns_until(lambda: hasty.conductor.applying is not None)
     while hasty.conductor.applying is not None:
         assert b"MESSAGE" not in consumer.transport.written
         hasty.turn()
     assert hasty.broker.state.live_count() == count
-    turns_until(hasty, lambda: b"receipt-id:c" in producer.transport.written)
-    turns_until(hasty, lambda: consumer.transport.written.count(b"MESSAGE") == count)
+    hasty.turns_until(lambda: b"receipt-id:c" in producer.transport.written)
+    hasty.turns_until(lambda: consumer.transport.written.count(b"MESSAGE") == count)
 
 
 def test_another_leader_may_take_over_in_the_middle_of_an_entry(hasty, send) -> None:
@@ -281,7 +262,7 @@ def test_another_leader_may_take_over_in_the_middle_of_an_entry(hasty, send) -> 
     producer = hasty.connect(b"BEGIN\ntransaction:t\n\n\0")
     part = b"SEND\ndestination:/queue/q\npersistent:true\ntransaction:t\n\nx\0"
     producer.data_received(part * (20 * STEP) + b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
-    turns_until(hasty, lambda: hasty.conductor.applying is not None)
+    hasty.turns_until(lambda: hasty.conductor.applying is not None)
     hasty.store.is_serving = hasty.store.is_leader = False
     for _ in range(50):
         hasty.turn()
@@ -299,7 +280,7 @@ def test_deliveries_to_many_consumers_take_several_turns(hasty) -> None:
     )
     part = b"SEND\ndestination:/queue/q\n\nx\0"
     producer = hasty.connect(part * (20 * STEP))
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     consumers = [hasty.connect(subscribe) for _ in range(5)]
     counters = hasty.conductor.counters
     seen = []
@@ -319,9 +300,9 @@ def test_what_is_read_from_the_log_is_read_one_by_one(new_node, send) -> None:
     node = new_node(broker=IN_MEMORY_NONE, settings=ServerSettings(slice_seconds=0.0))
     node.serve()
     producer = node.connect(*(send(b"%d" % number) for number in range(20)))
-    turns_until(node, lambda: producer.transport.written.count(b"RECEIPT") == 20)
+    node.turns_until(lambda: producer.transport.written.count(b"RECEIPT") == 20)
     consumer = node.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
-    turns_until(node, lambda: b"MESSAGE" in consumer.transport.written)
+    node.turns_until(lambda: b"MESSAGE" in consumer.transport.written)
     for count in range(1, 20):
         assert consumer.transport.written.count(b"MESSAGE") == count
         node.turn()
@@ -337,9 +318,9 @@ def test_leaving_with_many_subscriptions_takes_several_turns(hasty, send) -> Non
         for number in range(count)
     )
     leaver = hasty.connect(subscribe)
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     producer = hasty.connect(b"".join(send(b"%d." % number) for number in range(count)))
-    turns_until(hasty, lambda: leaver.transport.written.count(b"MESSAGE") == count)
+    hasty.turns_until(lambda: leaver.transport.written.count(b"MESSAGE") == count)
     assert producer is not None
     queue = hasty.broker.queue("q")
     heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
@@ -350,7 +331,7 @@ def test_leaving_with_many_subscriptions_takes_several_turns(hasty, send) -> Non
         hasty.turn()
         seen.append(before - len(queue.subscriptions))
     assert max(seen) <= STEP
-    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count)
+    hasty.turns_until(lambda: heir.transport.written.count(b"MESSAGE") == count)
     assert len(queue.ready) <= 2
 
 
@@ -361,13 +342,13 @@ def test_a_subscription_that_holds_much_gives_it_back_in_order(hasty, send) -> N
     count = 4 * STEP
     leaver = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\n\n\0")
     hasty.connect(b"".join(send(b"<%d>" % number) for number in range(count)))
-    turns_until(hasty, lambda: leaver.transport.written.count(b"MESSAGE") == count)
+    hasty.turns_until(lambda: leaver.transport.written.count(b"MESSAGE") == count)
     heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
     hasty.connect(send(b"<new>"))
     leaver.connection_lost(None)
     hasty.turn()
     assert hasty.broker.errands
-    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count + 1)
+    hasty.turns_until(lambda: heir.transport.written.count(b"MESSAGE") == count + 1)
     written = heir.transport.written
     places = [written.index(b"<%d>" % number) for number in range(count)]
     assert places == sorted(places)
@@ -380,7 +361,7 @@ def test_many_sockets_are_written_to_in_several_turns(hasty) -> None:
     subscribers = [
         hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/topic/t\n\n\0") for _ in range(100)
     ]
-    turns_until(hasty, lambda: not hasty.conductor.context.dirty)
+    hasty.turns_until(lambda: not hasty.conductor.context.dirty)
     for each in subscribers:
         each.transport.take()
     hasty.connect().data_received(b"SEND\ndestination:/topic/t\n\nx\0")
@@ -400,14 +381,14 @@ def acknowledging_all(node, send, count: int):
         b"BEGIN\ntransaction:t\n\n\0"
     )
     node.connect(b"".join(send(b"<%d>" % number) for number in range(count)))
-    turns_until(node, lambda: client.transport.written.count(b"MESSAGE") == count)
+    node.turns_until(lambda: client.transport.written.count(b"MESSAGE") == count)
     (subscription,) = client.session.subscriptions.values()
     frames = [
         b"ACK\nid:%d-%d\ntransaction:t\n\n\0" % (subscription.ordinal, key)
         for key in list(subscription.unacknowledged)
     ]
     client.data_received(b"".join(frames))
-    turns_until(node, lambda: not subscription.unacknowledged)
+    node.turns_until(lambda: not subscription.unacknowledged)
     return client
 
 
@@ -434,9 +415,9 @@ def test_a_rollback_takes_several_turns_and_others_go_on(hasty, send) -> None:
             assert b"RECEIPT" not in client.transport.written
             assert b"MESSAGE" not in heir.transport.written
     assert max(seen) <= STEP
-    turns_until(hasty, lambda: b"receipt-id:b" in client.transport.written)
+    hasty.turns_until(lambda: b"receipt-id:b" in client.transport.written)
     assert b"receipt-id:a" in client.transport.written
-    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count + 1)
+    hasty.turns_until(lambda: heir.transport.written.count(b"MESSAGE") == count + 1)
     written = heir.transport.written
     places = [written.index(b"<%d>" % number) for number in range(count)]
     assert places == sorted(places)
@@ -458,7 +439,7 @@ def test_who_leaves_with_a_large_transaction_takes_several_turns(hasty, send) ->
         seen.append(before - len(queue.reserved))
     assert max(seen) <= STEP
     heir = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
-    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count)
+    hasty.turns_until(lambda: heir.transport.written.count(b"MESSAGE") == count)
 
 
 def test_a_commit_settles_what_is_only_in_memory_in_several_turns(hasty) -> None:
@@ -492,7 +473,7 @@ def test_what_is_published_goes_out_before_more_is_read(hasty) -> None:
     hasty.connect(
         b"".join(b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0" % each for each in range(count))
     )
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     consumer = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
     publisher, other = hasty.connect(), hasty.connect()
     publisher.data_received(b"SEND\ndestination:/topic/t\n\nx\0" * 40)
@@ -503,8 +484,8 @@ def test_what_is_published_goes_out_before_more_is_read(hasty) -> None:
         seen.append(len(hasty.broker.publishing.deliveries))
     assert max(seen) <= count
     assert b"hello" in consumer.transport.written
-    turns_until(hasty, lambda: not hasty.conductor.ready)
-    turns_until(hasty, lambda: not hasty.broker.publishing.deliveries)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.broker.publishing.deliveries)
     assert len(hasty.broker.topic("t").subscriptions) == count
 
 
@@ -520,7 +501,7 @@ def test_what_a_commit_publishes_goes_out_in_several_turns(
     count = 2 * STEP
     subscribe = b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0"
     subscriber = hasty.connect(b"".join(subscribe % each for each in range(subscribers)))
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     publisher, other = hasty.connect(), hasty.connect()
     part = b"SEND\ndestination:/topic/t\ntransaction:t\n\n<%d>\0"
     publisher.data_received(
@@ -529,7 +510,7 @@ def test_what_a_commit_publishes_goes_out_in_several_turns(
         + b"SEND\ndestination:/queue/q\n%btransaction:t\n\nq\0" % persistent
         + b"COMMIT\ntransaction:t\nreceipt:c\n\n\0"
     )
-    turns_until(hasty, lambda: b"receipt-id:c" in publisher.transport.written)
+    hasty.turns_until(lambda: b"receipt-id:c" in publisher.transport.written)
     publisher.data_received(b"SEND\ndestination:/topic/t\n\n<%d>\0" % count)
     other.data_received(b"SEND\ndestination:/queue/q\npersistent:true\nreceipt:o\n\nx\0")
     counters = hasty.conductor.counters
@@ -561,12 +542,12 @@ def test_what_a_commit_publishes_ends_with_the_leadership(hasty) -> None:
     )
     part = b"SEND\ndestination:/topic/t\ntransaction:t\n\nx\0"
     publisher = hasty.connect(b"BEGIN\ntransaction:t\n\n\0" + part * (3 * STEP))
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     publisher.data_received(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
-    turns_until(hasty, lambda: hasty.conductor.applying is not None)
+    hasty.turns_until(lambda: hasty.conductor.applying is not None)
     hasty.store.is_serving = hasty.store.is_leader = False
     hasty.turn()
-    turns_until(hasty, lambda: hasty.conductor.applying is None)
+    hasty.turns_until(lambda: hasty.conductor.applying is None)
     assert not hasty.broker.publishing
     assert not hasty.broker.in_flight
     assert not hasty.broker.errands
@@ -580,7 +561,7 @@ def test_sends_that_waited_are_done_in_several_turns(hasty) -> None:
     client = hasty.connect(b"SEND\ndestination:/queue/full\n\n%b\0" % (b"x" * 2000))
     client.data_received(b"SEND\ndestination:/queue/q\n\nx\0" * (3 * STEP))
     other = hasty.connect(b"SEND\ndestination:/queue/q\n\nx\0" * (3 * STEP))
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     queue = hasty.broker.queue("q")
     assert client.session.waiting
     assert other.session.waiting
@@ -600,7 +581,7 @@ def test_a_temporary_queues_memory_is_given_back_in_steps(hasty) -> None:
     """
     count = 5 * STEP
     owner = hasty.connect(b"SEND\ndestination:/temp-queue/r\n\nx\0" * count)
-    turns_until(hasty, lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.ready)
     held = hasty.broker.state.volatile_bytes
     (queue,) = hasty.broker.temporaries.queues.values()
     owner.connection_lost(None)
@@ -661,7 +642,7 @@ def test_a_deposed_leader_forgets_in_several_turns_and_may_lead_again(hasty, sen
     producer = hasty.connect(
         b"".join(send(b"x").replace(b"/queue/q", b"/queue/q%d" % each) for each in range(count))
     )
-    turns_until(hasty, lambda: hasty.broker.state.live_count() == count)
+    hasty.turns_until(lambda: hasty.broker.state.live_count() == count)
     assert producer is not None
     hasty.store.is_serving = hasty.store.is_leader = False
     hasty.turn()
@@ -672,9 +653,9 @@ def test_a_deposed_leader_forgets_in_several_turns_and_may_lead_again(hasty, sen
     left += state.discards.contents()
     assert state.memory_bytes == sum(record.size + state.overhead for record in left)
     hasty.store.is_serving = hasty.store.is_leader = True
-    turns_until(hasty, lambda: hasty.conductor.is_serving)
-    turns_until(hasty, lambda: state.memory_bytes == 0)
+    hasty.turns_until(lambda: hasty.conductor.is_serving)
+    hasty.turns_until(lambda: state.memory_bytes == 0)
     heir = hasty.connect(
         b"".join(b"SUBSCRIBE\nid:%d\ndestination:/queue/q%d\n\n\0" % (n, n) for n in range(count))
     )
-    turns_until(hasty, lambda: heir.transport.written.count(b"MESSAGE") == count)
+    hasty.turns_until(lambda: heir.transport.written.count(b"MESSAGE") == count)
