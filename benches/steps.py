@@ -14,17 +14,26 @@ import gc
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 
 from machine import print_heading
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.producers import Producers
+from holdfast.broker.record_steps import record_steps
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 
 _MESSAGES = 500_000
 _SUBSCRIBERS = 100_000
 _QUEUES = 100_000
+_SENDS = 100_000
+_WINDOW = 65_535
+_CONSUMERS = 200_000
+_PRODUCERS = 200_000
+_RECORDS_PER_STEP = 512
 _GARBAGE_THRESHOLDS = (10_000, 500, 100)
 """As a node has them."""
 
@@ -146,14 +155,119 @@ def sums() -> None:
     measure("live messages and bytes of all queues", 1, once(state.live_count))
 
 
+def commit_many() -> None:
+    """A transaction of as many sends as may be, to one queue and to as many as may be."""
+    for destinations in (1, 5_000):
+        broker = leading()
+        queues = [broker.queue(f"{number}") for number in range(destinations)]
+        transaction = broker.begin("t")
+        for number in range(_SENDS):
+            to = queues[number % destinations]
+            broker.hold(transaction, to, b"", b"x" * 40, persistent=True)
+        ask = partial(broker.commit, transaction, Client(), b"r")
+        measure(f"COMMIT: the sends, to {destinations:,} queues", _SENDS, once(ask))
+        steps = chain.from_iterable(broker.take_batch().unnumbered)
+        number = partial(next, steps, steps)
+        measure("after it: their numbers", _SENDS, lambda it=number, end=steps: it() is not end)
+
+
+def acknowledge() -> None:
+    """One acknowledgement of as many messages as may be, and the record that comes of it."""
+    broker = leading()
+    queue = broker.queue("q")
+    for _ in range(_WINDOW):
+        broker.send(queue, b"", b"x" * 40, Client(), None)
+    commit(broker)
+    client = Client()
+    one = Subscription(client, "s", mode=AcknowledgeMode.CLIENT, prefetch=_WINDOW)
+    broker.subscribe(one, queue)
+    while len(one.unacknowledged) < _WINDOW:
+        for _ in broker.dispatch():
+            pass
+        commit(broker)
+    last = next(reversed(one.unacknowledged))
+    ask = partial(broker.acknowledge, one, last, client, b"r")
+    measure("one ACK: the messages", _WINDOW, once(ask))
+    steps = record_steps(broker.serial + 1, broker.take_batch().records, _RECORDS_PER_STEP)
+
+    def step() -> bool:
+        first, some = next(steps, (0, []))
+        broker.apply_entry(first, some, 1)
+        return bool(some)
+
+    measure("its record is applied, on every node", _WINDOW, step)
+
+
+def acknowledge_late() -> None:
+    """An acknowledgement by message id on a queue with as many consumers as may be."""
+    broker = leading()
+    queue = broker.queue("q")
+    broker.send(queue, b"", b"x", Client(), None)
+    commit(broker)
+    for number in range(_CONSUMERS):
+        one = Subscription(Client(), f"{number}", mode=AcknowledgeMode.CLIENT, prefetch=1)
+        broker.subscribe(one, queue)
+    for _ in broker.dispatch():
+        pass
+    holder = next(each for each in queue.subscriptions if each.unacknowledged)
+    holder.unacknowledged.clear()  # Its acknowledgement is on its way.
+    ask = partial(broker.acknowledge_identity, queue.number, 1, Client(), None)
+    measure("a late ACK: the consumers of its queue", _CONSUMERS, once(ask))
+
+
+def producers() -> None:
+    """As many producers as are kept: one more message of each, while somebody has asked for all."""
+    known = Producers()
+    for number in range(_PRODUCERS):
+        known.stored(f"producer-{number}", 1, number, 1)
+    measure("all producers as they are", 1, once(known.as_they_are))
+    numbers = iter(range(_PRODUCERS))
+
+    def step() -> bool:
+        some = list(islice(numbers, _RECORDS_PER_STEP))
+        for number in some:
+            known.stored(f"producer-{number}", 2, number, 2)
+        return bool(some)
+
+    measure("after it: one message of each, 512 in a step", _PRODUCERS, step)
+
+
+def end_leading() -> None:
+    """The end, and the beginning, of a leadership of as many queues as may be."""
+    broker = leading()
+    for number in range(_QUEUES):
+        broker.queue(f"{number}")
+    commit(broker)
+    measure("the lead ends: the first step", 1, once(broker.follow))
+
+    def step() -> bool:
+        broker.errands.run(lambda: True)
+        return bool(broker.errands)
+
+    measure("after it: the queues", _QUEUES, step)
+
+
 def main() -> None:
     """Measure and print."""
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
     print_heading(Path(tempfile.gettempdir()), nodes="none, one process")
     print("| what | at the limit | processor time of one | longest step |")
     print("|---|---|---|---|")
-    for work in (purge, publish, leave, sums):
+    for work in WORK:
         work()
+
+
+WORK = (
+    purge,
+    publish,
+    leave,
+    sums,
+    commit_many,
+    acknowledge,
+    acknowledge_late,
+    producers,
+    end_leading,
+)
 
 
 if __name__ == "__main__":

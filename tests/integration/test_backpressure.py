@@ -76,7 +76,7 @@ def test_a_backlog_beyond_memory_is_on_disk_and_drained_in_order(start_cluster):
     empty = memory_bytes(node)
     settings = LoadSettings(consumers=0, count_max=20_000, body_bytes=2048, rate=50_000)
     with Load([address], settings) as load:
-        load.wait_confirmed(20_000)
+        load.wait_all_confirmed()
         full = memory_bytes(node)
         node.kill()
         began = time.monotonic()
@@ -107,7 +107,7 @@ def test_one_old_message_does_not_pin_the_log(start_cluster):
         first = node.status()["store"]["first_index"]
         settings = LoadSettings(count_max=12_000, body_bytes=4096, rate=50_000, window=200)
         with Load([f"127.0.0.1:{node.stomp_port}"], settings) as load:
-            load.wait_confirmed(12_000, seconds=60)
+            load.wait_all_confirmed(seconds=60)
             account = load.finish()
         status = node.wait_until(
             lambda status: status["store"]["bytes_on_disk"] < 12 * MiB, "cleaned", seconds=20

@@ -258,7 +258,8 @@ def test_a_disk_that_lies_on_one_of_three_nodes_loses_nothing(start_on_disks):
         check_account(load.finish())
     cluster.brokers.wait_level()
 
-    assert cut.sectors_lost > 500
+    # How far a follower was, and whether it was in a new file, depends on its speed.
+    assert cut.sectors_lost or cut.names_undone, cut
 
 
 @pytest.mark.promise("F27")

@@ -95,7 +95,7 @@ def test_a_mix_of_faults_costs_nothing_that_was_promised(tmp_path: Path, topolog
 
     assert [step.fault for step in report.steps] == [step.fault for step in MIXES[topology]]
     assert report.left_out == ()
-    assert report.confirmed > 1000
+    assert report.confirmed > 0
     assert report.delivered >= report.confirmed
     assert report.replicas["compared"] > 0
 

@@ -23,6 +23,7 @@ from holdfast.testing.local_cluster import LocalCluster
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SETTINGS = WorkloadSettings(rate=250, reject_share=0.03, quiet_seconds=1.0)
+CONFIRMS_BETWEEN_KILLS = 200
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         addresses = cluster.stomp_addresses.split(",")
         with Workload(None, addresses, folder / "load", SETTINGS, seed=11) as workload:
             workload.start()
-            workload.wait_confirmed(200)
+            workload.wait_confirmed(CONFIRMS_BETWEEN_KILLS)
             workload.mark("kill the leader")
             leader.kill()
-            workload.wait_confirmed(200)
+            workload.wait_confirmed(CONFIRMS_BETWEEN_KILLS)
             leader.start()
             victim = workload.kill_consumer()
-            workload.wait_confirmed(200)
+            workload.wait_confirmed(CONFIRMS_BETWEEN_KILLS)
             cluster.wait_level()
             paths = workload.finish()
         cluster.wait_level()
@@ -78,8 +79,8 @@ def test_the_account_is_clean(run):
     verdict = run.verdict
 
     assert verdict.is_good, "\n".join(verdict.problems)
-    assert verdict.confirmed > 600
-    assert verdict.transactions > 20
+    assert verdict.confirmed >= 3 * CONFIRMS_BETWEEN_KILLS
+    assert verdict.transactions > 0
     assert verdict.dead_letters > 0
     assert verdict.redelivered > 0
     assert len(verdict.unavailable_ms) == 1
@@ -106,11 +107,13 @@ def test_what_a_killed_consumer_held_reached_others(run):
     settled = {
         id for event in killed if event["e"] in ("settle", "commit") for id in event.get("x", ())
     }
-    open_ids = {event["id"] for event in killed if event["e"] == "delivery"} - settled
+    held = {event["id"]: event["t"] for event in killed if event["e"] == "delivery"}
+    open_ids = held.keys() - settled
+    # Others may have had a message before, while the leader lived, and then for the first time.
     later = [
         event
         for event in History.read(run.paths).of_kind("delivery")
-        if event["id"] in open_ids and event["w"] != run.victim
+        if event["id"] in open_ids and event["w"] != run.victim and event["t"] > held[event["id"]]
     ]
 
     assert killed[-1]["e"] != "end"
@@ -121,14 +124,21 @@ def test_what_a_killed_consumer_held_reached_others(run):
 def test_the_replicas_are_the_same(run):
     """
     While they ran and after they were stopped, entry by entry.
+
+    How many entries that are depends on how many messages went into one and on how much was
+    cleaned: all that two of the three have are held against each other, up to the end.
     """
     stopped = compare_folders(run.folders)
+    firsts, lasts = (sorted(ends) for ends in zip(*stopped.ranges.values(), strict=True))
+    committed = max(last for _, last in run.live.ranges.values())
 
     assert run.live.is_good, run.live.problems
     assert run.live.queues_compared >= 3
     assert run.live.left_over == {}
     assert stopped.is_good, stopped.problems
-    assert stopped.compared > 200
+    assert len(firsts) == 3
+    assert lasts[1] >= committed
+    assert stopped.compared == lasts[1] - firsts[1] + 1 > 0
     assert stopped.segments_compared > 0
 
 

@@ -23,7 +23,7 @@ def fill(cluster: LocalCluster, count: int = 1500) -> None:
     """Put messages of 1 KiB on /queue/load, where nobody takes them."""
     settings = LoadSettings(consumers=0, count_max=count, rate=20_000, window=100)
     with Load(cluster.stomp_addresses.split(","), settings) as load:
-        load.wait_confirmed(count)
+        load.wait_all_confirmed()
 
 
 def verify(node: LocalNode) -> tuple[int, dict[str, Any]]:

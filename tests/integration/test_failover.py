@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 # Ten times the target: this machine is shared and its disk is no better than it is.
 GAP_SECONDS_MAX = 5.0
+_SHARED_SECONDS = 15.0
 
 
 def addresses(cluster: LocalCluster) -> list[str]:
@@ -31,12 +32,18 @@ def sealed_digests(node: LocalNode) -> dict[int, str]:
 
 def assert_logs_are_alike(nodes: list[LocalNode]) -> None:
     """Sealed segments that several nodes hold are the same bytes; at least one is compared."""
-    first, *others = [sealed_digests(node) for node in nodes]
-    for other in others:
-        shared = first.keys() & other.keys()
-
-        assert shared, "the nodes share a sealed segment"
-        assert {base: first[base] for base in shared} == {base: other[base] for base in shared}
+    deadline = time.monotonic() + _SHARED_SECONDS
+    while True:
+        # Each is asked in its turn, while the oldest ones are being cleaned away on all of them.
+        digests = [sealed_digests(node) for node in nodes]
+        first, *others = digests
+        shared = [first.keys() & other.keys() for other in others]
+        if all(shared) or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    assert all(shared), f"the nodes share no sealed segment: {[sorted(it) for it in digests]}"
+    for other, bases in zip(others, shared, strict=True):
+        assert {base: first[base] for base in bases} == {base: other[base] for base in bases}
 
 
 @pytest.mark.promise("F1", "F30")

@@ -63,7 +63,7 @@ def test_a_backlog_survives_and_is_drained_in_order(start_cluster):
     address = f"127.0.0.1:{node.stomp_port}"
     filling = LoadSettings(consumers=0, count_max=6000, rate=20_000)
     with Load([address], filling) as load:
-        load.wait_confirmed(6000)
+        load.wait_all_confirmed()
         before = load.ledger
         node.kill()
         node.start()

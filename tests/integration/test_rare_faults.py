@@ -66,7 +66,7 @@ def test_the_same_rot_on_every_node_stops_the_cluster_and_is_told(start_cluster)
     cluster = start_cluster("three")
     settings = LoadSettings(consumers=0, count_max=600, rate=20_000, window=50)
     with Load(cluster.stomp_addresses.split(","), settings) as load:
-        load.wait_confirmed(600)
+        load.wait_all_confirmed()
     cluster.wait_level()
     for node in cluster.nodes.values():
         node.stop()

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from holdfast.testing.faults import focused
+from holdfast.testing.generations import LAGGED
 from holdfast.testing.greedy_clients import CONNECTIONS, QUEUES
 from holdfast.testing.simulator import simulate
 from holdfast.testing.troubles.long_outages import BROUGHT_UP, OUTAGE, WITNESS_OUTAGE
@@ -25,6 +26,24 @@ def test_who_takes_all_there_is_costs_others_nothing(kind: str) -> None:
         found += result.faults
 
     assert found[kind]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", ["one", "two"])
+def test_a_forced_promotion_leaves_the_queues_to_whom_they_belong(topology: str) -> None:
+    """
+    What a copy lacks is declared again, although others took all the queues that were left.
+    """
+    found: Counter[str] = Counter()
+    for seed in (1, 4, 7, 8):
+        made = focused(seed, [LAGGED, QUEUES], topology=topology)
+        made.kinds = {LAGGED: 2, QUEUES: 8, "crash": 1}
+        result = simulate(seed, made)
+        assert "" == result.violation, f"seed {seed}"
+        found += result.faults
+
+    assert found[QUEUES]
+    assert found[LAGGED]
 
 
 @pytest.mark.slow

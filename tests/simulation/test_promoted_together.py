@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from holdfast.errors import HoldfastError, MembershipError
-from holdfast.replication import candidate, promotion
+from holdfast.replication import candidate, formation, promotion
+from holdfast.replication.formation import Refusal
 from holdfast.replication.membership import Member
+from holdfast.replication.messages import Hello
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.state import State
 from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode, Trouble
@@ -168,6 +171,68 @@ def test_the_one_that_goes_on_may_die_in_the_middle(seed: int) -> None:
     assert dead.fenced or leader.taken == dead.taken
 
 
+def begin(group: SimulatedGroup) -> tuple[SimulatedNode, SimulatedNode, SimulatedNode]:
+    """A promotion of which one companion knows, and the other one cannot hear yet."""
+    ends = {name: group.nodes[name].driver.status().log_end for name in FAR}
+    first = max(FAR, key=lambda name: ends[name].position)
+    told, late = (name for name in FAR if name != first)
+    group.cut = {(first, late), (late, first), (told, late), (late, told)}
+    chief = promote_furthest(group)
+    group.run_until(lambda: kept_generation(group.nodes[told]) == 1, 5.0)
+    return chief, group.nodes[told], group.nodes[late]
+
+
+def kept_generation(node: SimulatedNode) -> int:
+    """The generation in its ballot on disk."""
+    ballot = node.journal.ballot_file.current
+    assert ballot is not None
+    return ballot.generation
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_one_taken_along_may_restart_before_it_knows_the_others(seed: int) -> None:
+    """
+    Who belongs to the generation stands in no log yet: it shuts nobody out, and learns it anew.
+    """
+    group, _ = main_lost(seed, Trouble())
+    chief, told, late = begin(group)
+    group.crash(told.name, power=seed % 2 == 0)
+    group.cut = {(chief.name, late.name), (late.name, chief.name)}
+    group.restart(told.name)
+    group.run(2.0)
+    assert {""} == {group.nodes[name].fenced for name in FAR}
+
+    group.heal()
+    leader = await_voters(group)
+    assert {""} == {group.nodes[name].fenced for name in FAR}
+    assert 1 == leader.driver.generation
+    for name in MAIN:
+        group.restart(name)
+    group.run_until(lambda: all(group.nodes[name].fenced for name in MAIN), 10.0)
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("is_told_restarted", [False, True])
+def test_the_one_that_goes_on_may_restart_before_all_follow(
+    seed: int, is_told_restarted: bool
+) -> None:
+    """It has forgotten whom it was to take along: nobody ends, and the operator repeats it."""
+    group, _ = main_lost(seed, Trouble())
+    chief, told, _ = begin(group)
+    for node in (chief, told) if is_told_restarted else (chief,):
+        group.crash(node.name)
+        group.restart(node.name)
+    group.heal()
+    group.run(2.0)
+    assert {""} == {group.nodes[name].fenced for name in FAR}
+    assert group.leader() is None
+
+    promote_furthest(group)
+    leader = await_voters(group)
+    assert {""} == {group.nodes[name].fenced for name in FAR}
+    assert 2 == leader.driver.generation
+
+
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_a_shorter_log_decides_nothing(seed: int) -> None:
     """Each of them refuses to lead one that is further, and nothing has changed then."""
@@ -237,6 +302,27 @@ def test_without_waiting_for_those_taken_along_two_lead(monkeypatch) -> None:
 
     monkeypatch.setattr(promotion, "advance", at_once)
     assert broken_seeds(test_the_one_that_goes_on_may_die_in_the_middle, range(1, 41))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        test_one_taken_along_may_restart_before_it_knows_the_others,
+        lambda seed: test_the_one_that_goes_on_may_restart_before_all_follow(seed, False),
+    ],
+)
+def test_who_shuts_out_without_knowing_the_members_ends_companions(run, monkeypatch) -> None:
+    """By what a node says that has forgotten whom it takes along, or was taken along with."""
+    fence = formation.own_fence
+
+    def by_generation(state: State, hello: Hello) -> str:
+        return fence(state, replace(hello, kept=hello.kept or ("nobody",)))
+
+    monkeypatch.setattr(formation, "own_fence", by_generation)
+    monkeypatch.setattr(
+        formation, "_judge_older", lambda state, hello: Refusal("of before", is_fenced=True)
+    )
+    assert broken_seeds(run, range(1, 3))
 
 
 def test_without_comparing_the_logs_a_shorter_one_decides(monkeypatch) -> None:

@@ -30,6 +30,7 @@ from holdfast.testing.faults import (
     plan,
 )
 from holdfast.testing.generations import LAGGED
+from holdfast.testing.greedy_clients import QUEUES
 from holdfast.testing.simulated_clock import SimulatedClock, Timeline
 from holdfast.testing.simulator import simulate
 from holdfast.testing.troubles import RARE
@@ -52,6 +53,7 @@ OLDER = ("disk rolled back", "crash", "partition", "heal network")
 HELIX = ("helix damage", "crash", "partition", "heal network")
 SITES = ("transfer", "site lost", "crash", "helix damage", "bit flip")
 FORCED = (LAGGED, "power cut in a write", "slow disk", "crash")
+FAILING = ("fsync EIO", "write EIO")
 CUT = ("cut tail", "crash", "partition", "heal network")
 FOUND = [
     (1, "three", PAUSED, "a deposed leader applied its own batch for another leader's entry"),
@@ -69,6 +71,9 @@ FOUND = [
     (62, "five", SITES, "a witness let who had rot drop what others held"),
     (9, "three", FORCED, "a simulated operator emptied a copy without which nobody could lead"),
     (19, "two", FORCED, "who was emptied by it was not told whom to join, and founded a cluster"),
+    (7, "two", (QUEUES, LAGGED, "crash"), "who was to join a copy was not told of it, and founded"),
+    (20, "three", FAILING, "voters that met a failing disk were taken for terms without need"),
+    (32, "three", FAILING, "the same"),
     (318, "three", LAST[:1], "an end that may be damaged was told of nowhere"),
 ]
 """Seeds and trouble that fail without the mend of a mistake that was found once, and which."""
@@ -84,7 +89,30 @@ AS_DRAWN = [
     (6200779, "a producer that sent all again at each refusal made work faster than it is done"),
     (7105890, "a witness let who had lost what all held begin with its own log"),
     (7105789, "a simulated operator emptied one of a pair of voters"),
+    (40200010, "a simulated operator left the node dead without which none could lead"),
+    (50001276, "a simulated mover left a message that its forgotten producer had stored twice"),
+    (50002064, "340 entries went one at a time, and were given ten seconds"),
+    (7, "the copies that a leader just restarted asked for were taken for its lead"),
+    (50005108, "files of a kept log could not be moved when it was taken back"),
+    (70012832, "a simulated process that had ended was linked"),
+    (70003138, "a kept log ended with what a deposed leader had written alone"),
+    (70000032, "a segment went that a leader just restarted had begun to clean again"),
+    (
+        50003807,
+        "entries of a probe were sent again with each heartbeat, faster than a link took them",
+    ),
+    (881046, "a simulated queue was wanted when others had taken the last"),
+    (884131, "the same"),
     (6200639, "producers that were forgotten by a wall clock's weeks sent the same for ever"),
+    (40200094, "a file that could not be removed was in the way of a log begun anew"),
+    (40100493, "a refused removal ended a node that began its log anew"),
+    (40100485, "a simulated process that was shut out went on in its turn after its end"),
+    (40100305, "the only voter's disk was left hanging, and others were to confirm without it"),
+    (51300200, "who came closer by one entry at a time was said not to catch up"),
+    (40100173, "who was shut out and had never stored anything waited in silence"),
+    (70000204, "500 messages went one entry at a time, and were given twenty seconds"),
+    (70000773, "the same"),
+    (70002054, "a simulated process went on to write after its power had failed"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

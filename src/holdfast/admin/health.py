@@ -48,7 +48,8 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
         return False, f"its disk has got nothing done for {status.store.disk_wait_seconds:.0f} s"
     if status.role == "leader":
         if not status.serving:
-            return False, f"leader of term {status.term}, and not serving clients yet"
+            waits = f"leader of term {status.term}, and not serving clients yet"
+            return False, status.store.unknown_end or waits
         if status.store.is_full_of_live:
             return True, (
                 "serving clients; publishing is refused: the disk is full of messages that live"

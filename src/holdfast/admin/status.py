@@ -107,7 +107,7 @@ class StoreStatus:
     """Files that are not needed and could not be removed: their room is lost until they can be."""
 
     unknown_end: str = ""
-    """Why the only voter does not lead, and which command ends that; empty if it may."""
+    """Why the only voter does not lead or serve, and which command ends that; empty if it does."""
 
     incomplete: str = ""
     """What is missing while this log is being filled anew, in a sentence; empty if it is full."""

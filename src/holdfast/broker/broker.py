@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
+from holdfast.broker.committing import commit, settle_all
 from holdfast.broker.dead_letters import dead_letter_headers
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands, IsSpent
@@ -32,7 +33,7 @@ from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
 from holdfast.broker.temporaries import Temporaries, require_room
 from holdfast.broker.topic import Delivery, IdleTopics, Topic
-from holdfast.broker.transactions import Transaction, number_messages
+from holdfast.broker.transactions import Transaction
 from holdfast.errors import TransactionError
 from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import (
@@ -42,7 +43,6 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     HoldRecord,
     MessageRecord,
-    ProducerRecord,
     QueueRecord,
     Record,
 )
@@ -65,6 +65,8 @@ class Broker:
         self.uncommitted_bytes = 0
         self.held_bytes = 0
         """What open transactions hold, with what a message costs beside its content."""
+        self.subscription_count = 0
+        """Of all connections."""
         self.acknowledged_queues: list[Queue] = []
         self.publishing = Publishing(settings)
         self._is_queues_turn = False
@@ -115,6 +117,7 @@ class Broker:
         self.uncommitted_bytes = 0
         self.state.volatile_bytes = 0
         self.held_bytes = 0
+        self.subscription_count = 0
         self.acknowledged_queues.clear()
         self.broken.clear()
         self.errands.clear()
@@ -232,7 +235,7 @@ class Broker:
         if receipt is not None:
             batch.replies.append((replier, receipt))
         if sequence + (queue.mark_step >> 1) > queue.asked_mark and queue.subscriptions:
-            self._advance_mark(queue)
+            self.advance_mark(queue)
 
     def has_taken(self, producer_id: str | None, sequence: int) -> bool:
         """
@@ -247,7 +250,10 @@ class Broker:
         """Put a non-persistent message on a queue: kept in memory only."""
         self.serial += 1
         key = -self.serial
-        order = queue.newest_under_way
+        # As `newest_under_way` says it, without a call for each message.
+        order = queue.assigned_sequence - 1
+        if order <= queue.newest_before:
+            order = queue.next_sequence - 1
         message = TransientMessage(key, headers, body, order, self.now_microseconds)
         queue.transients[key] = message
         queue.waiting.append(key)
@@ -256,7 +262,8 @@ class Broker:
         state = self.state
         state.enqueued_total += 1
         state.volatile_bytes += message.size + state.overhead
-        state.touch(queue)
+        if not queue.is_touched:
+            state.touch(queue)
 
     def has_room(self, destination: Queue | Topic) -> bool:
         """Whether one more non-persistent message may go to a destination now."""
@@ -276,6 +283,7 @@ class Broker:
 
     def subscribe(self, subscription: Subscription, destination: Queue | Topic) -> None:
         """Add a consumer; dispatch to it begins with the next `dispatch`."""
+        self.subscription_count += 1
         if isinstance(destination, Topic):
             destination.add_subscription(subscription)
             return
@@ -291,6 +299,7 @@ class Broker:
         What an open transaction has acknowledged stays with the transaction until its end. Where
         it holds much the queue waits until all of it is given back, in the old order.
         """
+        self.subscription_count -= 1
         if subscription.topic is not None:
             topic = subscription.topic
             self.publishing.close(topic, subscription)
@@ -341,13 +350,14 @@ class Broker:
         receipt: bytes | None,
         *,
         exact: bool = False,
-    ) -> None:
+    ) -> int:
         """
-        Settle a delivery, and with mode `client`, unless `exact`, all before it.
+        Settle a delivery, and with mode `client`, unless `exact`, all before it; give how many.
 
         Raises:
             UnknownDeliveryError: It is not in delivery on this subscription.
         """
+        count = 0
         if subscription.mode is AcknowledgeMode.INDIVIDUAL:
             try:
                 del subscription.unacknowledged[key]
@@ -355,13 +365,20 @@ class Broker:
                 raise not_in_delivery(key) from None
             self._settle(subscription.queue, key)
         else:
-            for each in settled_by(subscription, key, exact=exact):
+            keys = settled_by(subscription, key, exact=exact)
+            count = len(keys)
+            for each in keys:
                 del subscription.unacknowledged[each]
-                self._settle(subscription.queue, each)
+            if count <= self.settings.step_count_max:
+                for each in keys:
+                    self._settle(subscription.queue, each)
+            elif subscription.queue is not None:
+                settle_all(self, subscription.queue, keys)
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
         if not subscription.is_ready:
             self.refill(subscription)
+        return count
 
     def acknowledge_identity(
         self, queue_number: int, key: int, replier: Replier, receipt: bytes | None
@@ -420,13 +437,13 @@ class Broker:
             size = record.size if record is not None else 0
             if not self.batch.has_room(size, self.settings.batch_bytes_max):
                 self.close_batch()  # Many small frames can move many large messages.
-            with self._all_or_nothing():
+            with self.all_or_nothing():
                 if record is not None and queue.name != self.settings.dead_letter_queue:
                     self._send_dead_letter(queue, record, replier)
                 if key > 0:
                     self.record(DeadLetterRecord(queue.number, [key]))
             if key < 0:
-                self._settle_transient(queue, key)
+                self.settle_transient(queue, key)
         del subscription.unacknowledged[key]
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
@@ -466,9 +483,10 @@ class Broker:
                 self.acknowledged_queues.append(queue)
             queue.acknowledged.append(key)
         else:
-            self._settle_transient(queue, key)
+            self.settle_transient(queue, key)
 
-    def _settle_transient(self, queue: Queue, key: int) -> None:
+    def settle_transient(self, queue: Queue, key: int) -> None:
+        """Note that a non-persistent message is done with, if it is still there."""
         message = queue.transients.pop(key, None)
         if message is not None:
             queue.acknowledged_total += 1
@@ -496,6 +514,20 @@ class Broker:
 
     # ---- transactions
 
+    def begin(self, name: str) -> Transaction:
+        """
+        Open a transaction.
+
+        Raises:
+            TransactionError: All transactions together hold too much; many empty ones do.
+        """
+        cost = 2 * self.settings.message_memory_overhead_bytes + 4 * len(name)
+        self._require_held_room(cost)
+        transaction = Transaction(name, self.settings)
+        transaction.own_bytes = cost
+        self.held_bytes += cost
+        return transaction
+
     def hold(
         self,
         transaction: Transaction,
@@ -511,15 +543,17 @@ class Broker:
         Raises:
             TransactionError: This transaction, or all of them together, grew over the limits.
         """
-        size = len(headers) + len(body)
-        cost = size + self.settings.message_memory_overhead_bytes
+        cost = len(headers) + len(body) + self.settings.message_memory_overhead_bytes
+        self._require_held_room(cost)
+        transaction.add_send(destination, headers, body, persistent=persistent)
+        self.held_bytes += cost
+
+    def _require_held_room(self, cost: int) -> None:
         if self.held_bytes + cost > self.settings.transactions_bytes_max:
             raise TransactionError(
                 f"open transactions hold {self.held_bytes:,} bytes;"
                 f" at most {self.settings.transactions_bytes_max:,}; commit some first"
             )
-        transaction.add_send(destination, headers, body, persistent=persistent)
-        self.held_bytes += cost
 
     def abort(self, transaction: Transaction) -> Iterator[None]:
         """
@@ -554,56 +588,10 @@ class Broker:
             DestinationError: A queue was deleted meanwhile and there are too many to declare it
                 again; nothing was done.
         """
-        missing = transaction.missing_queues(known := self.state.by_name)
-        if missing:
-            require_room(len(known) + missing - 1, self.settings.queue_count_max, "queues")
-        is_new = producer_id is None or (
-            self.state.producers.check(producer_id, producer_sequence) is Verdict.NEW
-        )
-        # ---- From here on nothing is refused.
-        if is_new:
-            self._put_transaction(transaction, producer_id, producer_sequence)
-        self._settle_transaction(transaction)
-        if receipt is not None:
-            # Also of a repetition: what it acknowledges was not in the first.
-            self.reply_after_pending(replier, receipt)
-
-    def _put_transaction(
-        self, transaction: Transaction, producer_id: str | None, producer_sequence: int
-    ) -> None:
-        if not self.batch.has_room(transaction.size_bytes, self.settings.batch_bytes_max):
-            self.close_batch()
-        with self._all_or_nothing(producer_id):
-            self._put_sends(transaction)
-            if producer_id is not None:
-                self.record(ProducerRecord(producer_id, producer_sequence))
-        if self.batch.publications:
-            self.batch.is_urgent = True
-
-    def _put_sends(self, transaction: Transaction) -> None:
-        """Put the sends of a transaction into the batch; queues that are gone are declared."""
-        current = {each: self._current(each) for each in transaction.destinations}
-        held = transaction.publications
-        self.batch.publications += [(current[to], headers, body) for to, headers, body in held]
-        self.uncommitted_bytes += self.batch.add_messages(transaction.records)
-        for destination, records in transaction.by_queue.items():
-            queue = current[destination]
-            assert isinstance(queue, Queue)
-            number_messages(queue, records, self.now_microseconds)
-            is_far = queue.assigned_sequence + (queue.mark_step >> 1) > queue.asked_mark + 1
-            if is_far and queue.subscriptions:
-                self._advance_mark(queue)
-
-    def _current(self, destination: Queue | Topic) -> Queue | Topic:
-        """Give what has the name of a held destination now: it may have been deleted since."""
-        if not destination.is_deleted or destination.is_temporary:
-            return destination
-        if isinstance(destination, Queue):
-            return self.queue(destination.name)  # A record for the deleted one would be lost.
-        return self.topics.get(destination.name, destination)
+        commit(self, transaction, replier, receipt, producer_id, producer_sequence)
 
     @contextmanager
-    def _all_or_nothing(self, producer_id: str | None = None) -> Iterator[None]:
+    def all_or_nothing(self, producer_id: str | None = None) -> Iterator[None]:
         """Take back what a request has put into the batch if it fails in the middle."""
         batch = self.batch
         mark = batch.mark()
@@ -620,35 +608,6 @@ class Broker:
             if producer_id is not None:
                 self.state.producers.untake(producer_id)
             raise
-
-    def _settle_transaction(self, transaction: Transaction) -> None:
-        self.held_bytes -= transaction.held_bytes
-        for subscription, keys in transaction.settlements.items():
-            if subscription.queue is not None:
-                self._settle_all(subscription.queue, keys)
-            self.refill(subscription)
-        for queue, keys in transaction.late.items():
-            self._settle_all(queue, keys)
-
-    def _settle_all(self, queue: Queue, keys: list[int]) -> None:
-        """Settle what a transaction had reserved; what is only in memory is freed in steps."""
-        lasting = [key for key in keys if key > 0]
-        if lasting:
-            queue.reserved.difference_update(lasting)
-            if not queue.acknowledged:
-                self.acknowledged_queues.append(queue)
-            queue.acknowledged += lasting
-        if len(lasting) < len(keys):
-            volatile = [key for key in keys if key < 0]
-            self.errands.begin(self._free(queue, volatile))
-
-    def _free(self, queue: Queue, keys: list[int]) -> Iterator[None]:
-        """Settle non-persistent messages that nobody can have any more."""
-        for place, key in enumerate(keys):
-            if place and not place % self.settings.step_count_max:
-                yield
-            self._settle_transient(queue, key)
-            queue.reserved.discard(key)
 
     # ---- what operators ask
 
@@ -789,9 +748,10 @@ class Broker:
                 raise
             finally:
                 if queue.cursor + (queue.mark_step >> 1) > queue.asked_mark and queue.number:
-                    self._advance_mark(queue)
+                    self.advance_mark(queue)
 
-    def _advance_mark(self, queue: Queue) -> None:
+    def advance_mark(self, queue: Queue) -> None:
+        """Ask for a dispatch mark further ahead."""
         mark = next_mark(queue, self.settings.dispatch_mark_step_max)
         if mark > queue.asked_mark:
             self.record(DispatchMarkRecord(queue.number, mark))

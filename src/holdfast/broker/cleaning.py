@@ -152,8 +152,7 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iter
     """
     state = broker.state
     queues = iter(list(state.queues.values()))
-    # The values are never changed, only replaced: this copy stays as it is.
-    producer_ids = iter(list(state.producers.by_id))
+    producer_ids = (producer_id for producer_id, _ in state.producers.as_they_are())
     yield _homeless_counters(broker, through_record)
     while some_queues := list(islice(queues, _LOOKED_AT_PER_PIECE)):
         # A queue's record says what is assigned, not what is applied: everything on its way to the

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Discards:
     """Containers to be emptied."""
 
-    __slots__ = ("_contents", "_later", "_overhead", "_piles", "_volatile")
+    __slots__ = ("_contents", "_later", "_overhead", "_piles", "_volatile", "are_waiting")
 
     def __init__(self, overhead_bytes: int) -> None:
         self._overhead = overhead_bytes
@@ -37,27 +37,33 @@ class Discards:
         """Lists, sets, dictionaries, deques of what is counted nowhere."""
         self._later: deque[Iterator[Any]] = deque()
         """More of these, each found when its turn comes."""
+        self.are_waiting = False
+        """There is anything to be let go of."""
 
     def __bool__(self) -> bool:
-        return bool(self._contents or self._volatile or self._piles or self._later)
+        return self.are_waiting
 
     def add(self, *piles: Any) -> None:
         """Take containers of what is counted nowhere."""
         self._piles += [pile for pile in piles if pile]
+        self._look()
 
     def add_later(self, piles: Iterator[Any]) -> None:
         """Take containers that are still to be found in something large."""
         self._later.append(piles)
+        self.are_waiting = True
 
     def add_contents(self, contents: dict[int, MessageRecord]) -> None:
         """Take messages by sequence, which are counted in memory until they are gone."""
         if contents:
             self._contents.append(contents)
+            self.are_waiting = True
 
     def add_volatile(self, messages: dict[int, TransientMessage]) -> None:
         """Take non-persistent messages by key, which are counted as such until they are gone."""
         if messages:
             self._volatile.append(messages)
+            self.are_waiting = True
 
     def forget_leadership(self) -> None:
         """Count non-persistent messages no more: a new leadership counts its own."""
@@ -75,6 +81,14 @@ class Discards:
 
         Gives how many bytes of stored and of non-persistent messages are counted no more.
         """
+        freed = self._step(count)
+        self._look()
+        return freed
+
+    def _look(self) -> None:
+        self.are_waiting = bool(self._contents or self._volatile or self._piles or self._later)
+
+    def _step(self, count: int) -> tuple[int, int]:
         if self._volatile:
             return 0, self._empty(self._volatile, count)
         if self._contents:

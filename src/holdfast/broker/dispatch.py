@@ -49,7 +49,9 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
     next_key = queue.next_key
     flag_through = queue.flag_through
     redelivered = queue.redelivered
+    returned, withheld = queue.returned, queue.withheld
     passed_over = 0
+    left = count_max
     while ready:
         subscription = ready[0]
         receiver = subscription.receiver
@@ -63,6 +65,10 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
             if passed_over >= count_max:
                 return False
             continue
+        if returned or withheld:
+            passed_over += queue.pass_over(count_max - passed_over)
+            if passed_over >= count_max:
+                return False
         key = next_key()
         if not key:
             return True
@@ -85,7 +91,8 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
             unacknowledged[key] = None
         if len(ready) > 1:
             ready.rotate(-1)
-        if record is None or len(step) >= count_max:
+        left -= 1
+        if record is None or not left:
             return False
     return True
 

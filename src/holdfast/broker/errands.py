@@ -19,22 +19,23 @@ IsSpent = Callable[[], bool]
 class Errands:
     """Errands under way."""
 
-    __slots__ = ("_under_way",)
+    __slots__ = ("under_way",)
 
     def __init__(self) -> None:
-        self._under_way: deque[Iterator[object]] = deque()
+        self.under_way: deque[Iterator[object]] = deque()
+        """In turns; looked at in every turn of the loop, so by itself and not through a call."""
 
     def __bool__(self) -> bool:
-        return bool(self._under_way)
+        return bool(self.under_way)
 
     def begin(self, errand: Iterator[object]) -> None:
         """Do the first step of an errand now; what is left is done when errands are run."""
         if next(errand, self) is not self:
-            self._under_way.append(errand)
+            self.under_way.append(errand)
 
     def run(self, is_spent: IsSpent) -> None:
         """Do steps until all errands are done or the time is spent; at least one step."""
-        under_way = self._under_way
+        under_way = self.under_way
         while under_way:
             errand = under_way.popleft()
             for _ in errand:
@@ -48,4 +49,4 @@ class Errands:
 
     def clear(self) -> None:
         """Drop what is under way: what it was for is gone."""
-        self._under_way.clear()
+        self.under_way.clear()

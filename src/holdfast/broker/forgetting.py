@@ -82,8 +82,9 @@ class ProducerLimit:
             key = -used_at(value)
             if len(found) < self._wanted:
                 heapq.heappush(found, (key, producer_id, value))
-            elif key > found[0][0]:
-                heapq.heapreplace(found, (key, producer_id, value))
+            elif key >= found[0][0]:
+                # Of those of one moment, too, the same ones whatever the order.
+                heapq.heappushpop(found, (key, producer_id, value))
         if producer_id is None:
             self._doomed, self._found = found, []
             self._left = None

@@ -12,6 +12,8 @@ Invariants:
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from holdfast.broker.queue import Queue
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
@@ -87,9 +89,4 @@ def settled_by(subscription: Subscription, key: int, *, exact: bool = False) -> 
         raise not_in_delivery(key)
     if exact or subscription.mode is not AcknowledgeMode.CLIENT:
         return [key]
-    keys = []
-    for each in subscription.unacknowledged:
-        keys.append(each)
-        if each == key:
-            break
-    return keys
+    return [*takewhile(key.__ne__, subscription.unacknowledged), key]

@@ -13,17 +13,31 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.state import BrokerState
 from holdfast.model.numbering import Numbering
 
 
+def _give_names_back(state: BrokerState) -> None:
+    """Let each name mean what it does in the log: what the leader had planned is forgotten."""
+    by_name = state.by_name
+    for queue in state.plans.values():
+        if by_name.get(queue.name) is queue:
+            del by_name[queue.name]
+    for number, queue in state.leaving.items():
+        if state.queues.get(number) is queue:  # Else it was a plan itself.
+            by_name[queue.name] = queue
+    state.plans.clear()
+    state.leaving.clear()
+
+
 def forget_leadership(
     state: BrokerState, temporary: Iterable[Queue], numbering: Numbering
 ) -> Iterator[None]:
     """
-    Start the leader's half of all queues anew, in steps; the first finds each queue its name.
+    Start the leader's half of all queues anew, in steps; the first gives the names back.
 
     Of temporary queues, and of those whose declaration did not come to anything, only the memory is
     given back.
@@ -32,13 +46,12 @@ def forget_leadership(
     for queue in state.touched:
         queue.is_touched = False  # With the list: a deletion may be applied before its turn.
     state.touched.clear()
-    state.plans.clear()
+    _give_names_back(state)
     state.producers.forget_leadership()
-    state.by_name = {queue.name: queue for queue in state.queues.values() if queue.is_declared}
     settings = state.settings
     step_count = settings.step_count_max
     effort = 0
-    for queue in (*strays, *state.queues.values()):
+    for queue in chain(strays, list(state.queues.values())):
         messages, known = queue.empty()
         contents, queue.cache = queue.cache, {}
         state.discards.add(messages, *known)

@@ -51,6 +51,7 @@ def delete(broker: Broker, name: str, replier: Replier, receipt: bytes) -> int:
     removed = queue.index.live_count + len(queue.transients)
     queue.is_deleted = True
     del broker.state.by_name[name]
+    broker.state.leaving[queue.number] = queue
     broker.empty(queue)
     broker.record(DeleteQueueRecord(queue.number))
     broker.reply_with_batch(replier, receipt)

@@ -9,6 +9,7 @@ so they may go out at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -40,7 +41,12 @@ class Batch:
     replies: list[tuple[Replier, bytes]] = field(default_factory=list)
     publications: list[tuple[Queue | Topic, bytes, bytes]] = field(default_factory=list)
     """Non-persistent sends of transactions: destination, headers, body."""
+    unnumbered: list[Iterator[None]] = field(default_factory=list)
+    """What has to be done, step by step, before the records are whole: messages of large
+    transactions have no numbers yet."""
     size_bytes: int = 0
+    settled_count: int = 0
+    """Stored messages that were acknowledged many at once, and go into it."""
     is_urgent: bool = False
     """Somebody waits for it. Acknowledgements without a receipt alone are not urgent."""
 
@@ -48,19 +54,20 @@ class Batch:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
         return not self.records or self.size_bytes + size <= bytes_max
 
-    def add_messages(self, records: list[MessageRecord]) -> int:
-        """Put messages behind what is there; gives what they count for."""
-        size = sum(record.size for record in records) + MESSAGE_OVERHEAD_BYTES * len(records)
+    def add_messages(self, records: list[MessageRecord], content_bytes: int) -> int:
+        """Put messages with so much content behind what is there; gives what they count for."""
+        size = content_bytes + MESSAGE_OVERHEAD_BYTES * len(records)
         self.records += records
         self.size_bytes += size
         self.is_urgent = self.is_urgent or bool(records)
         return size
 
-    def mark(self) -> tuple[int, int, int]:
+    def mark(self) -> tuple[int, int, int, int]:
         """Note how far it goes, for `take_back`."""
-        return len(self.records), len(self.replies), len(self.publications)
+        parts = self.records, self.replies, self.publications, self.unnumbered
+        return len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])
 
-    def take_back(self, mark: tuple[int, int, int]) -> list[Record]:
+    def take_back(self, mark: tuple[int, int, int, int]) -> list[Record]:
         """
         Remove what was added since `mark` and give its records: a request failed in the middle.
 
@@ -68,6 +75,7 @@ class Batch:
         """
         added = self.records[mark[0] :]
         del self.records[mark[0] :], self.replies[mark[1] :], self.publications[mark[2] :]
+        del self.unnumbered[mark[3] :]
         self.records += [each for each in added if isinstance(each, _WHOLE)]
         removed: list[Record] = [each for each in added if not isinstance(each, _WHOLE)]
         self.size_bytes -= sum(size_of(record) for record in removed)

@@ -6,7 +6,7 @@ state; a retry is confirmed again and not stored again, and a gap is refused, so
 messages stand in the log in order and without holes whatever failed in between.
 
 What is stored of a producer is 24 bytes in one value that is replaced and never changed: there may
-be very many of them, and who copies the mapping has them all as they were. What the leader has
+be very many of them. What the leader has
 given out and not yet applied stands apart, for as long as it is on its way.
 
 Invariants:
@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
+from holdfast.broker.producer_map import ProducerMap
 from holdfast.errors import ProducerForgottenError, SequenceGapError
 
 _STORED: Final = struct.Struct("<QQQ")
@@ -55,7 +56,7 @@ class Producers:
     __slots__ = ("assigned", "by_id", "forgotten_count", "id_bytes")
 
     def __init__(self) -> None:
-        self.by_id: dict[str, bytes] = {}
+        self.by_id = ProducerMap()
         """Who has stored something, each as `pack_producer` gives it."""
         self.assigned: dict[str, int] = {}
         """On the leader: the last number given out, where it is not applied yet."""
@@ -70,14 +71,8 @@ class Producers:
         return None if found is None else unpack_producer(found)
 
     def as_they_are(self) -> Iterator[tuple[str, bytes]]:
-        """
-        Give all of them as they are now, whatever changes later; the values are only replaced.
-
-        Two lists are quicker by far than a list of pairs, and than a copy of a mapping from which
-        many have gone, which is built anew: 5 ms for 200,000 instead of 40.
-        """
-        by_id = self.by_id
-        return zip(list(by_id), list(by_id.values()), strict=True)
+        """Give all of them as they are now, whatever changes later."""
+        return self.by_id.as_they_are()
 
     def check(self, producer_id: str, sequence: int) -> Verdict:
         """
@@ -124,19 +119,19 @@ class Producers:
 
     def stored(self, producer_id: str, sequence: int, record_number: int, used_at: int) -> None:
         """Note that a record with this number is applied."""
-        found = self.by_id.get(producer_id)
-        if found is None:
+        by_id = self.by_id
+        found = by_id.get(producer_id)
+        if (found is None or sequence >= _unpack(found)[0]) and by_id.put(
+            producer_id, _pack(sequence, record_number, used_at)
+        ):
             self.id_bytes += len(producer_id)
-            self.by_id[producer_id] = _pack(sequence, record_number, used_at)
-        elif sequence >= _unpack(found)[0]:
-            self.by_id[producer_id] = _pack(sequence, record_number, used_at)
         assigned = self.assigned
         if assigned and assigned.get(producer_id, sequence + 1) <= sequence:
             del assigned[producer_id]
 
     def forget(self, producer_id: str) -> None:
         """Forget a producer, save the numbers it has on their way to the log."""
-        if self.by_id.pop(producer_id, None) is not None:
+        if self.by_id.remove(producer_id):
             self.id_bytes -= len(producer_id)
             self.forgotten_count += 1
 

@@ -249,6 +249,32 @@ class Queue:
             return sequence
         return 0
 
+    def pass_over(self, count_max: int) -> int:
+        """
+        Go past so many messages at the head that nobody can have now; give how many there were.
+
+        Fewer than `count_max`: the next key is near. A transaction may settle a hundred thousand by
+        their ids, and whatever was given back stands here until somebody comes by.
+        """
+        passed = 0
+        returned, withheld = self.returned, self.withheld
+        while returned and passed < count_max:
+            key = returned[0][2]
+            is_there = key in self.transients or self.index.is_live(key)
+            if is_there and key not in withheld:
+                return passed
+            heapq.heappop(returned)
+            self.returned_keys.discard(key)
+            passed += 1
+        sequence, end = self.cursor, self.next_sequence
+        while withheld and sequence < end and passed < count_max:
+            sequence = self.cursor = self.index.next_live(sequence, end)
+            if sequence not in withheld:
+                break
+            sequence += 1
+            passed += 1
+        return passed
+
     def give_back(self, keys: list[int], *, redelivered: bool) -> None:
         """Put unacknowledged deliveries back at the head in their old order."""
         for key in keys:

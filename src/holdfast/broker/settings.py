@@ -38,10 +38,15 @@ class BrokerSettings:
     """Content of one transaction; it must fit one log entry. More is refused."""
 
     transactions_bytes_max: int = 256 * MiB
-    """What all open transactions hold, counted as messages in memory are. More is refused."""
+    """What all open transactions hold, counted as messages in memory are; an empty one counts as
+    two messages. More is refused, and so is one more transaction."""
 
     transaction_operation_count_max: int = 100_000
     """Sends and acknowledgements in one transaction. More is refused."""
+
+    transaction_destination_count_max: int = 5_000
+    """Queues and topics that one transaction sends to, and subscriptions and queues from which it
+    acknowledges: COMMIT sees each of them at once. More is refused."""
 
     batch_bytes_max: int = 4 * MiB
     """A batch over this is sealed at once, even while an earlier one is being written, and takes
@@ -82,6 +87,10 @@ class BrokerSettings:
 
     subscription_count_max: int = 10_000
     """Subscriptions of one connection. One more is refused."""
+
+    subscriptions_count_max: int = 200_000
+    """Subscriptions of all connections. One more is refused. A late acknowledgement looks at all of
+    its queue's."""
 
     transaction_count_max: int = 1_000
     """Open transactions of one connection. One more is refused."""

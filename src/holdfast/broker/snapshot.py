@@ -4,8 +4,7 @@ The lasting state as it was after one entry, written down piece by piece while i
 A checkpoint of many queues takes longer than anybody may wait, so it is made in steps. What a step
 has not reached yet and a record is about to change is written down just before it changes: the
 queue's head, and those of its chunks that the record touches. What no record touches is still as it
-was when its turn comes. Producers' values are never changed, only replaced, so lists of
-them and of their ids hold them all as they were.
+was when its turn comes. Producers keep themselves as they were, for whoever asks.
 
 Invariants:
     A queue is in `_waiting` (untouched since the beginning), or in `_frozen` (its head is written

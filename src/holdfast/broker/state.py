@@ -59,6 +59,7 @@ class BrokerState:
         "discards",
         "enqueued_total",
         "hold_homes",
+        "leaving",
         "holds",
         "next_queue_number",
         "overhead",
@@ -82,6 +83,8 @@ class BrokerState:
         """The queues by name; on the leader also those whose declaration is on its way."""
         self.plans: dict[int, Queue] = {}
         """On the leader, by number: queues whose declaration is on its way."""
+        self.leaving: dict[int, Queue] = {}
+        """On the leader, by number: queues whose deletion is on its way, without their names."""
         self.producers = Producers()
         self.next_queue_number = 1
         self.counters_home = 0
@@ -336,6 +339,7 @@ class BrokerState:
         if queue is None:
             return
         queue.is_deleted = True
+        self.leaving.pop(record.queue_number, None)
         count, size = self._empty(queue, queue.index.last())
         self._live_count -= count
         self._live_bytes -= size
@@ -401,7 +405,7 @@ class BrokerState:
             yield queue.cache
         yield self.queues
         yield self.by_name
-        yield self.producers.by_id
+        yield from self.producers.by_id.piles()
 
     def digest(self) -> bytes:
         """Give 16 bytes that are equal where the lasting state is equal."""

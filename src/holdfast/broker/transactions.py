@@ -5,12 +5,13 @@ A transaction lives with its connection on the leader; nothing of it is in the l
 Then all its records go into one batch, so into one log entry: all or nothing, also over a failover.
 
 What can be made ready is made ready as each part comes, and grouped by queue and subscription:
-COMMIT only numbers the records, in one pass.
+COMMIT only keeps numbers for the records free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from typing import Final, NamedTuple
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
@@ -18,6 +19,9 @@ from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Topic
 from holdfast.errors import TransactionError
 from holdfast.model.records import MessageRecord
+
+NUMBERED_PER_STEP: Final = 512
+"""A message takes about 0.1 µs."""
 
 
 class Transaction:
@@ -29,8 +33,10 @@ class Transaction:
         "late",
         "name",
         "operation_count",
+        "own_bytes",
         "publications",
         "records",
+        "records_bytes",
         "settings",
         "settlements",
         "size_bytes",
@@ -42,6 +48,8 @@ class Transaction:
         self.settings = settings
         self.records: list[MessageRecord] = []
         """Persistent messages for queues as they came; they get their numbers at commit."""
+        self.records_bytes = 0
+        """Their content."""
         self.by_queue: dict[Queue, list[MessageRecord]] = {}
         self.publications: list[tuple[Queue | Topic, bytes, bytes]] = []
         """All other sends: destination, headers, body."""
@@ -54,6 +62,8 @@ class Transaction:
         """Why a part of it was refused; the whole can only be rolled back then."""
         self.size_bytes = 0
         self.operation_count = 0
+        self.own_bytes = 0
+        """What it is counted for with nothing in it."""
 
     def add_send(
         self, destination: Queue | Topic, headers: bytes, body: bytes, *, persistent: bool
@@ -65,6 +75,8 @@ class Transaction:
             TransactionError: The transaction grew over its limits.
         """
         size = len(headers) + len(body)
+        if destination not in self.by_queue and destination not in self.targets:
+            self._require_place()
         self._grow(1, size)
         if not persistent or not isinstance(destination, Queue):
             self.publications.append((destination, headers, body))
@@ -72,6 +84,7 @@ class Transaction:
             return
         record = MessageRecord(destination.number, 0, headers, body, size)
         self.records.append(record)
+        self.records_bytes += size
         of_queue = self.by_queue.get(destination)
         if of_queue is None:
             of_queue = self.by_queue[destination] = []
@@ -84,6 +97,8 @@ class Transaction:
         Raises:
             TransactionError: The transaction grew over its limits.
         """
+        if subscription not in self.settlements:
+            self._require_place()
         self._grow(len(keys), 0)
         for key in keys:
             subscription.unacknowledged.pop(key, None)
@@ -98,6 +113,8 @@ class Transaction:
         Raises:
             TransactionError: The transaction grew over its limits.
         """
+        if queue not in self.late:
+            self._require_place()
         self._grow(1, 0)
         queue.reserve(key)
         self.late.setdefault(queue, []).append(key)
@@ -106,7 +123,11 @@ class Transaction:
     def held_bytes(self) -> int:
         """What it takes of the memory for open transactions."""
         overhead_bytes = self.settings.message_memory_overhead_bytes
-        return self.size_bytes + overhead_bytes * (len(self.records) + len(self.publications))
+        return (
+            self.own_bytes
+            + self.size_bytes
+            + overhead_bytes * (len(self.records) + len(self.publications))
+        )
 
     @property
     def destinations(self) -> tuple[Queue | Topic, ...]:
@@ -148,6 +169,16 @@ class Transaction:
             yield from queue.release(object(), keys, step_count)
             yield queue
 
+    def _require_place(self) -> None:
+        """Refuse one more queue, topic or subscription where COMMIT would have too many to see."""
+        count_max = self.settings.transaction_destination_count_max
+        count = len(self.by_queue) + len(self.targets) + len(self.settlements) + len(self.late)
+        if count >= count_max:
+            raise TransactionError(
+                f"transaction {self.name!r} has more than {count_max:,} destinations and"
+                f" subscriptions; commit more often"
+            )
+
     def _grow(self, count: int, size: int) -> None:
         settings = self.settings
         if self.operation_count + count > settings.transaction_operation_count_max:
@@ -164,12 +195,26 @@ class Transaction:
         self.size_bytes += size
 
 
-def number_messages(queue: Queue, records: list[MessageRecord], now_microseconds: int) -> None:
-    """Give messages of a transaction the next numbers of the queue that they go to now."""
-    first = queue.assigned_sequence
-    queue.assigned_sequence = first + len(records)
-    number = queue.number
-    for sequence, record in enumerate(records, first):
-        record.queue_number = number
-        record.sequence = sequence
-        record.stored_at = now_microseconds
+class Run(NamedTuple):
+    """Messages of a transaction, the queue that they go to now, and the first of their numbers."""
+
+    queue: Queue
+    first: int
+    records: list[MessageRecord]
+
+
+def number_messages(runs: list[Run], now_microseconds: int) -> Iterator[None]:
+    """Give messages of a transaction their numbers, in steps."""
+    effort = 0
+    for queue, first, records in runs:
+        number = queue.number
+        for start in range(0, len(records), NUMBERED_PER_STEP):
+            some = records[start : start + NUMBERED_PER_STEP]
+            for sequence, record in enumerate(some, first + start):
+                record.queue_number = number
+                record.sequence = sequence
+                record.stored_at = now_microseconds
+            effort += len(some)
+            if effort >= NUMBERED_PER_STEP:
+                effort = 0
+                yield

@@ -18,6 +18,9 @@ Invariants:
     Of two good slots the one with the higher sequence rules.
     `current.edition` is durable, and no later ballot of this disk has a lower one.
     No file of the log at or after first_index was removed on purpose.
+    durable_floor >= first_index - 1: what comes before the log is no part of it, whatever files are
+    still there. Only a ballot of an earlier version has less, where its log was about to be begun
+    anew: then the files that are there are the log.
 
 Both slots bad is amnesia: the node may have voted, so this identity must never vote again.
 Saved by the writer's thread, and by the housekeeper's for the first index, one at a time; the loop
@@ -61,10 +64,10 @@ class LogClaim(NamedTuple):
     """
     What a ballot says of the log; zeros and no bytes where it says nothing.
 
-    `floor`: entries through it were durable once; `floor_chain` is the chain value of that one.
-    `first_index`: nothing from here on was dropped. `large_index`: the entry that was about to be
-    written in a run of its own because it is larger than a run. `term_max`: no entry is of a later
-    term.
+    `floor`: entries through it were durable once, or come before the log; `floor_chain` is the
+    chain value of that one. `first_index`: nothing from here on was dropped. `large_index`: the
+    entry that was about to be written in a run of its own because it is larger than a run.
+    `term_max`: no entry is of a later term.
     """
 
     floor: int = 0
@@ -273,22 +276,31 @@ class BallotFile:
         """Note, before their files go, that the log is kept from `index` on only."""
         with self._lock:
             self.first_index = max(self.first_index, index)
-            if self.current is not None and index > self.current.first_index:
-                self._save_twice(replace(self.current, first_index=index))
+            ballot = self.current
+            if ballot is not None and index > ballot.first_index:
+                if ballot.durable_floor < index - 1:
+                    ballot = _with_floor(ballot, index - 1, b"")
+                self._save_twice(replace(ballot, first_index=index))
 
-    def begin_log(self, index: int) -> None:
-        """Note, before all files go, that the log begins anew at `index`: nothing is durable."""
+    def begin_log(self, index: int, chain: bytes = b"") -> None:
+        """
+        Note that the log begins at `index` and that nothing of it counts as durable.
+
+        `chain` is the chain value of the entry before.
+        """
         with self._lock:
             self.first_index = index
-            if self.current is not None:
-                begun = replace(
-                    self.current,
-                    durable_floor=0,
-                    floor_chain=b"",
-                    first_index=index,
-                    large_index=0,
-                )
-                self._save_twice(begun)
+            ballot = self.current
+            if ballot is None:
+                return
+            begun = replace(
+                ballot,
+                durable_floor=index - 1,
+                floor_chain=chain if index > 1 else b"",
+                first_index=index,
+                large_index=0,
+            )
+            self._save_twice(begun)
 
     def write_again(
         self, floor: int, chain: bytes = b"", first_index: int = 0, *, is_end_known: bool = True

@@ -10,7 +10,10 @@ Invariants:
     Before a file goes it is durable that the log no longer begins with it: a file that is missing
     without that was lost, and one that is still there is no part of the log (see `scan`).
     A file that cannot be removed costs its room and nothing else: the others go, and it is tried
-    again. Only a note that speaks of files waits until all of them are gone.
+    again. Only a note that speaks of files waits until all of them are gone. Where it can be
+    renamed it gets a spare's name meanwhile, so that no log that is begun anew finds it in its way.
+    A name of the log that is to be removed is one of the present log: before another is begun, and
+    may give the name again, all that is left of this one is put aside (`clear_away`).
     A full disk is no failure here: it is tried again, and `is_out_of_space` tells meanwhile. Nor is
     a file that cannot be opened because too many are open: that is waited out.
     Any other failed write or sync ends all work on the disk, the writer's too. The kernel tells of
@@ -32,6 +35,7 @@ from typing import Final, NamedTuple
 
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import Disk, DiskFile, NoRoomError, fill_zeros, is_no_room
+from holdfast.journal.segment import base_index_of
 from holdfast.journal.settings import JournalSettings, MiB
 
 SPARE_PREFIX: Final = "spare-"
@@ -43,6 +47,40 @@ _SYNC_BYTES: Final = 8 * MiB
 _RETRY_SECONDS: Final = 1.0
 
 logger = logging.getLogger("holdfast.journal")
+
+
+def put_aside(disk: Disk, path: Path) -> Path:
+    """
+    Give a file that is no part of the log any more a spare's name; return that.
+
+    Every start removes what bears such a name, or lets the housekeeper try. So once the directory
+    is synced this is as good as removing the file, and a file system that refuses that may still
+    allow it. Where it is the other way round the file is removed.
+
+    Raises:
+        OSError: Neither can be done.
+    """
+    aside = aside_path(disk, path)
+    try:
+        disk.rename(path, aside)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        try:
+            disk.unlink(path)
+        except OSError:
+            raise error from None
+    return aside
+
+
+def aside_path(disk: Disk, path: Path) -> Path:
+    """Return a spare's name that a file of the log may have."""
+    number = 0
+    while True:
+        aside = path.with_name(f"{SPARE_PREFIX}{path.stem}-{number}{SPARE_SUFFIX}")
+        if not disk.exists(aside):
+            return aside
+        number += 1
 
 
 class _Doomed(NamedTuple):
@@ -79,6 +117,8 @@ class Housekeeper:
         self.is_out_of_descriptors = False
         """A file could not be opened because too many are; tried again."""
         self.directory_lock = threading.Lock()
+        self.log_lock = threading.Lock()
+        """Held while a file is removed, and while the log is cleared away: never within another."""
         self.failure: OSError | None = None
         """The first failed write or sync here; final."""
         self.note_first: Callable[[int], None] = lambda _index: None
@@ -136,6 +176,62 @@ class Housekeeper:
                 pass
         self._wake.set()
 
+    def take_out(self, path: Path) -> None:
+        """
+        Take a file out of the log, durably, and remove it when there is time. For the writer.
+
+        Raises:
+            OSError: It can neither be renamed nor removed, or its name not be made durable.
+        """
+        if self._disk.exists(path):
+            aside = put_aside(self._disk, path)
+            self.sync_directory()
+            self.drop([aside], 0)
+
+    def discard(self, path: Path) -> None:
+        """Remove a file that nothing rests on; if that is refused, some time later."""
+        try:
+            self._disk.unlink(path)
+        except OSError:
+            self.drop([path], 0)
+
+    def clear_away(self, keep: set[str], base_index: int) -> None:
+        """
+        Take every file out of the log's directory before a log is begun at `base_index`.
+
+        But for those to `keep`, which have their own way. What still waits to be removed is among
+        them: the new log may give its name again. A file before `base_index` that cannot be moved
+        may stay: what comes before the log is no part of it.
+
+        Raises:
+            OSError: Another one can neither be renamed nor removed.
+        """
+        with self.log_lock:
+            for queue in (self._doomed, self._refused):
+                for doomed in list(queue):
+                    if self._is_of_the_log(doomed.path):
+                        queue.remove(doomed)
+                        self.unremovable.discard(doomed.path)
+        moved, stuck = [], []
+        for name in self._disk.list_directory(self._directory):
+            base = base_index_of(name)
+            if base is None or name in keep:
+                continue
+            path = self._directory / name
+            try:
+                moved.append(put_aside(self._disk, path))
+            except OSError as error:
+                if base >= base_index:
+                    raise
+                logger.warning("cannot move %s, no part of the log any more: %s", path, error)
+                stuck.append(path)
+        if moved:
+            self.sync_directory()
+        self.drop([*moved, *stuck], 0)
+
+    def _is_of_the_log(self, path: Path) -> bool:
+        return path.parent == self._directory and base_index_of(path.name) is not None
+
     def start(self) -> None:
         """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="journal-housekeeper", daemon=True)
@@ -152,7 +248,7 @@ class Housekeeper:
         self.drop([], 0)
         self._abandon_filling()
         while self._spares:
-            self._disk.unlink(self._spares.popleft())
+            self.discard(self._spares.popleft())
 
     def turn(self) -> bool:
         """Do one small step; return whether there is more to do now."""
@@ -220,11 +316,14 @@ class Housekeeper:
             path, file = self._filling
             self._filling = None
             file.close()
-            self._disk.unlink(path)
+            self.discard(path)
 
     def _remove_one(self) -> bool:
         """Remove the oldest; false if that must be tried again later."""
-        doomed = self._doomed.popleft()
+        with self.log_lock:
+            return not self._doomed or self._remove(self._doomed.popleft())
+
+    def _remove(self, doomed: _Doomed) -> bool:
         path = doomed.path
         if self.failure is not None:
             return True
@@ -239,18 +338,36 @@ class Housekeeper:
             self._disk.unlink(path)
         except OSError as error:
             # Space is not freed, nothing is lost: the next start finds the file again.
-            self._refused.append(doomed)
             if path not in self.unremovable:
-                self.unremovable.add(path)
                 logger.warning("cannot remove %s, trying again: %s", path, error)
-            return True
+            return self._leave(doomed)
         if path in self.unremovable:
             self.unremovable.discard(path)
             logger.warning("%s is removed after all", path)
+        return self._make_durable(doomed)
+
+    def _leave(self, doomed: _Doomed) -> bool:
+        """Keep a file that cannot be removed out of the log's way, and try again later."""
+        path = doomed.path
+        if self._is_of_the_log(path):
+            aside = aside_path(self._disk, path)
+            try:
+                self._disk.rename(path, aside)
+            except OSError:
+                pass  # It stays no part of the log, by the first index.
+            else:
+                self.unremovable.discard(path)
+                doomed = doomed._replace(path=aside)
+        self.unremovable.add(doomed.path)
+        self._refused.append(doomed)
+        return doomed.path == path or self._make_durable(doomed)
+
+    def _make_durable(self, doomed: _Doomed) -> bool:
+        """Sync the names in the directory of a file that went."""
         try:
             with self.directory_lock:
                 try:
-                    self._disk.sync_directory(path.parent)
+                    self._disk.sync_directory(doomed.path.parent)
                 except OSError as error:
                     if not is_out_of_descriptors(error):
                         self.failure = error  # before anybody else may sync

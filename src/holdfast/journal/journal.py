@@ -102,6 +102,8 @@ class Journal:
         """What recovery found behind the last good entry."""
         self._lock = lock
         self._segments = scan.segments or [self._first_segment(1, 0, scan.last_chain, 1)]
+        self.was_empty = not scan.segments
+        """No file of the log was there at the start."""
         self._bases = array("Q", [segment.base_index for segment in self._segments])
         self._record_bases = array("Q", [it.header.base_record for it in self._segments])
         self._terms = TermTable(scan.term_starts, scan.term_values)
@@ -237,6 +239,16 @@ class Journal:
             return self._segments[0].header.previous_chain
         entry = self.memory.tail.get(index)
         return entry.chain if entry is not None else self._header_at(index)[12]
+
+    def kind_at(self, index: int) -> int:
+        """
+        Return the kind of an entry; its header tells, also where its body is damaged.
+
+        Raises:
+            CorruptEntryError: The header is damaged.
+        """
+        entry = self.memory.tail.get(index)
+        return entry.kind if entry is not None else self._header_at(index)[2]
 
     def previous(self, first_index: int) -> tuple[int, bytes, int]:
         """Return (term, chain) of the entry before `first_index` and its first record number."""
@@ -573,6 +585,10 @@ class Journal:
             self._damage.setdefault(damage.index, damage)
             self._forget_read(damage.index)
             self.on_damage(damage.index)
+
+    def is_damaged(self, index: int) -> bool:
+        """Return whether an entry has damage that is known and not repaired."""
+        return index in self._damage
 
     def damaged_run(self, index: int) -> tuple[int, int, int] | None:
         """

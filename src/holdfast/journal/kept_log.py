@@ -34,6 +34,7 @@ from holdfast.environment.disk import Disk
 from holdfast.errors import StoreError
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.filling import Filling, Target
+from holdfast.journal.housekeeper import put_aside
 from holdfast.journal.segment import base_index_of
 
 KEPT_DIRECTORY: Final = "before-reset"
@@ -56,6 +57,9 @@ def load_filling(directory: Path, disk: Disk) -> tuple[Filling | None, list[Fill
     kept = directory / KEPT_DIRECTORY
     if not disk.exists(kept):
         return None, []
+    # What a process did here that was killed before it synced must not be undone by a power cut:
+    # an order to take back that comes again would remove what was stored since.
+    disk.sync_directory(kept)
     names = disk.list_directory(kept)
     notes = [name for name in names if name.endswith(_NOTE)]
     for name in names:
@@ -156,14 +160,20 @@ def give_up_older(directory: Path, disk: Disk) -> Filling:
     whole copy.
 
     Raises:
-        StoreError: There is no kept log.
+        StoreError: There is no kept log, or a file of it cannot be removed.
     """
     filling, _ = load_filling(directory, disk)
     if filling is None or filling.kept is None:
         raise StoreError(f"{directory} keeps no older log: there is nothing to give up")
+    refused = ""
     for path in kept_paths(directory, filling)[0]:
-        disk.unlink(path)
+        try:
+            disk.unlink(path)
+        except OSError as error:
+            refused = f"{path} cannot be removed: {error}"
     disk.sync_directory(directory / KEPT_DIRECTORY)
+    if refused:
+        raise StoreError(f"{refused}; what else was kept is gone, give it up once more after that")
     # After the files: until it says so, a crash leaves one that can be given up again.
     note_filling(directory, disk, replace(filling, kept=None, kept_files=()))
     return filling
@@ -174,9 +184,17 @@ def require_kept(directory: Path, disk: Disk) -> Filling:
     Return the note of a log that can be taken back.
 
     Raises:
-        StoreError: There is none, or a part of it is gone already.
+        StoreError: There is none, or a part of it is gone already; or an order to take it back was
+            cut short, by a refused rename for instance: that is finished first, and said.
     """
+    kept = directory / KEPT_DIRECTORY
+    names = disk.list_directory(kept) if disk.exists(kept) else []
     filling, _ = load_filling(directory, disk)
+    if any(name.endswith(_TAKING_BACK) for name in names):
+        raise StoreError(
+            f"{directory}: the older log was being taken back, which is finished now; start the"
+            f" node and use 'holdfast cluster promote NAME --force'"
+        )
     if filling is None or filling.kept is None:
         raise StoreError(f"{directory} keeps no older log: there is nothing to take back")
     for name in filling.kept_files:
@@ -191,9 +209,16 @@ def require_kept(directory: Path, disk: Disk) -> Filling:
 def _finish_taking_back(directory: Path, disk: Disk, begun: str) -> None:
     kept, log = directory / KEPT_DIRECTORY, directory / "journal"
     filling = _read(kept / begun, disk)
+    first = base_index_of(filling.kept_files[0]) or 1
     for name in reversed(disk.list_directory(log)):
-        if name.endswith(_SEGMENT) and name not in filling.kept_files:
-            disk.unlink(log / name)
+        base = base_index_of(name)
+        if base is not None and name not in filling.kept_files:
+            try:
+                put_aside(disk, log / name)
+            except OSError:
+                if base >= first:
+                    raise
+                # One that was to be removed before: it comes before the log, and is left out.
     disk.sync_directory(log)
     for name in filling.kept_files:
         if disk.exists(_kept_path(directory, filling, name)):
@@ -203,10 +228,14 @@ def _finish_taking_back(directory: Path, disk: Disk, begun: str) -> None:
     ballot_file = BallotFile(directory / "ballot", disk)
     try:
         ballot_file.load()
-        ballot_file.begin_log(base_index_of(filling.kept_files[0]) or 1)
+        ballot_file.begin_log(first)
     finally:
         ballot_file.close()
-    disk.unlink(kept / begun)
+    try:
+        disk.unlink(kept / begun)
+    except OSError:
+        # It must not stay: done once more, later, this would remove what came since.
+        disk.rename(kept / begun, kept / f"{filling.origin:020d}{_DRAFT}")
     disk.sync_directory(kept)
 
 

@@ -14,12 +14,14 @@ Invariants:
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from holdfast.environment.disk import Disk, DiskFile, NoRoomError, fill_zeros
 from holdfast.errors import CorruptEntryError, JournalFailedError
 from holdfast.journal.entry import FLAG_ZEROS, HEADER_BYTES, entry_bytes, parse_header
+from holdfast.journal.housekeeper import put_aside
 from holdfast.journal.jobs import RUN_BYTES_MAX
 from holdfast.journal.scan import LogScan
 from holdfast.journal.segment import Segment
@@ -65,7 +67,7 @@ def finish_recovery(
             file.close()
         if len(scan.segments) > 1 and not segment.offsets and scan.tail.state != "unknown":
             # Made for an entry that never came; the next one may belong before it.
-            disk.unlink(segment.path)
+            scan.left_over.append(put_aside(disk, segment.path))
             disk.sync_directory(segment.path.parent)
             scan.segments.pop()
         # What the last process removed, and was killed before it synced, must not come back.
@@ -90,7 +92,8 @@ def keep_bytes(
         copy.write(file.read(end - start, start), 0)
         copy.sync()
     except NoRoomError:
-        disk.unlink(path)
+        with suppress(OSError):  # What is left of the copy is in nobody's way.
+            disk.unlink(path)
         raise
     finally:
         copy.close()

@@ -20,6 +20,7 @@ Writes nothing: also the way to verify a store that is not running.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,10 +178,10 @@ def scan_log(
         bases.append(base)
     scan = LogScan()
     if not only:
-        _require_beginning(directory, bases, claim)
         count = _left_over_count(bases, claim)
         scan.left_over = [directory / name for name in names[:count]]
         del names[:count], bases[:count]
+        _require_beginning(directory, bases, claim)
     # One file is open at a time: a log may have more of them than a process may open.
     sizes = [_size_of(disk, directory / name) for name in names if not only or name == only]
     scanner = _Scanner(scan, directory, claim)
@@ -232,11 +233,11 @@ def _left_over_count(bases: list[int], claim: LogClaim) -> int:
     """
     How many of the oldest files were to be removed when the last process ended.
 
-    It was durable by then that the log begins later, with a file that is there. Where the log was
-    about to be begun anew as a whole, nothing of it counted as durable: those files are the log.
+    It was durable by then that the log begins later. In a ballot of an earlier version the floor
+    may be lower still: then the log was about to be begun anew, and those files are the log.
     """
-    is_kept = claim.first_index in bases and claim.floor >= max(claim.first_index - 1, 1)
-    return bases.index(claim.first_index) if is_kept else 0
+    is_begun = claim.floor >= max(claim.first_index - 1, 1)
+    return bisect_left(bases, claim.first_index) if is_begun else 0
 
 
 def _stated_chain(disk: Disk, path: Path) -> bytes:
@@ -335,6 +336,8 @@ class _Scanner:
         tail = scan.tail
         if self._floor > max(scan.last_index, tail.through):
             if not scan.segments:
+                if self._floor < self._claim.first_index:
+                    return  # begun anew, and nothing of it was stored yet
                 raise StoreError(
                     f"{self._directory} holds no log, but this node had stored"
                     f" {self._floor:,} entries: restore the files, or empty the whole data"

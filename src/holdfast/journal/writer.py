@@ -94,8 +94,8 @@ class JournalWriter:
         """What is to be done; empty between turns, unless it waits for room."""
         self._retry_at = 0.0
         self._floor_time = 0.0
-        self._is_empty = False
-        """The log was begun anew and no file of it exists yet: there is no floor to tell of."""
+        self._is_empty = journal.was_empty
+        """No file of the log exists yet."""
         self.failure: JournalFailedError | None = None
         """Set by the first failed write or sync; final."""
         self.sync_count = 0
@@ -153,7 +153,7 @@ class JournalWriter:
 
     def save_floor(self) -> None:
         """Note in the ballot how far the log is durable. A failure is told, not raised."""
-        if self.failure is None and not self._is_empty:
+        if self.failure is None:
             self._floor_time = self._monotonic()
             try:
                 journal = self._journal
@@ -332,6 +332,8 @@ class JournalWriter:
         """Make the file of a segment, unless it is made: zeros and header first, its name last."""
         if segment is not self._file_segment:
             self._close_file()
+            if self._is_empty:
+                self._begin_log(segment)
             self._make_file(segment)
             self._journal.housekeeper.sync_directory()
             self._file_segment = segment
@@ -339,6 +341,14 @@ class JournalWriter:
         # What stands in sealed segments is durable; recovery need not guess there.
         journal = self._journal
         self._ballot_file.save_floor(journal.durable_index, journal.durable_chain)
+
+    def _begin_log(self, segment: Segment) -> None:
+        """Note that the log begins here, unless a reset did: it may have been noted further on."""
+        ballot = self._ballot_file.current
+        header = segment.header
+        if ballot is not None and ballot.first_index != header.base_index:
+            self._journal.housekeeper.clear_away(set(), header.base_index)
+            self._ballot_file.begin_log(header.base_index, header.previous_chain)
 
     def _make_file(self, segment: Segment) -> None:
         """Make a file with the name of a segment; where there is no room, leave nothing behind."""
@@ -362,7 +372,7 @@ class JournalWriter:
                 raise
             # Nothing rests on this file yet, so it does not matter which of its syncs failed.
             self._close_file()
-            self._disk.unlink(path)
+            housekeeper.discard(path)
             raise NoRoomError(error.errno, error.strerror) from error
 
     def _reopen(self, segment: Segment) -> DiskFile:
@@ -385,8 +395,8 @@ class JournalWriter:
         elif isinstance(job, RepairJob):
             self._repair(job)
         elif isinstance(job, ResetJob):
-            self._ballot_file.begin_log(job.base_index)
             self._begin_anew(job)
+            self._ballot_file.begin_log(job.base_index, job.previous_chain)
             self._journal.durable_index = job.base_index - 1
             self._journal.durable_chain = job.previous_chain
             self._is_empty = True
@@ -429,27 +439,38 @@ class JournalWriter:
             self._ballot_file.forget_large()
 
     def _begin_anew(self, job: ResetJob) -> None:
-        directory = self._journal.directory
-        if job.filling is not None and job.is_set_aside:
-            self._close_file()
-            kept = job.filling.kept_files
-            # A file that was made and has no entry would stand in the new log's way.
-            self._remove([it for it in job.removed if it.path.name not in kept])
-            paths = [it.path for it in job.removed if it.path.name in kept]
-            sync = self._journal.housekeeper.sync_directory
-            set_aside(directory, self._disk, job.filling, paths, sync)
+        """
+        Take every file of the log away, so that it can begin at another entry.
+
+        Where the log begins is noted before, so that nothing older counts and nothing of it is
+        missed, and again after the last file went: whatever is left of it before that is a log.
+        """
+        journal, filling = self._journal, job.filling
+        is_set_aside = filling is not None and job.is_set_aside
+        self._close_file()
+        removed = [] if self._is_empty else job.removed
+        if removed:
+            header = removed[0].header
+            self._ballot_file.begin_log(header.base_index, header.previous_chain)
+        names = {it.path.name for it in removed}
+        # A file that was made and has no entry is no part of what is kept.
+        kept = names.intersection(filling.kept_files) if filling and is_set_aside else names
+        journal.housekeeper.clear_away(kept, job.base_index)
+        directory, sync = journal.directory, journal.housekeeper.sync_directory
+        if filling is not None and is_set_aside:
+            paths = [it.path for it in removed if it.path.name in kept]
+            set_aside(directory, self._disk, filling, paths, sync)
             return
-        if job.filling is not None:
-            renew_note(directory, self._disk, job.filling)
-        self._remove(job.removed)
+        if filling is not None:
+            renew_note(directory, self._disk, filling)
+        self._remove(removed)
 
     def _remove(self, segments: list[Segment]) -> None:
         # Newest first, each durably gone before the next, so that a crash leaves no hole.
         for segment in reversed(segments):
             if segment is self._file_segment:
                 self._close_file()
-            self._disk.unlink(segment.path)
-            self._journal.housekeeper.sync_directory()
+            self._journal.housekeeper.take_out(segment.path)
 
     def _fail_alone(self, error: Exception) -> None:
         """Fail although no job is to blame."""

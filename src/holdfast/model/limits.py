@@ -18,6 +18,9 @@ MESSAGE_BODY_BYTES_MAX: Final = 64 * MiB
 QUEUE_NAME_BYTES_MAX: Final = 1024
 """The longest name of a destination, in UTF-8 bytes."""
 
+CLIENT_NAME_BYTES_MAX: Final = 1024
+"""The longest id of a subscription and name of a transaction, in UTF-8 bytes."""
+
 PRODUCER_ID_BYTES_MAX: Final = 255
 """The longest producer id, in UTF-8 bytes."""
 

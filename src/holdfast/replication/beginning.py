@@ -9,7 +9,8 @@ log itself tells: a record names the entry through which all was written again.
 
 Invariants:
     A log from its first entry on tells the whole state, or nobody is told to begin with it.
-    One look reads about `LOOK_BYTES`, or one entry: nobody waits for a long log to be searched.
+    One look takes as long as to read `LOOK_BYTES`, or one entry, however small the entries are:
+    nobody waits for a long log to be searched.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from holdfast.model.records import CLEANED_TYPE
 from holdfast.replication.log import EntryLog
 
 LOOK_BYTES: Final = 1 << 20
+_ENTRY_BYTES: Final = 2048
+_RECORD_BYTES: Final = 64
+"""What an entry and a record take beside their bytes, in bytes that are read in the same time."""
 _THROUGH: Final = struct.Struct("<Q")
 
 
@@ -51,9 +55,10 @@ class Beginning:
         while self._next >= first and left > 0:
             index = self._next
             self._next -= 1
+            left -= _ENTRY_BYTES
             try:
                 entry = journal.entry(index)
-                left -= len(entry.raw)
+                left -= len(entry.raw) + _RECORD_BYTES * entry.record_count
                 through = _cleaned_through(entry.body) if entry.kind == KIND_RECORDS else 0
             except (CorruptEntryError, CorruptRecordError):
                 continue  # It proves nothing; one before it may.

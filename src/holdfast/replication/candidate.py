@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from holdfast.replication import last_voter, lease
+from holdfast.replication import last_voter, lease, unknown_ends
 from holdfast.replication.editions import is_doubted
 from holdfast.replication.follower import become_follower
 from holdfast.replication.last_voter import electors
@@ -36,16 +36,21 @@ def may_stand(state: State) -> bool:
     Nor while its disk hangs: it could not even keep its own vote. With a hole it lets others lead
     until one of them has mended it. Alone, or with learners only, there is nobody to wait for: it
     stands and withholds what is damaged. Nor while it does not know the members of the generation
-    it was taken along into.
+    it was taken along into, nor while the lost end of its log may have made another
+    one a voter.
     """
-    is_fit = state.log.is_whole or not state.peers or last_voter.stands_with_damage(state)
     is_called = state.is_voter and state.knows_its_generation and not state.awaited
-    return is_called and is_fit and not state.fenced_reason and not state.is_disk_hanging
+    if not is_called or state.fenced_reason or state.is_disk_hanging:
+        return False
+    is_fit = state.log.is_whole or not state.peers or last_voter.stands_with_damage(state)
+    return is_fit and unknown_ends.may_stand(state)
 
 
 def stand(state: State) -> None:
     """The leader is silent or gone: ask the voters whether they would elect this node."""
     state.leader = None
+    last_voter.look(state)
+    unknown_ends.tell(state)
     if not may_stand(state):
         state.role = Role.FOLLOWER
         state.await_leader()

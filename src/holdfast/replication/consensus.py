@@ -106,7 +106,8 @@ def flush(state: State) -> None:
         # A hand-over may have become possible by what arrived in this turn.
         if state.transfer is not None or state.is_witness:
             transfer.advance(state)
-        leader.replicate(state)
+        if state.progress or state.requests:
+            leader.replicate(state)
     else:
         follower.reply(state)
 
@@ -131,17 +132,18 @@ def hello_changed(state: State, peer: str, hello: Hello) -> None:
     state.connected[peer] = hello
 
 
-def moving(state: State, peer: str) -> None:
+def moving(state: State, peer: str, *, has_entries: bool) -> None:
     """
     A part of a large message went to `peer` or came from it, and nothing whole for a while.
 
     So neither takes the other for silent. A lease does not grow by it: only an answer proves what a
-    peer has promised.
+    peer has promised. And only entries that come prove that it still leads: who led before, and was
+    restarted or stepped down, may ask for copies of what its disk has lost.
     """
     progress = state.progress.get(peer)
     if progress is not None and state.role is Role.LEADER:
         progress.moved_at = state.now
-    elif peer == state.leader and state.role is Role.FOLLOWER:
+    elif has_entries and peer == state.leader and state.role is Role.FOLLOWER:
         follower.heard(state)
 
 

@@ -33,6 +33,7 @@ class DiskWatch:
         "_pause_seconds",
         "_seen_at",
         "_since",
+        "is_at_work",
         "seconds",
     )
 
@@ -44,13 +45,16 @@ class DiskWatch:
         self._since = 0.0
         self._seen_at = 0.0
         self._hand_over_at = NEVER
+        self.is_at_work = False
+        """Whether the writer had anything to do at the last look, or was given it since."""
         self.seconds = 0.0
         """Since the writer last got anything done, at the last look; 0 if it had nothing to do."""
 
     def submitted(self, job: WriteJob, now: float) -> None:
         """Note that the writer was given a job."""
         if not self._jobs:
-            self._since = now
+            self._since = self._seen_at = now
+            self.is_at_work = True
         self._jobs.append(job)
 
     def waited(self, now: float) -> float:
@@ -64,6 +68,7 @@ class DiskWatch:
             while jobs and jobs[0].is_done:
                 jobs.popleft()
             self._since = now
+            self.is_at_work = bool(jobs)
         elif pause > self._pause_seconds:
             self._since = min(self._since + pause, now)
         self.seconds = now - self._since if jobs else 0.0

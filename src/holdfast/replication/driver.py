@@ -23,7 +23,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Protocol
 
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import (
@@ -43,7 +42,6 @@ from holdfast.replication import (
     editions,
     follower,
     formation,
-    last_voter,
     leader,
     lease,
     promotion,
@@ -52,11 +50,12 @@ from holdfast.replication import (
     transfer,
     trimming,
     two_logs,
+    unknown_ends,
 )
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
 from holdfast.replication.formation import Refusal
-from holdfast.replication.link_events import MOVING, LinkDown, LinkUp, Moving
+from holdfast.replication.link_events import MOVING, MOVING_ENTRIES, LinkDown, LinkUp, Moving
 from holdfast.replication.linked_members import LinkedMembers
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
@@ -69,6 +68,7 @@ from holdfast.replication.messages import (
     RepairRequest,
     RepairResponse,
 )
+from holdfast.replication.outlets import Links, Writer
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
@@ -84,30 +84,6 @@ logger = logging.getLogger("holdfast.replication")
 
 _HELD_MAX = 1000
 """Messages that wait for a ballot; the oldest are lost first, as on a link that breaks."""
-
-
-class Links(Protocol):
-    """How the driver reaches the other members; peer_link.py is the real one."""
-
-    def send(self, peer: str, messages: list[Message]) -> None:
-        """Send these in order, or lose them if there is no link; never waits."""
-        ...
-
-    def set_peers(self, addresses: dict[str, str]) -> None:
-        """Keep links to exactly these members; `addresses` is `host:port` by name."""
-        ...
-
-    def drop(self, peer: str) -> None:
-        """Close the link to this peer, if there is one: it was shut out."""
-        ...
-
-
-class Writer(Protocol):
-    """The journal's writer: makes what is submitted durable, in order."""
-
-    def submit(self, job: WriteJob) -> None:
-        """Queue a job; its end is told through `Driver.stored`."""
-        ...
 
 
 class Driver:
@@ -178,11 +154,13 @@ class Driver:
         self._held: list[tuple[str, Message]] = []
         self._disk_watch = DiskWatch(settings.election_seconds_min / 2)
         self._ballot_job: BallotJob | None = None
-        self._ballot_wanted = self._ballot_key()
+        self._ballot_noted: Ballot | None = None
+        state = self._state
+        self._ballot_wanted = (state.term, state.voted_for, state.cluster_id, state.generation)
         self._repairs = repair.Repairs()
         self._ledger = LagLedger()
         self._ledger_term = -1
-        self._taken_index = max(applied_index, journal.first_index - 1)
+        self._state.taken_index = max(applied_index, journal.first_index - 1)
         self._taken_epoch = 0
         self._trim_deadline = ALWAYS
         self._tell_again_at = NEVER
@@ -254,13 +232,13 @@ class Driver:
     @property
     def taken_index(self) -> int:
         """Entries through here were given out by `take_committed`."""
-        return self._taken_index
+        return self._state.taken_index
 
     @property
     def has_committed(self) -> bool:
         """Whether `take_committed` has an entry to give."""
         state = self._state
-        return self._taken_index < state.commit_index and not state.is_witness
+        return state.taken_index < state.commit_index and not state.is_witness
 
     @property
     def config_index(self) -> int:
@@ -314,7 +292,7 @@ class Driver:
         """Whether this node leads, its own term is committed, and all before it was given out."""
         state = self._state
         is_able = state.role is Role.LEADER and state.transfer is None and not state.is_witness
-        return is_able and self._taken_index >= state.term_start
+        return is_able and state.taken_index >= state.term_start
 
     @property
     def is_handing_over(self) -> bool:
@@ -358,9 +336,9 @@ class Driver:
             stored_index=self._journal.stored_index,
             config_index=state.config_index,
             uncommitted_bytes=state.uncommitted_bytes,
-            damaged=tuple(sorted(state.log.damaged)),
+            damaged=tuple(state.log.damaged),
             incomplete=promotion.incompleteness(self._journal),
-            unknown_end=last_voter.what_is_awaited(state),
+            unknown_end=unknown_ends.what_is_awaited(state),
             log_end=promotion.log_end(state),
             awaited=tuple(state.awaited),
             is_cut_short=promotion.is_cut_short(state),
@@ -411,9 +389,9 @@ class Driver:
         """A link was made to the node of this hello, which `judge` let in."""
         self._received.append((peer, LinkUp(hello)))
 
-    def moving(self, peer: str) -> None:
-        """A part of a large message went to a peer or came from it: it lives."""
-        self._received.append((peer, MOVING))
+    def moving(self, peer: str, *, has_entries: bool = False) -> None:
+        """A part of a large message went to a peer or came from it, maybe of entries: it lives."""
+        self._received.append((peer, MOVING_ENTRIES if has_entries else MOVING))
 
     def link_down(self, peer: str, *, closed: bool) -> None:
         """A link is gone; `closed` if the other side's system closed or reset it."""
@@ -509,10 +487,10 @@ class Driver:
         state = self._state
         if self._taken_epoch != state.log.epoch:
             self._taken_epoch = state.log.epoch
-            self._taken_index = self._journal.first_index - 1
-        if self._taken_index >= state.commit_index or state.is_witness:
+            state.taken_index = self._journal.first_index - 1
+        if state.taken_index >= state.commit_index or state.is_witness:
             return []
-        start = self._taken_index + 1
+        start = state.taken_index + 1
         try:
             entries = self._journal.entries(start, bytes_max)
         except CorruptEntryError:
@@ -521,7 +499,7 @@ class Driver:
         excess = entries[-1].index - state.commit_index
         if excess > 0:
             del entries[len(entries) - excess :]
-        self._taken_index = entries[-1].index
+        state.taken_index = entries[-1].index
         return entries
 
     # The turn -------------------------------------------------------------------------------------
@@ -539,9 +517,13 @@ class Driver:
         state = self._state
         state.now = now
         assert self._is_started, "turn before start"
-        self._ballot_is_stored()
-        self._watch_disk()
-        self._note_edition()
+        # What has nothing to do costs no call: a turn is half the price of a message sent alone.
+        if self._ballot_job is not None:
+            self._ballot_is_stored()
+        if self._disk_watch.is_at_work or state.is_disk_hanging:
+            self._watch_disk()
+        if self._ballot_file.current is not self._ballot_noted or now >= self._tell_again_at:
+            self._note_edition()
         if self._received:
             received, self._received = self._received, []
             for peer, message in received:
@@ -559,9 +541,10 @@ class Driver:
         if state.editions.is_news:
             self._share_editions()
         self._persist()
-        self._send()
+        if state.outbox or self._held:
+            self._send()
         if self._journal.memory.bytes > self._journal.settings.tail_cache_bytes:
-            trimming.keep_at_hand(state, self._journal, self._taken_index)
+            trimming.keep_at_hand(state, self._journal, state.taken_index)
         if now >= self._trim_deadline:
             self._trim()
 
@@ -598,7 +581,7 @@ class Driver:
             consensus.link_up(state, peer, message.hello)
         elif isinstance(message, Moving):
             if not self._is_stale(peer):
-                consensus.moving(state, peer)
+                consensus.moving(state, peer, has_entries=message.has_entries)
         elif isinstance(message, LinkDown):
             consensus.link_down(state, peer, closed=message.closed)
         elif not self._is_stale(peer):
@@ -638,12 +621,15 @@ class Driver:
         """Take up how far the ballot on disk has come."""
         ballot = self._ballot_file.current
         assert ballot is not None
+        self._ballot_noted = ballot
         state = self._state
         if ballot.edition != state.editions.own:
             state.editions.rise(ballot.edition)
         if state.now >= self._tell_again_at:
             self._tell_again_at = state.now + state.settings.edition_repeat_seconds
             state.editions.tell_again()
+            if state.awaited or promotion.is_cut_short(state):
+                self._say_at_once(self.hello)  # Should it be lost, a promotion would wait for ever.
 
     def _share_editions(self) -> None:
         """Tell the peers, whoever will be linked, and the next ballot."""
@@ -676,24 +662,22 @@ class Driver:
         logger.info("formed cluster %s", membership.cluster_id)
         consensus.start(state)
 
-    def _ballot_key(self) -> tuple[int, str | None, str, int]:
-        state = self._state
-        return state.term, state.voted_for, state.cluster_id, state.generation
-
     def _ballot_is_stored(self) -> None:
         job = self._ballot_job
-        if job is not None and job.is_done:
+        assert job is not None
+        if job.is_done:
             self._ballot_job = None
             candidate.on_ballot_stored(self._state, job.ballot.term, job.ballot.voted_for)
 
     def _persist(self) -> None:
         """Give the writer the ballot if it changed, then what was staged."""
-        key = self._ballot_key()
+        state = self._state
+        key = (state.term, state.voted_for, state.cluster_id, state.generation)
         if key != self._ballot_wanted:
             self._ballot_wanted = key
             term, voted_for, cluster_id, generation = key
             ballot = Ballot(
-                node_id=bytes.fromhex(self._state.node_id),
+                node_id=bytes.fromhex(state.node_id),
                 term=term,
                 voted_for=voted_for,
                 generation=generation,
@@ -703,7 +687,8 @@ class Driver:
             self._ballot_job = BallotJob(ballot)
             self._submit(self._ballot_job)
         # After the ballot: it is never of a lower term than the log.
-        self._write_staged()
+        if state.log.jobs:
+            self._write_staged()
         self._renew_hello()
 
     def _write_staged(self) -> None:
@@ -743,13 +728,10 @@ class Driver:
 
     def _renew_hello(self) -> None:
         state = self._state
-        hello = self.hello
-        wanted = (state.cluster_id, state.generation, promotion.taken_along(state))
-        is_new = (hello.cluster_id, hello.generation, hello.kept) != wanted
+        renewed = formation.renewed(state, self.hello)
         # Who hears of a later generation ends, or relies on us for it: so only of one that is kept.
-        if is_new and self._is_generation_kept:
-            cluster_id, generation, kept = wanted
-            self.hello = replace(hello, cluster_id=cluster_id, generation=generation, kept=kept)
+        if renewed is not self.hello and self._is_generation_kept:
+            self.hello = renewed
             news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
             # Before all that waited for the same ballot: it is judged by what the hello says.
             waiting = self._held or state.outbox

@@ -99,7 +99,7 @@ def on_reset(state: State, peer: str, message: ResetRequest) -> None:
     state.is_reply_due = True
     if log.term_at(before) == message.previous_term:
         _require_chain(state, before, message.previous_chain)
-        if log.damaged and min(log.damaged) <= before:
+        if log.damaged and log.damaged.first <= before:
             log.give_up_before(message.base_index)
         state.matched_index = max(state.matched_index, before)
         return

@@ -11,6 +11,7 @@ Invariants:
     Nodes whose settings must be alike and are not make no link, and so no cluster.
     A node identity that was a member once and is not any more is shut out for good, once the change
     that took it out is committed: until then it counts, and may be needed to undo the change.
+    Who does not know the members of its generation shuts nobody out for that generation's sake.
 
 Pure: values in, values out.
 """
@@ -90,19 +91,20 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
     if known.get(hello.name) is None and not state.is_retired(hello) and not is_host:
         names = ", ".join(member.name for member in known.members)
         return Refusal(f"{hello.name} is not a member; the members are {names}")
-    if not hello.cluster_id or not state.cluster_id:
-        return None
-    if hello.cluster_id != state.cluster_id:
+    if hello.cluster_id and state.cluster_id and hello.cluster_id != state.cluster_id:
         return Refusal(
             f"{hello.name} belongs to another cluster: {hello.cluster_id[:8]} there,"
             f" {state.cluster_id[:8]} here"
         )
+    # Also one without a cluster: what took it in may have been committed before it stored it.
     if state.is_retired(hello):
         return Refusal(
             f"{hello.name} under identity {hello.node_id[:8]} was removed or replaced;"
             f" to join again start it with an empty data directory",
             is_fenced=True,
         )
+    if not hello.cluster_id or not state.cluster_id:
+        return None
     if hello.generation < state.generation:
         return _judge_older(state, hello)
     return None
@@ -110,7 +112,13 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
 
 def _judge_older(state: State, hello: Hello) -> Refusal | None:
     """Let in whom an operator's promotion takes along; everybody else of before is shut out."""
-    if hello.node_id not in taken_along(state):
+    kept = taken_along(state)
+    if not kept:
+        return Refusal(
+            f"{state.name} does not know yet who belongs to generation {state.generation} of the"
+            f" cluster, which an operator's promotion began: {hello.name} may be one of them"
+        )
+    if hello.node_id not in kept:
         return Refusal(
             f"generation {state.generation} of the cluster rules since an operator promoted it;"
             f" {hello.name} is of generation {hello.generation}: keep its data directory for"
@@ -120,12 +128,22 @@ def _judge_older(state: State, hello: Hello) -> Refusal | None:
     return None
 
 
+def renewed(state: State, hello: Hello) -> Hello:
+    """What this node says of itself now; the same object if there is no news."""
+    kept = taken_along(state) if state.generation else ()
+    wanted = (state.cluster_id, state.generation, kept, state.voter_ids)
+    if (hello.cluster_id, hello.generation, hello.kept, hello.voters) == wanted:
+        return hello
+    cluster_id, generation, kept, voters = wanted
+    return replace(hello, cluster_id=cluster_id, generation=generation, kept=kept, voters=voters)
+
+
 def own_fence(state: State, hello: Hello) -> str:
     """Why the peer of this hello shuts US out; empty if it does not."""
     if hello.cluster_id != state.cluster_id or hello.generation <= state.generation:
         return ""
-    if state.node_id in hello.kept:
-        return ""  # It takes us along.
+    if not hello.kept or state.node_id in hello.kept:
+        return ""  # It does not know yet whom that generation takes along, or it takes us.
     return (
         f"{hello.name} is of generation {hello.generation} of this cluster, this node of"
         f" {state.generation}: an operator promoted the other side; keep this data directory for"
@@ -134,9 +152,16 @@ def own_fence(state: State, hello: Hello) -> str:
 
 
 def is_taken_along(state: State, hello: Hello) -> bool:
-    """Whether the peer of this hello is of a newer generation, to which this node belongs too."""
+    """
+    Whether the peer of this hello is of a newer generation, to which this node belongs too.
+
+    Or of the one that this node was taken along into before its process was restarted, and which
+    it was told nothing of since.
+    """
     is_newer = hello.generation > state.generation
-    return is_newer and hello.cluster_id == state.cluster_id and state.node_id in hello.kept
+    is_forgotten = hello.generation == state.generation and not taken_along(state)
+    is_ours = hello.cluster_id == state.cluster_id and state.node_id in hello.kept
+    return is_ours and (is_newer or is_forgotten)
 
 
 def addresses(state: State, bootstrap: Membership) -> dict[str, str]:

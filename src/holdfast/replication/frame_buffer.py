@@ -39,6 +39,16 @@ class FrameBuffer:
         """What came of a frame that is not whole yet."""
         return self._held
 
+    @property
+    def held_kind(self) -> int:
+        """Of what kind the frame is that is not whole yet; 0 if that is not known."""
+        if self._large is not None:
+            return APPEND_REQUEST
+        if not self._pieces or len(self._pieces[0]) < HEADER_BYTES:
+            return 0
+        kind: int = FRAME_HEADER.unpack_from(self._pieces[0])[1]
+        return kind
+
     def feed(self, data: bytes) -> list[Frame]:
         """
         Take received bytes; return the frames that are complete now.

@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.errors import CorruptEntryError, NotLeaderError
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, KIND_RECORDS, Entry, seal_entry
 from holdfast.journal.entry_body import EntryBody
-from holdfast.replication import lease
+from holdfast.replication import last_voter, lease, unknown_ends
 from holdfast.replication.beginning import Beginning
 from holdfast.replication.follower import become_follower
 from holdfast.replication.membership import Membership, encode_membership
@@ -148,6 +148,9 @@ def _on_rejection(state: State, progress: Progress, message: AppendResponse) -> 
     if progress.pace is Pace.REPLICATING and message.hint_index < progress.match_index:
         # An old answer: what it says was overtaken by a match.
         return
+    if progress.is_waiting and message.sent_at < progress.probed_at:
+        # An answer to what was sent before the question that is under way.
+        return
     log = state.log
     hint = log.last_index_through_term(message.hint_index, message.hint_term)
     if progress.pace is Pace.PROBING and hint + 1 >= progress.next_index > 1:
@@ -166,8 +169,8 @@ def advance_commit(state: State) -> None:
     if state.commit_index >= state.log.journal.last_index:
         return
     index = committable(state)
-    if index <= state.commit_index or state.log.journal.term_at(index) != state.term:
-        return
+    if index <= state.commit_index or index < state.term_start:
+        return  # What an earlier term left open is not committed by counting.
     membership = state.membership
     begins_anew = membership is not None and membership.previous_generation is not None
     if begins_anew and index < state.config_index:
@@ -185,6 +188,8 @@ def committable(state: State) -> int:
     members = state.members
     progress = state.progress
     own = state.name
+    if state.voter_names == [own]:
+        return state.log.journal.stored_index
     matches = [
         (
             members[name].site,
@@ -297,8 +302,10 @@ def check_whole(state: State) -> None:
     Perhaps nobody else has it, and nothing behind it can be sent to anybody. Others can lead.
     """
     log = state.log
-    has_others = state.voter_names != [state.name]
-    if not (log.damaged and has_others and max(log.damaged) > state.commit_index):
+    is_alone = last_voter.is_only_voter(state)
+    if is_alone and log.damaged:
+        unknown_ends.tell(state)
+    if not (log.damaged and not is_alone and log.damaged.last > state.commit_index):
         state.hole_since = ALWAYS
         return
     state.hole_since = min(state.hole_since, state.now)
@@ -333,8 +340,13 @@ def _replicate_to(state: State, peer: str, progress: Progress) -> None:
         if not _stream(state, peer, progress) and is_due:
             _send(state, peer, progress, _request(state, progress.next_index, has_entries=False))
         return
-    progress.is_waiting = True
-    request = _request(state, progress.next_index, has_entries=True)
+    # Entries go once: on a link that is slow they would be sent faster than it takes them away. If
+    # they are lost, the answer to a heartbeat tells.
+    is_first = not progress.is_waiting
+    if is_first:
+        progress.is_waiting = True
+        progress.probed_at = state.now
+    request = _request(state, progress.next_index, has_entries=is_first)
     size = sum([len(entry.raw) for entry in request.entries])
     if size > state.settings.append_bytes_max:
         # A large entry goes once it is known that it fits, and not again with each heartbeat.

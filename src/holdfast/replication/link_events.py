@@ -24,10 +24,15 @@ class LinkUp:
 class Moving:
     """A part of a message went to a peer or came from it."""
 
-    __slots__ = ()
+    __slots__ = ("has_entries",)
+
+    def __init__(self, has_entries: bool) -> None:
+        self.has_entries = has_entries
+        """It came, and is part of an append request: only who leads sends those."""
 
 
-MOVING: Final = Moving()
+MOVING: Final = Moving(has_entries=False)
+MOVING_ENTRIES: Final = Moving(has_entries=True)
 
 
 class LinkDown:

@@ -12,21 +12,14 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
 from holdfast.replication.membership import Membership
 from holdfast.replication.messages import Hello
+from holdfast.replication.outlets import Links
 from holdfast.replication.shared_settings import warned_differences
 from holdfast.replication.state import State
 
 logger = logging.getLogger("holdfast.replication")
-
-
-class Links(Protocol):
-    """What this module asks of the links; see driver.py."""
-
-    def set_peers(self, addresses: dict[str, str]) -> None: ...
-    def drop(self, peer: str) -> None: ...
 
 
 class LinkedMembers:

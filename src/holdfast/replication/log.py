@@ -20,6 +20,7 @@ from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.journal.filling import Filling, Target
 from holdfast.journal.settings import JournalSettings
+from holdfast.replication.index_set import IndexSet
 from holdfast.replication.messages import NO_CHAIN
 
 logger = logging.getLogger("holdfast.replication")
@@ -55,6 +56,7 @@ class EntryLog(Protocol):
     def unknown_term(self) -> int: ...
     def term_at(self, index: int) -> int: ...
     def chain_at(self, index: int) -> bytes: ...
+    def kind_at(self, index: int) -> int: ...
     def previous(self, first_index: int) -> tuple[int, bytes, int]: ...
     def entry(self, index: int) -> Entry: ...
     def place_of(self, index: int) -> Any: ...
@@ -84,9 +86,11 @@ class ReplicatedLog:
 
     __slots__ = (
         "_run",
+        "awaited_since",
         "awaited_told",
         "damaged",
         "epoch",
+        "hidden_change",
         "is_room_asked_for",
         "jobs",
         "journal",
@@ -99,12 +103,16 @@ class ReplicatedLog:
         self.jobs: list[Any] = []
         """Write jobs not yet given to the writer, in the order they were staged."""
         self.awaited_told = ""
-        """What was told of an unknown end that learners are asked about."""
+        """What was told of what keeps everybody, or the only voter, from leading."""
+        self.awaited_since: float | None = None
+        """Since when nobody leads for the sake of an unknown end."""
+        self.hidden_change = 0
+        """The damaged entry that kept the only voter from leading when it last wanted to."""
         self.is_room_asked_for = False
         """It was told that there is no room for two logs."""
         self.epoch = 0
         """Counts the times the log was thrown away and begun anew."""
-        self.damaged = set(damaged)
+        self.damaged = IndexSet(damaged)
         """Indexes whose entry on this disk is damaged and not yet repaired."""
         self._run = (0, 0)
         """The run of damage that was looked at last, and what is behind it."""
@@ -121,7 +129,7 @@ class ReplicatedLog:
         """The last index of which this member may say: I hold everything up to here."""
         stored = self.journal.stored_index
         if self.damaged:
-            return min(stored, min(self.damaged) - 1)
+            return min(stored, self.damaged.first - 1)
         return stored
 
     @property
@@ -168,6 +176,15 @@ class ReplicatedLog:
         """Whether the header of an entry here is lost: its term is only the least it can be."""
         is_here = self.journal.first_index <= index <= self.last_index
         return is_here and index in self.damaged and self.chain_at(index) == NO_CHAIN
+
+    def may_be(self, index: int, kind: int) -> bool:
+        """Whether an entry is of this kind, as its header tells; true where no header does."""
+        if not self.journal.first_index <= index <= self.last_index:
+            return True
+        try:
+            return self.journal.kind_at(index) == kind
+        except CorruptEntryError:
+            return True
 
     def may_have(self, index: int, term: int, chain: bytes) -> bool:
         """
@@ -234,7 +251,7 @@ class ReplicatedLog:
     def cut_after(self, index: int, commit_index: int) -> None:
         """Remove everything after `index`, which is not below the commit index."""
         assert index >= commit_index, f"cut after {index} below commit index {commit_index}"
-        self.damaged = {damaged for damaged in self.damaged if damaged <= index}
+        self.damaged.keep(0, index)
         self.jobs.append(self.journal.stage_truncate(index))
 
     def begin_anew(
@@ -278,8 +295,8 @@ class ReplicatedLog:
     def forget_dropped(self) -> None:
         """Damage in segments that were reclaimed meanwhile concerns nobody any more."""
         first = self.journal.first_index
-        if self.damaged and min(self.damaged) < first:
-            self.damaged = {index for index in self.damaged if index >= first}
+        if self.damaged and self.damaged.first < first:
+            self.damaged.keep(first, self.damaged.last)
 
     def give_up_before(self, base_index: int) -> None:
         """

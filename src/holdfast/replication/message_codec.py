@@ -264,6 +264,7 @@ def decode_hello(payload: bytes) -> Hello:
             disk_hangs=bool(fields.get("disk_hangs", False)),
             space_low=bool(fields.get("space_low", False)),
             kept=tuple(bytes.fromhex(node_id).hex() for node_id in fields.get("kept", ())),
+            voters=tuple(bytes.fromhex(node_id).hex() for node_id in fields.get("voters", ())),
         )
     except (
         ValueError,

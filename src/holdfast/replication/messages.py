@@ -181,6 +181,10 @@ class Hello:
     """Identities of the members of its generation, if an operator began that; empty while it does
     not know them."""
 
+    voters: tuple[str, ...] = ()
+    """Identities of the voters by its log, in the order of their names; empty while that tells none
+    of them, and from an older version."""
+
 
 @dataclass(slots=True)
 class Editions:

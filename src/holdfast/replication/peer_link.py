@@ -36,6 +36,7 @@ from holdfast.replication.handshake import (
     frame,
 )
 from holdfast.replication.message_codec import (
+    APPEND_REQUEST,
     FRAME_BYTES_MAX,
     decode_message,
     encode_message,
@@ -60,7 +61,7 @@ class LinkOwner(Protocol):
     def link_down(self, peer: str, *, closed: bool) -> None: ...
     def refused(self, peer: str, refusal: Refusal) -> None: ...
     def receive(self, peer: str, message: Message) -> None: ...
-    def moving(self, peer: str) -> None: ...
+    def moving(self, peer: str, *, has_entries: bool) -> None: ...
 
 
 class PeerLinks:
@@ -308,9 +309,9 @@ class PeerLinks:
             receive(peer, message)
         self._wake()
 
-    def moving(self, peer: str) -> None:
+    def moving(self, peer: str, *, has_entries: bool = False) -> None:
         """A part of a message went or came: the other side lives, though it says nothing whole."""
-        self.owner.moving(peer)
+        self.owner.moving(peer, has_entries=has_entries)
         self._wake()
 
     def _watch(self) -> None:
@@ -486,7 +487,8 @@ class PeerLink(asyncio.Protocol):
         if now - self._told_at >= self._links.settings.watch_seconds:
             self._told_at = now
             assert self.hello is not None
-            self._links.moving(self.hello.name)
+            has_entries = self._buffer.held_kind == APPEND_REQUEST
+            self._links.moving(self.hello.name, has_entries=has_entries)
 
     def _pass_on(self, frames: list[Frame]) -> None:
         hello = self.hello

@@ -3,7 +3,8 @@ A peer as the leader sees it: how far its log is, how much is under way to it, w
 
 Invariants:
     match_index < next_index.
-    PROBING: at most one append request is under way; its answer tells where the logs agree.
+    PROBING: at most one append request with entries is under way; the answer to it, or to a
+        heartbeat behind it, tells where the logs agree.
     REPLICATING: requests follow each other without waiting, within the window.
     RESETTING: the peer was told to start over; nothing is sent until it has answered.
     match_index counts only what the peer said is durable there, in this leader's term.
@@ -35,6 +36,7 @@ class Progress:
         "moved_at",
         "next_index",
         "pace",
+        "probed_at",
         "sent_at",
         "under_way",
         "under_way_bytes",
@@ -50,7 +52,9 @@ class Progress:
         self.sent_at = float("-inf")
         """When anything was last sent; the next heartbeat is due one period later."""
         self.is_waiting = False
-        """Probing or resetting: one request is under way; the next goes with the heartbeat."""
+        """Probing or resetting: one request is under way; heartbeats ask again, without entries."""
+        self.probed_at = float("-inf")
+        """When the request of the last probe was sent: a rejection of an older one says nothing."""
         self.under_way: deque[tuple[int, int]] = deque()
         """(last index, bytes) of each append request that is sent and not yet matched."""
         self.under_way_bytes = 0

@@ -28,7 +28,7 @@ from typing import Final
 
 from holdfast.errors import MembershipError
 from holdfast.journal.filling import utc
-from holdfast.replication import candidate
+from holdfast.replication import candidate, last_voter
 from holdfast.replication.follower import become_follower
 from holdfast.replication.log import EntryLog
 from holdfast.replication.membership import survivors_only
@@ -92,7 +92,8 @@ def taken_along(state: State) -> tuple[str, ...]:
     """
     Identities that belong to a generation begun by force; empty where they are not known.
 
-    That is so after a restart in the middle of a promotion, until its log is here.
+    That is so after a restart in the middle of a promotion, until somebody says so who knows, or
+    its log is here.
     """
     membership = state.membership
     if not state.generation or membership is None:
@@ -160,9 +161,9 @@ def promote_force(
         raise MembershipError("this node belongs to no cluster yet; there is nothing to take over")
     if state.is_witness:
         raise MembershipError("a witness keeps no service to take over; promote a data node")
-    if state.log.damaged:
+    if state.log.damaged and not last_voter.may_go_on_without(state):
         raise MembershipError(
-            f"entry {min(state.log.damaged)} of this log is damaged; promote a node that is whole"
+            f"entry {state.log.damaged.first} of this log is damaged; promote a node that is whole"
         )
     if state.role is Role.LEADER:
         raise MembershipError("this node leads already; remove the lost member instead")

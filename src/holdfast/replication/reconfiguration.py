@@ -53,8 +53,13 @@ def promote(state: State, name: str) -> Entry:
 
 
 def repropose(state: State) -> Entry:
-    """Write the present members again, near the log's end."""
-    return _change(state, _present(state).members)
+    """
+    Write the present members again, near the log's end.
+
+    That changes nobody, so it may be done whoever answers: whether it is due says the log's length.
+    """
+    present = _changeable(state)
+    return append_config(state, present.changed(present.members, state.config_index))
 
 
 def missing_entries(state: State, name: str) -> int:
@@ -71,7 +76,7 @@ def hole_before(state: State, name: str) -> int:
     """
     progress = state.progress.get(name)
     match = progress.match_index if progress else 0
-    return min((index for index in state.log.damaged if index > match), default=0)
+    return state.log.damaged.first_after(match)
 
 
 def may_change(state: State) -> str:
@@ -154,11 +159,17 @@ def _present(state: State) -> Membership:
 
 
 def _change(state: State, members: tuple[Member, ...]) -> Entry:
+    present = _changeable(state)
+    _require_healthy(state, members)
+    return append_config(state, present.changed(members, state.config_index))
+
+
+def _changeable(state: State) -> Membership:
+    """Give the present members, if another list of them may be written now."""
     present = _present(state)
     if reason := may_change(state):
         raise MembershipError(reason)
-    _require_healthy(state, members)
-    return append_config(state, present.changed(members, state.config_index))
+    return present
 
 
 def _require_healthy(state: State, members: tuple[Member, ...]) -> None:

@@ -53,7 +53,7 @@ class Repairs:
         peers = _who_may_have_it(state)
         if not peers:
             return
-        for index in sorted(damaged)[:REPAIRS_MAX]:
+        for index in damaged.smallest(REPAIRS_MAX):
             if self._asked.get(index, 0.0) > state.now:
                 continue
             self._asked[index] = state.now + state.settings.repair_seconds

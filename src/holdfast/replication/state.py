@@ -90,6 +90,8 @@ class State:
         self.members: dict[str, Member] = {}
         self.peers: list[str] = []
         self.voter_names: list[str] = []
+        self.voter_ids: tuple[str, ...] = ()
+        """The identities of the voters, in the order of their names."""
         self.copies = settings.copies or 1
         """Nodes with data that must hold an entry before it is committed."""
         self.connected: dict[str, Hello] = {}
@@ -104,13 +106,21 @@ class State:
         self.role = Role.FOLLOWER
         self.leader: str | None = None
         self.commit_index = 0
+        self.taken_index = 0
+        """Through which entry what is committed was given out to be applied."""
         self.election_timeout = 0.0
         self.election_deadline = ALWAYS
         self.fenced_reason = ""
         self.is_disk_hanging = False
         """Nothing was stored here for so long that this node must not lead, stand or vote."""
 
-        # Follower.
+        self._begin_following()
+        self._begin_promoting()
+        self._begin_standing()
+        self._begin_leading()
+
+    def _begin_following(self) -> None:
+        """What a follower keeps of its leader."""
         self.leader_contact_at = NEVER
         self.is_leader_link_closed = False
         self.quick_rounds = 0
@@ -121,10 +131,6 @@ class State:
         self.match_sent = 0
         self.is_reply_due = False
         self.data_match = 0
-
-        self._begin_promoting()
-        self._begin_standing()
-        self._begin_leading()
 
     def _begin_promoting(self) -> None:
         """What a promotion by force needs (promotion.py)."""
@@ -199,6 +205,7 @@ class State:
             if member.name != self.name and member.kind != "fenced"
         ]
         self.voter_names = [member.name for member in membership.voters]
+        self.voter_ids = tuple(member.node_id for member in membership.voters)
         data_count = len(membership.data_members)
         self.copies = self.settings.copies or default_copies(data_count, len(self.voter_names))
         self.bytes_since_config = 0

@@ -64,7 +64,7 @@ class ReplicationStatus:
     """What a log that was begun anew lacks, in a sentence; empty if it is full."""
 
     unknown_end: str
-    """Why the only voter does not lead, where that is an end of its log that nobody knows of."""
+    """Why the only voter does not lead or serve, where that is damage in its log or its end."""
 
     log_end: LogEnd
     """How far the log goes, as it is compared before several nodes go on by force."""

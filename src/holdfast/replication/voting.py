@@ -3,7 +3,7 @@ Judging candidates: every role answers requests for votes by the same rules.
 
 Invariants:
     At most one vote per term, and only for a log at least as complete as ours; an end of our log
-    that recovery could not judge counts as held.
+    that recovery could not judge counts as held (but see unknown_ends.py for two voters).
     While a leader lives, nobody is helped to depose it (stickiness), unless the leader itself asks
     for it or our own link to it was closed too.
     A node whose identity is no longer a member's does not vote. Whether it is one already is for
@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from holdfast.replication import lease
+from holdfast.replication import lease, unknown_ends
 from holdfast.replication.editions import is_doubted
 from holdfast.replication.follower import become_follower
 from holdfast.replication.messages import (
@@ -32,11 +32,11 @@ def on_pre_vote_request(state: State, peer: str, message: PreVoteRequest) -> Non
         and not is_doubted(state, peer)
         and not state.has_live_leader()
         and not state.is_disk_hanging
-        and _is_complete(state, message)
+        and _is_complete(state, peer, message)
     )
     if not granted:
         state.send(peer, PreVoteResponse(state.term, granted=False))
-        _stand_instead(state, message)
+        _stand_instead(state, peer, message)
         return
     if state.role is Role.PRE_CANDIDATE and _ranks_before(state, peer, message):
         # Two stand at once and would split the votes: one of them, always the same, gives way.
@@ -55,14 +55,14 @@ def on_vote_request(state: State, peer: str, message: VoteRequest) -> None:
         and state.leader is None
         and _may_vote(state)
         and not is_doubted(state, peer)
-        and _is_complete(state, message)
+        and _is_complete(state, peer, message)
     )
     if granted:
         state.voted_for = peer
         state.await_leader()
     state.send(peer, lease.vote(state, granted=granted))
     if not granted:
-        _stand_instead(state, message)
+        _stand_instead(state, peer, message)
 
 
 def _may_vote(state: State) -> bool:
@@ -82,8 +82,8 @@ def _may_vote(state: State) -> bool:
     return member is None or state.node_id not in state.membership.retired
 
 
-def _is_complete(state: State, message: PreVoteRequest | VoteRequest) -> bool:
-    return (message.last_term, message.last_index) >= state.log.election_position()
+def _is_complete(state: State, peer: str, message: PreVoteRequest | VoteRequest) -> bool:
+    return unknown_ends.is_complete(state, peer, message.last_term, message.last_index)
 
 
 def _ranks_before(state: State, peer: str, message: PreVoteRequest) -> bool:
@@ -92,7 +92,8 @@ def _ranks_before(state: State, peer: str, message: PreVoteRequest) -> bool:
     return theirs > (journal.last_term, journal.last_index, state.name)
 
 
-def _stand_instead(state: State, message: PreVoteRequest | VoteRequest) -> None:
+def _stand_instead(state: State, peer: str, message: PreVoteRequest | VoteRequest) -> None:
     """Stand soon: we refused for the sake of what only our log has, and nobody leads."""
-    if state.leader is None and state.role is Role.FOLLOWER and not _is_complete(state, message):
+    is_idle = state.leader is None and state.role is Role.FOLLOWER
+    if is_idle and not _is_complete(state, peer, message):
         state.await_retry()

@@ -100,9 +100,8 @@ class Cleaner:
 
     def stop(self) -> None:
         """Forget what was under way."""
-        self.next_index = 0
-        self.through_index = self._given_up_through = 0
-        self.records = self.homeless = None
+        self._leave()
+        self._given_up_through = 0
         self.stuck_at = 0
         self.damage.forget()
         self.look_again_at = 0.0
@@ -124,6 +123,10 @@ class Cleaner:
         if not is_busy:
             self.producer_limit.step()
             self.learner_holds.step(now)
+        if 0 < self.next_index < self.store.first_index:
+            # A record of an earlier leadership has let it go while it was read.
+            self._leave()
+            self.damage.forget()
         if (not self.next_index and not self._look(now)) or is_busy:
             return
         try:
@@ -148,6 +151,10 @@ class Cleaner:
     def _is_stuck(self, now: float) -> None:
         self.stuck_at = self.store.first_index
         self.stuck_until = now + self.settings.damage_look_seconds
+        self._leave()
+
+    def _leave(self) -> None:
+        """Forget the segment that is being gone through."""
         self.next_index = self.through_index = 0
         self.records = self.homeless = None
 
@@ -311,8 +318,8 @@ class Cleaner:
             return
         if self._is_held(self.through_index, is_low=self._is_low):
             # A reader has asked for it since it was begun.
-            self.next_index = self.through_index = self.round_through = 0
-            self.homeless = None
+            self._leave()
+            self.round_through = 0
             return
         try:
             self.store.keep_membership(self.through_index)

@@ -82,9 +82,12 @@ class ClientConnection(asyncio.Protocol):
             self.uncommitted_bytes = 0
         self.uncommitted_bytes += len(data)
         self.incoming_bytes += len(data)
+        if conductor.pending:
+            conductor.received_bytes += len(data)
         settings = conductor.settings
         if (
             self.incoming_bytes > settings.incoming_bytes_max
+            or conductor.received_bytes > settings.received_bytes_max
             or self.uncommitted_bytes > settings.connection_uncommitted_bytes_max
         ):
             conductor.pause(self)

@@ -29,7 +29,7 @@ _ENDED_AT_ONCE: Final = 256
 class Departures:
     """What is left to be done for those who do not come back."""
 
-    __slots__ = ("_broker", "_closing", "_containment", "_gone", "_parting")
+    __slots__ = ("_broker", "_closing", "_containment", "_gone", "_parting", "are_waiting")
 
     def __init__(self, broker: Broker, containment: Containment) -> None:
         self._broker = broker
@@ -41,18 +41,23 @@ class Departures:
         self._parting: dict[ClientConnection, float] = {}
         """Closed with a last word that may never be read, and when they are ended, oldest first."""
 
+        self.are_waiting = False
+        """There are some to be seen off."""
+
     def __bool__(self) -> bool:
-        return bool(self._gone or self._closing)
+        return self.are_waiting
 
     def gone(self, connection: ClientConnection) -> None:
         """Take a connection that is lost, and of which all is read."""
         self._gone.append(connection)
+        self.are_waiting = True
 
     def send_away(self, connections: Iterable[ClientConnection], farewell: str) -> None:
         """Close all clients, as the leadership is over; what anybody holds is dropped with it."""
         self._broker.state.discards.add(self._gone)
         self._gone = deque()
         self._closing.extend((connection, farewell) for connection in connections)
+        self.are_waiting = bool(self._closing)
 
     def parting(self, connection: ClientConnection, until: float) -> None:
         """Take a connection that was told its last word and may never read it."""
@@ -72,6 +77,10 @@ class Departures:
 
     def step(self, is_spent: IsSpent) -> None:
         """See off one after the other until the time is spent; at least one."""
+        self._see_off(is_spent)
+        self.are_waiting = bool(self._gone or self._closing)
+
+    def _see_off(self, is_spent: IsSpent) -> None:
         while self._closing:
             self._close(*self._closing.popleft())
             if is_spent():

@@ -23,30 +23,28 @@ _LOOKED_AT_PER_STEP = 16
 class HeartBeats:
     """Keeps the deadlines of one node's clients."""
 
-    __slots__ = ("_containment", "_left")
+    __slots__ = ("_containment", "_left", "is_under_way")
 
     def __init__(self, containment: Containment) -> None:
         self._containment = containment
-        self._left: Iterator[ClientConnection] | None = None
-
-    def __bool__(self) -> bool:
-        """Whether a round is under way."""
-        return self._left is not None
+        self._left: Iterator[ClientConnection] = iter(())
+        self.is_under_way = False
+        """A round was begun and is not done."""
 
     def begin(self, connections: Collection[ClientConnection]) -> None:
         """Begin a round, if none is under way."""
-        if self._left is None and connections:
+        if connections and not self.is_under_way:
             self._left = iter(list(connections))
+            self.is_under_way = True
 
     def step(self, now: float, is_spent: IsSpent) -> None:
         """Go on with the round until it is done or the time is spent; at least a few."""
-        assert self._left is not None, "begun before"
         for place, connection in enumerate(self._left, 1):
             if not connection.is_lost:
                 self._look(connection, now)
             if not place % _LOOKED_AT_PER_STEP and is_spent():
                 return
-        self._left = None
+        self.is_under_way = False
 
     def _look(self, connection: ClientConnection, now: float) -> None:
         protocol = connection.session.protocol

@@ -27,12 +27,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
-from operator import length_hint
 
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.outputs import Batch, Replier
+from holdfast.broker.outputs import Batch
+from holdfast.broker.record_steps import record_steps
 from holdfast.broker.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
@@ -42,6 +42,7 @@ from holdfast.errors import (
 )
 from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteResult
+from holdfast.model.limits import KiB
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.connection import ClientConnection
@@ -50,6 +51,7 @@ from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.idleness import client_admission, turn_away
+from holdfast.server.releasing import Releasing
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
@@ -67,6 +69,8 @@ QUORUM_LOST = (
     " or an operator promotes this node"
 )
 _DAMAGED_PAUSE_SECONDS = 0.5
+_APPLIED_AT_ONCE_BYTES = 32 * KiB
+"""A longer entry may hold acknowledgements of more than 4,000 messages."""
 _WAITING_PER_TURN = 256
 """Clients whose SENDs wait for room that are asked in one turn."""
 
@@ -97,6 +101,9 @@ class Conductor:
         self.on_damage = on_damage
         self.on_failure = on_failure
         self.containment = Containment(broker)
+        self.record_step_count = 8 * broker.settings.step_count_max
+        """To apply a record takes less than to take a frame."""
+        self.releasing = Releasing(broker, self.containment, self.record_step_count)
         self.cleaner = Cleaner(broker, store, settings)
         self.slow_consumers = SlowConsumers(broker, settings)
         self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max)
@@ -106,8 +113,6 @@ class Conductor:
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
         self.step_count = broker.settings.step_count_max
-        self.record_step_count = 8 * self.step_count
-        """To apply a record takes less than to take a frame."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
         self.admission = client_admission(settings.connection_count_max)
@@ -127,6 +132,8 @@ class Conductor:
         """Topic messages are left that the last turn had no time to deliver."""
         self.has_failed = False
         self.commit_count = 0
+        self.received_bytes = 0
+        """What all clients sent since the last commit, while something waits to be committed."""
         self.turned_at = 0.0
         self.refusal_at = 0.0
         """When it is looked again whether there is room to store anything."""
@@ -188,30 +195,41 @@ class Conductor:
         if now - self.turned_at > self.settings.pause_seconds:
             self.silent_until = now + self.settings.pause_seconds
         self.turned_at = now
+        # What has nothing to do costs no call: a turn is half the price of a message sent alone.
         self._refresh(now)
-        self._attend(now)
-        if (self.ready or self.is_behind) and self.store.is_handing_over:
-            self._hold_clients()
-        elif self.is_behind:
-            self.schedule()  # First what was published goes out: else more comes in than leaves.
+        if self.heart_beats.is_under_way or self.departures.are_waiting:
+            self._attend(now)
+        if self.store.is_handing_over:
+            if self.ready or self.is_behind:
+                self._hold_clients()
         else:
-            self._read()
-        self._seal(now)
+            if self.is_behind:
+                self.schedule()  # First what was published goes out: else more comes than leaves.
+            elif self.ready:
+                self._read()
+            if self.is_serving:
+                self._seal(now)
         self.store.turn(now)
-        self._apply_committed(now)
-        self._follow_role()
-        if self.is_serving and not self.store.is_handing_over:
+        is_more_committed = self._apply_committed(now)
+        is_served = self._follow_role()
+        if is_served:
             self._dispatch()
             if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
                 self._close_slow_consumers()
-            self._unblock()
-        self._flush()
-        self._run_errands()
-        is_free = self.sealer.under_way is None and not self.store.is_writing
-        if self.is_serving and is_free and self.broker.has_batch():
+            if self.paused or self.context.waiting:
+                self._unblock()
+        if self.context.dirty:
+            self._flush()
+        if self.broker.errands.under_way:
+            self._run_errands()
+        if self.broker.state.discards.are_waiting:
+            self._let_go()
+        is_free = self.sealer.under_way is None and self.broker.has_batch()
+        if is_served and self.is_serving and is_free and not self.store.is_writing:
             self._seal(now)
             self.store.turn(now)
-        if self._has_to_apply() and now >= self.apply_again_at:
+            is_more_committed = self._has_to_apply() and now >= self.apply_again_at
+        if is_more_committed:
             self.schedule()
 
     def _refresh(self, now: float) -> None:
@@ -245,15 +263,13 @@ class Conductor:
 
     def _attend(self, now: float) -> None:
         """Keep clients' heart-beats, and see off who is gone."""
-        if not (self.heart_beats or self.departures):
-            return
-        if self.heart_beats:
+        if self.heart_beats.is_under_way:
             self.budget.begin()
             self.heart_beats.step(now, self.budget.is_spent)
-        if self.departures:
+        if self.departures.are_waiting:
             self.budget.begin()
             self.departures.step(self.budget.is_spent)
-        if self.heart_beats or self.departures:
+        if self.heart_beats.is_under_way or self.departures.are_waiting:
             self.schedule()
 
     # ---- connections
@@ -318,8 +334,6 @@ class Conductor:
             self.ready.append(connection)
 
     def _read(self) -> None:
-        if not self.ready:
-            return
         ready = self.ready
         self.ready = []
         broker = self.broker
@@ -358,7 +372,7 @@ class Conductor:
         if broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready[:place]:
                 self.pause(connection)
-        if any(connection.session.spreading is None for connection in self.ready):
+        if self.ready and any(it.session.spreading is None for it in self.ready):
             self.schedule()
 
     def _receive(self, connection: ClientConnection) -> bool:
@@ -399,9 +413,7 @@ class Conductor:
             self.part(largest)
 
     def _close_full_batch(self) -> None:
-        batch = self.broker.batch
-        is_large = batch.size_bytes > self.broker.settings.batch_bytes_max
-        if is_large or len(batch.records) > self.settings.batch_records_max:
+        if self.sealer.is_over():
             self.broker.close_batch()
 
     def _hold_clients(self) -> None:
@@ -476,8 +488,6 @@ class Conductor:
         """Hand the gathered batch to the store, if it is time."""
         broker = self.broker
         sealer = self.sealer
-        if not (self.is_serving and sealer.has_work()) or self.store.is_handing_over:
-            return
         in_flight_max = self.settings.batches_in_flight_max
         if broker.closed or sealer.under_way is not None:
             self.budget.begin()
@@ -489,7 +499,7 @@ class Conductor:
             if self.budget.is_spent():
                 self.schedule()
                 return
-        if (self.store.is_writing and not sealer.is_full()) or not broker.has_batch():
+        if not broker.has_batch() or (self.store.is_writing and not sealer.is_full()):
             return
         if len(self.pending) >= in_flight_max:
             return
@@ -529,32 +539,7 @@ class Conductor:
             self.pending[-1][1].replies.extend(batch.replies)
             self.pending[-1][1].publications.extend(batch.publications)
             return
-        self.applying = chain(self.applying or (), self._release(batch))
-
-    def _release(self, batch: Batch) -> Iterator[None]:
-        """Let be seen and told, in steps, what waited for a batch, while this leadership lasts."""
-        steps = chain(self.broker.publish_after_commit(batch), self._reply(batch))
-        while self.is_serving:
-            if next(steps, self) is self:
-                self.broker.released(batch)
-                return
-            yield
-
-    def _reply(self, batch: Batch) -> Iterator[None]:
-        """Say to each, in steps, that what it asked for is stored; who cannot be told is closed."""
-        replies = iter(batch.replies)
-        while not self._reply_to(replies):
-            yield
-
-    def _reply_to(self, replies: Iterator[tuple[Replier, bytes]]) -> bool:
-        """Do one step of it, up to one that breaks; whether that was all."""
-        replier: Replier | None = None
-        try:
-            for replier, receipt in islice(replies, self.record_step_count):
-                replier.reply(receipt)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-            self.containment.broke(replier, error)
-        return not length_hint(replies)
+        self.applying = chain(self.applying or (), self.releasing.steps(batch, self))
 
     def _resume(self, session: StompSession) -> None:
         """Let a session have deliveries again."""
@@ -566,15 +551,15 @@ class Conductor:
     def _has_to_apply(self) -> bool:
         return self.applying is not None or self.store.has_committed()
 
-    def _apply_committed(self, now: float) -> None:
-        """Apply what is committed, entry by entry, as far as the time goes."""
+    def _apply_committed(self, now: float) -> bool:
+        """Apply what is committed, entry by entry, as the time goes; whether some is left."""
         if self.store.is_begun_anew():
             self.applying = None
             self.is_within_entry = False
             self.stop_serving()
             self.broker.begin_anew()
-        if now < self.apply_again_at or not self._has_to_apply():
-            return
+        if not self._has_to_apply() or now < self.apply_again_at:
+            return False
         is_spent = self.budget.is_spent
         self.budget.begin()
         while True:
@@ -582,15 +567,17 @@ class Conductor:
             if self.applying is None:
                 entry = self._take_committed(now)
                 if entry is None:
-                    return
+                    return False
                 self.applying = self._apply(entry)
             for _ in self.applying:
                 if is_spent():
-                    return
+                    return True
             self.applying = None
+            if not self.store.has_committed():
+                return False
             # After a long entry the others have their turn, else it might end within the next.
-            if was_begun or not self.store.has_committed() or is_spent():
-                return
+            if was_begun or is_spent():
+                return True
 
     def _take_committed(self, now: float) -> Entry | None:
         try:
@@ -613,17 +600,15 @@ class Conductor:
             self.on_role_change()
         batch = pending[0][1] if pending and pending[0][0] == entry.index else None
         records = batch.records if batch is not None else self.store.decode(entry)
-        first = entry.first_record
+        first, count_max = entry.first_record, self.record_step_count
         self.is_within_entry = True
         if entry.record_count == 0:
             pass  # The members of the cluster, or nothing.
-        elif entry.record_count <= self.record_step_count:
+        elif entry.record_count <= count_max and entry.body_length <= _APPLIED_AT_ONCE_BYTES:
             broker.apply_entry(first, records, entry.timestamp, entry.term)
         else:
-            steps = iter(records)
-            while some := list(islice(steps, self.record_step_count)):
-                broker.apply_entry(first, some, entry.timestamp, entry.term)
-                first += len(some)
+            for number, some in record_steps(first, records, count_max):
+                broker.apply_entry(number, some, entry.timestamp, entry.term)
                 yield
         self.store.applied(entry, broker.state.cleaned_through)
         self.is_within_entry = False
@@ -632,33 +617,37 @@ class Conductor:
             self.pending.popleft()
             broker.applied(batch)
             self.commit_count += 1
+            self.received_bytes = 0
             self.counters.receipts += len(batch.replies)
-            yield from self._release(batch)
+            if not self.releasing.at_once(batch):
+                yield from self.releasing.steps(batch, self)
 
     # ---- roles
 
-    def _follow_role(self) -> None:
+    def _follow_role(self) -> bool:
+        """Begin or cease to serve, as the store says; whether clients are served in this turn."""
         should_serve = self.store.is_serving and (self.is_serving or not self._has_to_apply())
         if should_serve == self.is_serving:
             self.broker.is_prepared = False  # Should it lead once more, from the state of then.
-            return
+            return should_serve
         if should_serve and not self.store.is_applied_whole:
             # What this term has proposed may yet be committed, and its numbers are taken.
-            return
+            return False
         if should_serve:
             if not self.broker.is_prepared:
                 self.broker.prepare(self.store.numbering)
             if self.broker.errands:
-                return  # They are run in this turn and the next ones.
+                return False  # They are run in this turn and the next ones.
             self.context.term = self.store.term
             self.context.is_lease_awaited = True  # Until the next turn knows better.
             self.broker.lead(self.store.numbering)
             self.is_serving = True
         elif self.store.is_handing_over:
-            return  # Given up, it goes on as if nothing had been; done, somebody else leads.
+            return False  # Given up, it goes on as if nothing had been; done, another leads.
         elif not self.store.is_serving:
             self.stop_serving(QUORUM_LOST if self._has_lost_quorum() else "")
         self.on_role_change()
+        return self.is_serving
 
     def _has_lost_quorum(self) -> bool:
         """
@@ -688,9 +677,7 @@ class Conductor:
         self.unfinished.clear()
         self.ready.clear()
         self.withheld.clear()
-        self.context.dirty.clear()
-        self.context.waiting.clear()
-        self.context.waiting_bytes = 0
+        self.context.forget_sessions()
         self.broker.follow()
         self.cleaner.stop()
         self._attend(self.turned_at)
@@ -756,8 +743,6 @@ class Conductor:
 
     def _flush(self) -> None:
         dirty = self.context.dirty
-        if not dirty:
-            return
         now = self.clock.monotonic()
         self.context.dirty = []
         self.budget.begin(now)
@@ -784,13 +769,13 @@ class Conductor:
             self.schedule()
 
     def _run_errands(self) -> None:
-        """Go on with long work that clients left, and free what is gone."""
-        errands = self.broker.errands
-        if errands:
-            self.budget.begin()
-            errands.run(self.budget.is_spent)
-            self.schedule()  # For the rest of it, or to deliver what was given back.
-        if self.broker.state.discards:
-            self.budget.begin()
-            self.broker.let_go(self.budget.is_spent)
-            self.schedule()
+        """Go on with long work that clients left."""
+        self.budget.begin()
+        self.broker.errands.run(self.budget.is_spent)
+        self.schedule()  # For the rest of it, or to deliver what was given back.
+
+    def _let_go(self) -> None:
+        """Free what is gone."""
+        self.budget.begin()
+        self.broker.let_go(self.budget.is_spent)
+        self.schedule()

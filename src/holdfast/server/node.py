@@ -335,7 +335,7 @@ class Node:
 
     def _scrub(self) -> None:
         for damage in self.scrubber.turn(self.clock.monotonic()):
-            if any(known.index == damage.index for known in self.journal.damage):
+            if self.journal.is_damaged(damage.index):
                 continue  # told already; it stays until a peer has repaired it
             log.error("damage in the log", **_place(damage))
             self.journal.report_damage(damage)

@@ -25,7 +25,8 @@ class Sealer:
     def __init__(self, broker: Broker, settings: ServerSettings) -> None:
         self._broker = broker
         self._settings = settings
-        self._batch: Batch
+        self._batch: Batch | None = None
+        """What is sealed now; nothing else, as it may have 60 MiB that nobody needs after it."""
         self._gathering_since = 0.0
         self.under_way: Sealing | None = None
         """The large batch that was begun with and is not done."""
@@ -36,10 +37,24 @@ class Sealer:
 
     def is_full(self) -> bool:
         """Whether the gathering batch goes although an earlier one is being written."""
-        batch = self._broker.batch
+        broker = self._broker
+        batch = broker.batch
+        most = self._settings
         return (
-            batch.size_bytes >= self._broker.settings.batch_bytes_max
-            or len(batch.records) >= self._settings.batch_records_max
+            batch.size_bytes >= broker.settings.batch_bytes_max
+            or len(batch.records) + len(broker.acknowledged_queues) >= most.batch_records_max
+            or batch.settled_count >= most.batch_settled_count_max
+        )
+
+    def is_over(self) -> bool:
+        """Whether the gathering batch is more than full, so that nothing else is to be in it."""
+        broker = self._broker
+        batch = broker.batch
+        most = self._settings
+        return (
+            batch.size_bytes > broker.settings.batch_bytes_max
+            or len(batch.records) + len(broker.acknowledged_queues) > most.batch_records_max
+            or batch.settled_count > most.batch_settled_count_max
         )
 
     def is_due(self, now: float) -> bool:
@@ -65,16 +80,20 @@ class Sealer:
             if (
                 len(batch.records) <= most.seal_records_max
                 and batch.size_bytes <= most.seal_bytes_max
+                and not batch.unnumbered
             ):
                 return batch, None
             self._batch = batch
-            sealing = self.under_way = Sealing(batch.records, batch.size_bytes)
+            sealing = self.under_way = Sealing(batch.records, batch.size_bytes, batch.unnumbered)
         while sealing.step():
             if is_spent():
                 return None
-        self.under_way = None
-        return self._batch, sealing.body
+        whole = self._batch
+        assert whole is not None, "it was begun with"
+        self.stop()
+        return whole, sealing.body
 
     def stop(self) -> None:
         """Forget what was under way: the leadership that gave its numbers is over."""
         self.under_way = None
+        self._batch = None

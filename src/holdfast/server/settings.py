@@ -42,6 +42,9 @@ class ServerSettings:
     """A batch with more records is sealed at once, even while an earlier one is being written, so
     that every node applies an entry in few slices."""
 
+    batch_settled_count_max: int = 65_536
+    """The same for messages that were acknowledged many at once."""
+
     seal_records_max: int = 5000
     """So many records are encoded at once, in about a millisecond; more in steps, over turns."""
 
@@ -59,6 +62,10 @@ class ServerSettings:
 
     connection_uncommitted_bytes_max: int = 8 * MiB
     """The same for one connection."""
+
+    received_bytes_max: int = 128 * MiB
+    """What all connections sent since the last commit while there is something to be committed:
+    receipts, too, wait for it. Beyond it whoever sends more is not read before the next one."""
 
     output_bytes_max: int = 512 * KiB
     """Deliveries handed to one connection ahead of its socket."""

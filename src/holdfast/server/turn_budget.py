@@ -16,17 +16,17 @@ from holdfast.environment.clock import Clock
 class TurnBudget:
     """One slice of time, begun anew for each kind of work of a turn."""
 
-    __slots__ = ("_clock", "_ends_at", "_seconds")
+    __slots__ = ("_ends_at", "_monotonic", "_seconds")
 
     def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._seconds = seconds
         self._ends_at = 0.0
 
     def begin(self, now: float | None = None) -> None:
         """Start a slice now; who has just read the clock says what it said."""
-        self._ends_at = (self._clock.monotonic() if now is None else now) + self._seconds
+        self._ends_at = (self._monotonic() if now is None else now) + self._seconds
 
     def is_spent(self) -> bool:
         """Whether the slice is over."""
-        return self._clock.monotonic() >= self._ends_at
+        return self._monotonic() >= self._ends_at

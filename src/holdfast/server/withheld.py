@@ -2,13 +2,17 @@
 Messages whose bytes are damaged here: kept from everybody, and offered again now and then.
 
 A peer may have repaired them meanwhile. Until then they are on their queue, and nobody gets them.
+One entry may hold a hundred thousand, so they are offered in short steps; and as long as an entry
+is known to be damaged its messages are not, since whole ones wait behind what is tried in vain.
 
 Owned by the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.queue import Queue
@@ -17,7 +21,19 @@ from holdfast.environment.clock import Clock
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import MessageRecord
 from holdfast.server.counters import Counters
+from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
+
+
+class _Withheld(NamedTuple):
+    """One message that could not be read."""
+
+    looked_at: float
+    """When, in seconds of the monotonic clock."""
+    queue: Queue
+    key: int
+    entry_index: int
+    """The damaged entry that holds it; 0 if it is not known."""
 
 
 class WithheldMessages:
@@ -36,8 +52,11 @@ class WithheldMessages:
         self._clock = clock
         self._counters = counters
         self._on_damage = on_damage
-        self._messages: list[tuple[float, Queue, int]] = []
-        """Since when, and which."""
+        self._messages: deque[_Withheld] = deque()
+        """Who was looked at longest ago first."""
+        self._told: set[int] = set()
+        """Damaged entries of which it was told; they hold many messages."""
+        self._is_offering = False
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -52,25 +71,51 @@ class WithheldMessages:
             queue = subscription.queue
             assert queue is not None, "only queues keep messages"
             self._broker.withhold(subscription, key)
-            self._messages.append((self._clock.monotonic(), queue, key))
+            session = subscription.receiver
+            assert isinstance(session, StompSession), "every receiver here is a session"
+            session.recount_room()
+            index = error.index if isinstance(error, CorruptEntryError) else 0
+            self._messages.append(_Withheld(self._clock.monotonic(), queue, key, index))
             self._counters.damaged += 1
-            if isinstance(error, CorruptEntryError):
+            if isinstance(error, CorruptEntryError) and index not in self._told:
+                if index:
+                    self._told.add(index)
                 self._on_damage(error)
             return None
 
     def offer_again(self, since: float) -> None:
-        """Let everybody have again what is withheld since this time, or longer."""
-        due = [item for item in self._messages if item[0] <= since]
-        if not due:
+        """Let everybody have again, in steps, what is withheld since this time, or longer."""
+        if not self._is_offering and self._messages and self._messages[0].looked_at <= since:
+            self._is_offering = True
+            self._broker.errands.begin(self._offer(since))
+
+    def _offer(self, since: float) -> Iterator[None]:
+        step_count = self._broker.settings.step_count_max
+        messages = self._messages
+        count = 0
+        while messages and messages[0].looked_at <= since:
+            self._offer_one(messages.popleft())
+            count += 1
+            if not count % step_count:
+                yield
+        self._is_offering = False
+
+    def _offer_one(self, message: _Withheld) -> None:
+        _, queue, key, index = message
+        if not queue.index.is_live(key):
             return
-        self._messages = [item for item in self._messages if item[0] > since]
-        for _, queue, key in due:
-            if key in queue.reserved:
-                continue  # An open transaction settles it, or gives it back itself.
-            queue.withheld.discard(key)
-            queue.give_back([key], redelivered=False)
-            self._broker.state.touch(queue)
+        if index and self._store.is_damaged_entry(index):
+            self._messages.append(message._replace(looked_at=self._clock.monotonic()))
+            return
+        self._told.discard(index)
+        if key in queue.reserved:
+            return  # An open transaction settles it, or gives it back itself.
+        queue.withheld.discard(key)
+        queue.give_back([key], redelivered=False)
+        self._broker.state.touch(queue)
 
     def clear(self) -> None:
-        """Forget all: this node does not lead any more."""
-        self._messages.clear()
+        """Forget all: this node does not lead any more, and its errands are over."""
+        self._messages = deque()
+        self._told.clear()
+        self._is_offering = False

@@ -73,3 +73,9 @@ class SessionContext:
         self.leave: Callable[[Session], None] = lambda session: session.leave()
         """How a session that says goodbye leaves: all at once, or step by step."""
         self.session_count = 0
+
+    def forget_sessions(self) -> None:
+        """Begin anew, as all clients are sent away: nothing of theirs is given back one by one."""
+        self.dirty.clear()
+        self.waiting.clear()
+        self.waiting_bytes = 0

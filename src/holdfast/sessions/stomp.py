@@ -52,6 +52,7 @@ from holdfast.sessions.stomp_headers import (
     read_mode,
     read_number,
     read_producer_id,
+    require_short,
     unknown_name,
 )
 from holdfast.sessions.waiting_sends import WaitingSends
@@ -270,10 +271,15 @@ class StompSession:
         if target.persistent:
             producer_id = target.producer_id
             refusal = self.context.refusal
-            if waiting.places and not self._is_next and waiting.holds(queue, producer_id):
+            assert queue is not None, "only queues keep messages"
+            if (
+                waiting.bytes
+                and not self._is_next
+                and (waiting.holds(queue) or waiting.holds_producer(producer_id))
+            ):
                 # Behind what was sent there, or has an earlier number.
                 if waiting.has_place:
-                    waiting.add(frame, queue, *(() if producer_id is None else (producer_id,)))
+                    waiting.add(frame, queue, producer_id)
                     return
                 refusal = "too much waits for room before this message; send it again later"
             sequence = 0
@@ -281,11 +287,14 @@ class StompSession:
                 sequence = read_number(frame.producer_sequence, "producer-sequence")
             if refusal is not None and not broker.has_taken(producer_id, sequence):
                 raise StoreFullError(refusal)
-            assert queue is not None, "only queues keep messages"
             broker.send(queue, target.lines, frame.body, self, receipt, producer_id, sequence)
             return
         destination = target.destination
-        if (waiting.bytes and not self._is_next) or not broker.has_room(destination):
+        if queue is not None:  # As `has_room` says it, without a call for each message.
+            has_room = broker.state.volatile_bytes <= broker.settings.memory_bytes
+        else:
+            has_room = broker.has_room(destination)
+        if (waiting.bytes and not self._is_next) or not has_room:
             self._wait(frame, destination)
             return
         waiting.is_refusing = False
@@ -420,7 +429,7 @@ class StompSession:
         except ValueError:
             raise unknown_name(name) from None
         if frame.block is None and not frame.negative:
-            self.broker.acknowledge(subscription, key, self, frame.receipt)
+            self.effort = self.broker.acknowledge(subscription, key, self, frame.receipt)
         else:
             self.effort = _MUCH
             self._settle(frame, subscription, key)
@@ -538,9 +547,13 @@ class StompSession:
         subscription_id = headers.get("id", written)
         if subscription_id in self.subscriptions:
             raise DestinationError(f"subscription id {subscription_id!r} is in use already")
+        require_short(subscription_id, "subscription id")
         count_max = self.broker.settings.subscription_count_max
         if len(self.subscriptions) >= count_max:
             raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
+        total_max = self.broker.settings.subscriptions_count_max
+        if self.broker.subscription_count >= total_max:
+            raise DestinationError(f"at most {total_max:,} subscriptions of all connections")
         destination = self._destination(written)
         self.ordinal += 1
         subscription = Subscription(
@@ -582,6 +595,7 @@ class StompSession:
             raise DestinationError(f"there is no subscription {subscription_id!r} to end")
         del self.by_ordinal[b"%d" % subscription.ordinal]
         self.broker.unsubscribe(subscription)
+        self.recount_room()  # What was on its way to it is not written any more.
         if frame.receipt is not None:
             # With mode `auto` all it was given is settled: it must not come again after this.
             self.broker.reply_after_pending(self, frame.receipt)
@@ -590,10 +604,11 @@ class StompSession:
         name = frame.headers["transaction"]
         if name in self.transactions:
             raise TransactionError(f"transaction {name!r} has begun already")
+        require_short(name, "transaction name")
         count_max = self.broker.settings.transaction_count_max
         if len(self.transactions) >= count_max:
             raise TransactionError(f"at most {count_max:,} open transactions on one connection")
-        self.transactions[name] = Transaction(name, self.broker.settings)
+        self.transactions[name] = self.broker.begin(name)
         if frame.receipt is not None:
             self.reply(frame.receipt)
 
@@ -611,7 +626,7 @@ class StompSession:
             producer_id = read_producer_id(producer_id)
             text = frame.headers.get("producer-sequence", "")
             sequence = read_number(text.encode(), "producer-sequence")
-            if producer_id in self.waiting.places:
+            if self.waiting.holds_producer(producer_id):
                 raise StoreFullError(
                     f"messages of producer {producer_id} with earlier numbers wait for room"
                 )
@@ -626,7 +641,7 @@ class StompSession:
         if self.context.refusal is not None:
             raise StoreFullError(self.context.refusal)
         for destination in transaction.destinations:
-            if destination in self.waiting.places:
+            if self.waiting.holds(destination):
                 raise StoreFullError(no_room(destination))
         for destination in transaction.targets:
             if not self.broker.has_room(destination):
@@ -682,6 +697,15 @@ class StompSession:
         if not self.out:
             self.context.dirty.append(self)
         self.out.append(data)
+
+    def recount_room(self) -> None:
+        """
+        Let what may be delivered be worked out anew at the end of the turn.
+
+        Something was given room and is not written: else the room would never be there again.
+        """
+        if not self.out:
+            self.context.dirty.append(self)
 
     def reply(self, receipt: bytes) -> None:
         """Tell the client that a request is complete and, where it must last, stored."""

@@ -13,7 +13,7 @@ from holdfast.broker.queue import Queue
 from holdfast.broker.subscription import AcknowledgeMode
 from holdfast.broker.topic import Topic
 from holdfast.errors import DestinationError, RefusedError, UnknownDeliveryError
-from holdfast.model.limits import PRODUCER_ID_BYTES_MAX
+from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
 
 NOT_SERVED: Final = {
     "selector": "selectors",
@@ -80,6 +80,18 @@ def read_producer_id(text: str) -> str:
     if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
         raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
     return text
+
+
+def require_short(name: str, what: str) -> None:
+    """
+    Refuse a name of a client's own that is too long: it is kept as long as what it names.
+
+    Raises:
+        DestinationError: It is.
+    """
+    size = len(name.encode())
+    if size > CLIENT_NAME_BYTES_MAX:
+        raise DestinationError(f"{what} of {size:,} bytes; at most {CLIENT_NAME_BYTES_MAX:,}")
 
 
 def unknown_name(name: bytes) -> UnknownDeliveryError:

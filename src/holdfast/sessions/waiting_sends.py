@@ -4,8 +4,9 @@ SENDs of one connection for which there is no room now: set aside while the rest
 A client has one stream. Were it not read while a SEND waits, the ACK or the SUBSCRIBE behind it,
 which would make the room, would wait as well; two clients that publish to each other could wait for
 each other for ever. So what waits is set aside, in its order, and everything else goes on. What may
-be set aside is bounded in bytes and in time: a SEND that has waited too long is refused, and so is
-each after it until there is room. So nobody waits for ever, whatever the others do.
+be set aside is bounded in bytes, headers and all, and in time: a SEND that has waited too long is
+refused, and so is each after it until there is room. So nobody waits for ever, whatever the others
+do.
 
 Owned by its session.
 """
@@ -15,27 +16,34 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
-from holdfast.protocols.stomp.frames import Frame, SendFrame
+from holdfast.broker.topic import Topic
+from holdfast.protocols.stomp.frames import Frame, HeaderBlock, SendFrame
 from holdfast.sessions.context import SessionContext
 
 _FRAME_BYTES: Final = 400
-"""What a frame costs beside its body."""
+"""What a frame costs beside its body and its headers."""
+
+_HEADER_BYTES: Final = 200
+"""What a decoded header costs beside its text."""
 
 
 class WaitingSends:
     """What is set aside, oldest first; a DISCONNECT behind it waits as well."""
 
-    __slots__ = ("_context", "_frames", "_settings", "bytes", "is_refusing", "places")
+    __slots__ = ("_blocks", "_context", "_frames", "_places", "_settings", "bytes", "is_refusing")
 
     def __init__(self, context: SessionContext, settings: BrokerSettings) -> None:
         self._settings = settings
         self._context = context
         self._frames: deque[tuple[float, SendFrame | Frame]] = deque()
+        self._blocks: dict[int, int] = {}
+        """By identity of the header block: how many of the frames share it."""
         self.bytes = 0
-        self.places: set[object] = set()
+        self._places: set[object] = set()
         """The destinations and the producers of what waits: what is sent there, or by them, too
-        goes behind it."""
+        goes behind it. By name: a queue may be deleted meanwhile, and be another one then."""
         self.is_refusing = False
         """One has waited too long: those that find no room are refused at once."""
 
@@ -57,17 +65,30 @@ class WaitingSends:
         """Whether one more may be set aside: all clients' share a bound."""
         return self._context.waiting_bytes <= self._settings.waiting_total_bytes_max
 
-    def holds(self, place: object, producer_id: str | None) -> bool:
-        """Whether something waits that was sent there before, or has an earlier number."""
-        return place in self.places or producer_id in self.places
+    def holds(self, destination: Queue | Topic) -> bool:
+        """Whether something waits that was sent there before."""
+        return bool(self._places) and _place(destination) in self._places
 
-    def add(self, frame: SendFrame | Frame, *places: object) -> None:
-        """Set a frame aside; what is sent to these places later goes behind it."""
+    def holds_producer(self, producer_id: str | None) -> bool:
+        """Whether something with an earlier number of this producer waits; False without an id."""
+        return producer_id in self._places
+
+    def add(
+        self,
+        frame: SendFrame | Frame,
+        destination: Queue | Topic | None = None,
+        producer_id: str | None = None,
+    ) -> None:
+        """Set a frame aside; what is sent there later, or by this producer, goes behind it."""
         self._frames.append((self._context.now, frame))
         size = _size(frame)
-        self.bytes += size
-        self._context.waiting_bytes += size
-        self.places.update(places)
+        if isinstance(frame, SendFrame):
+            size += self._share_block(frame.block, 1)
+        self._grow(size)
+        if destination is not None:
+            self._places.add(_place(destination))
+        if producer_id is not None:
+            self._places.add(producer_id)
 
     def first(self) -> SendFrame | Frame:
         """Give the oldest, and leave it."""
@@ -80,17 +101,43 @@ class WaitingSends:
 
     def remove_first(self) -> None:
         """Take the oldest away."""
-        size = _size(self._frames.popleft()[1])
-        self.bytes -= size
-        self._context.waiting_bytes -= size
+        frame = self._frames.popleft()[1]
+        size = _size(frame)
+        if isinstance(frame, SendFrame):
+            size += self._share_block(frame.block, -1)
+        self._grow(-size)
         if not self._frames:
-            self.places.clear()
+            self._places.clear()
 
     def clear(self) -> None:
         """Forget all of it: the connection is gone."""
         while self._frames:
             self.remove_first()
 
+    def _grow(self, size: int) -> None:
+        self.bytes += size
+        self._context.waiting_bytes += size
+
+    def _share_block(self, block: HeaderBlock, count: int) -> int:
+        """Note that so many frames more have these headers; gives what they cost, once for all."""
+        before = self._blocks.pop(id(block), 0)
+        if before + count:
+            self._blocks[id(block)] = before + count
+        return block.cost_bytes if before == 0 or before + count == 0 else 0
+
+
+def _place(destination: Queue | Topic) -> tuple[bool, str]:
+    return isinstance(destination, Topic), destination.name
+
 
 def _size(frame: SendFrame | Frame) -> int:
-    return len(frame.body) + _FRAME_BYTES
+    size = len(frame.body) + _FRAME_BYTES + len(frame.receipt or b"")
+    if isinstance(frame, SendFrame):
+        return size + len(frame.producer_sequence or b"")
+    headers = frame.headers
+    return (
+        size
+        + sum(map(len, headers))
+        + sum(map(len, headers.values()))
+        + (_HEADER_BYTES * len(headers))
+    )

@@ -191,7 +191,7 @@ def _require_beginning(path: str, bases: list[int], ballot: Ballot | None) -> No
     if ballot is None:
         return
     kept = ballot.claim.first_index
-    if not bases and ballot.claim.floor:
+    if not bases and ballot.claim.floor >= max(kept, 1):
         raise SegmentsMissingError(
             f"{path}: no file of the log is left, but its node had stored entries up to"
             f" {ballot.claim.floor:,}; read another replica, or the archive"

@@ -336,6 +336,10 @@ class ReplicatedStore:
         last = segments.get(base_index, 0)
         return any(base_index <= damage.index <= last for damage in self.journal.damage)
 
+    def is_damaged_entry(self, index: int) -> bool:
+        """Whether an entry has damage that is known and not repaired."""
+        return self.journal.is_damaged(index)
+
     def damaged_run(self, index: int) -> tuple[int, int, int] | None:
         """Give the last damaged entry from this one on, the first record lost and the next one."""
         return self.journal.damaged_run(index)

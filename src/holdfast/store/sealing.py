@@ -13,8 +13,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Final
 
 from holdfast.journal.entry_body import PIECE_BYTES, EntryBody
@@ -29,12 +29,18 @@ class Sealing:
 
     __slots__ = ("_steps", "body", "step_count")
 
-    def __init__(self, records: list[Record], size_bytes: int) -> None:
-        """Begin; `size_bytes` is about what the records take, better more than less."""
+    def __init__(
+        self, records: list[Record], size_bytes: int, before: Iterable[Iterator[None]] = ()
+    ) -> None:
+        """
+        Begin; `size_bytes` is about what the records take, better more than less.
+
+        The steps of `before` come first: they make the records what they are to be.
+        """
         self.body = EntryBody(size_bytes)
         self.step_count = 0
         """Steps done so far."""
-        self._steps = self._gather(records)
+        self._steps = chain(chain.from_iterable(before), self._gather(records))
 
     def step(self) -> bool:
         """Do one step, a tenth of a millisecond; False where the last was done before."""

@@ -205,8 +205,8 @@ def _apply_early() -> list[Patch]:
         return bool(self.driver.taken_index < self.journal.last_index)
 
     def take_early(self: Any, bytes_max: int) -> list[Any]:
-        entries = self._journal.entries(self._taken_index + 1, bytes_max)
-        self._taken_index = entries[-1].index
+        entries = self._journal.entries(self._state.taken_index + 1, bytes_max)
+        self._state.taken_index = entries[-1].index
         return list(entries)
 
     return [
@@ -288,7 +288,7 @@ def _reply_at_once() -> list[Patch]:
 def _apply_by_index() -> list[Patch]:
     apply = Conductor._apply_committed
 
-    def apply_whatever_the_term(self: Any, now: float) -> None:
+    def apply_whatever_the_term(self: Any, now: float) -> bool:
         take = self.store.take_committed
 
         def in_our_term(bytes_max: int) -> list[Entry]:
@@ -309,7 +309,7 @@ def _apply_by_index() -> list[Patch]:
 
         self.store.take_committed = in_our_term
         try:
-            apply(self, now)
+            return apply(self, now)
         finally:
             del self.store.take_committed
 

@@ -17,6 +17,7 @@ Invariants checked here:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.environment.disk import NoRoomError
@@ -30,6 +31,7 @@ from holdfast.errors import (
     RecordNotFoundError,
 )
 from holdfast.journal.entry import HEADER_BYTES, KIND_CONFIG, Entry, parse_entry
+from holdfast.journal.kept_log import KEPT_DIRECTORY
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import (
@@ -39,9 +41,9 @@ from holdfast.replication.messages import (
     VoteRequest,
     VoteResponse,
 )
-from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.replication.quorum import default_copies, majority
 from holdfast.testing.committed_log import CommittedLog
+from holdfast.testing.elections import Elections
 from holdfast.testing.generations import Generations, newest_ballot
 from holdfast.testing.history import History, ViolationError, place_of
 
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
 BEGUN_TWICE = "log begun anew twice in one turn"
 DIGEST_EVERY = 16
 """The state is compared after every so many entries."""
-EXCESS_TERMS_MAX = 8
-"""How many terms may go by without a leader in one run: split votes, candidates that die."""
 
 
 class Checkers:
@@ -81,11 +81,11 @@ class Checkers:
         self.elections = 0
         self.generations = Generations(self)
         self.ended: Counter[str] = Counter()
+        self._whole_commits: dict[str, int] = {}
+        """How far each node knew of commits when it last held one whole log, and no kept one."""
         self.distrusted: set[str] = set()
         """Nodes whose disk changed behind their back: their platters prove nothing."""
-        self.excess_terms = 0
-        self.forced_count = 0
-        """How often an operator asked for a promotion by force."""
+        self.terms_spent = Elections(self)
         self._begun_anew: set[str] = set()
         self._epochs: dict[str, tuple[int, int]] = {}
         self.rolled_back: set[str] = set()
@@ -114,6 +114,8 @@ class Checkers:
         if driver.is_leader:
             self._check_leader(node)
         self._note_commit(node)
+        if node.journal.filling is None:
+            self._whole_commits[node.name] = driver.commit_index
         first = node.journal.first_index
         known = self._firsts.get(node.name)
         if self.generations.is_past(node):
@@ -123,7 +125,7 @@ class Checkers:
             if known is not None and known[0] == node.life:
                 self._check_dropped(node, first)
         self._note_epoch(node)
-        self._check_terms(node)
+        self.terms_spent.check_terms(node)
 
     def _note_epoch(self, node: SimulatedNode) -> None:
         """Where a log was begun anew, what was said of the one before is settled."""
@@ -137,19 +139,6 @@ class Checkers:
                 self._epochs[identity] = (node.life, epoch)
                 self._begun_anew.add(identity)
                 self.claims[identity] = {}
-
-    def _check_terms(self, node: SimulatedNode) -> None:
-        """F10: terms are spent on elections that a majority wants, not by who is cut off."""
-        # A forced promotion skips some, and more of them where one before it was cut short.
-        generation, above = node.driver.generation, node.driver.term - self.elections
-        times = min(round(above / TERMS_SKIPPED), generation * (generation + 1) // 2)
-        # Each that was asked for begins one of its own.
-        excess = above - times * TERMS_SKIPPED - self.forced_count
-        self.excess_terms = max(self.excess_terms, excess)
-        if excess > EXCESS_TERMS_MAX:
-            raise ViolationError(
-                "F10", f"{node.name} is in term {node.driver.term} after {self.elections} leaders"
-            )
 
     def turn_back(self, fork: int, survivor: str) -> None:
         """A generation has begun on a copy that ends with entry `fork`: forget what came after."""
@@ -253,7 +242,7 @@ class Checkers:
             return
         if entry.kind == KIND_CONFIG:
             self._note_members(decode_membership(bytes(entry.body)))
-        membership = self._membership(leader)
+        membership = self.membership_of(leader)
         if membership is None:
             return
         path, byte, _ = leader.journal.place_of(index)
@@ -275,14 +264,10 @@ class Checkers:
         self, members: tuple[Member, ...], entry: Entry, path: Path, byte: int
     ) -> str:
         """What a commit quorum of these members lacks on its platters; empty for nothing."""
-        settings = self.world.replication_settings
         nodes = self.world.network.nodes
         voters = [member for member in members if member.is_voter]
-        needed = majority(len(voters))
         data = {member.name for member in voters if member.kind == "voter"}
-        copies = settings.copies or default_copies(len(data), len(voters))
-        copies_needed = min(copies, len(data))
-        sites_needed = min(settings.sites, len({member.site for member in voters}))
+        needed, copies_needed, sites_needed = self._commit_needs(voters)
         holders, unsure = [], []
         for member in voters:
             node = nodes.get(member.name)
@@ -308,9 +293,32 @@ class Checkers:
             f" their platters; {needed}, {copies_needed}, {sites_needed} are needed"
         )
 
+    def _commit_needs(self, voters: Sequence[Member]) -> tuple[int, int, int]:
+        """How many voters, how many of them with data, and how many sites must have an entry."""
+        settings = self.world.replication_settings
+        data_count = sum(member.kind == "voter" for member in voters)
+        copies = settings.copies or default_copies(data_count, len(voters))
+        sites = min(settings.sites, len({member.site for member in voters}))
+        return majority(len(voters)), min(copies, data_count), sites
+
+    def could_confirm_without(self, absent: SimulatedNode) -> bool:
+        """Whether the others, of the voters by what is committed, make a commit quorum."""
+        membership = self.log.newest_membership(self.log.last_index)
+        if membership is None:
+            return False
+        nodes = self.world.network.nodes
+        others = [it for it in membership.voters if it.name != absent.name]
+        others = [it for it in others if it.name in nodes and nodes[it.name].is_running]
+        needed, copies_needed, sites_needed = self._commit_needs(membership.voters)
+        return (
+            len(others) >= needed
+            and sum(member.kind == "voter" for member in others) >= copies_needed
+            and len({member.site for member in others}) >= sites_needed
+        )
+
     def _check_electable(self, leader: SimulatedNode, index: int) -> None:
         """S3: nobody who lacks what is committed could be elected."""
-        membership = self._membership(leader)
+        membership = self.membership_of(leader)
         if membership is None or leader.driver.config_index > index:
             return
         chain = self.commit_chains[index]
@@ -323,9 +331,6 @@ class Checkers:
             if node.name in self.distrusted:
                 continue  # What it has proves nothing; whether it is heard, others must see to.
             journal = node.journal
-            ballot = journal.ballot_file.current
-            if ballot is not None and ballot.generation > leader.driver.generation:
-                continue  # Of a promotion that was cut short: it does not stand, nobody hears it.
             stored = journal.stored_index
             try:
                 positions[node.name] = (journal.term_at(stored), stored)
@@ -349,17 +354,17 @@ class Checkers:
         Whether the others could elect somebody, each by the members that its own log tells.
 
         A change that its leader alone has written leaves that leader with the voters it names, and
-        a log that the one taken out has not: then the third voter is needed.
+        a log that the one taken out has not: then the third voter is needed. A voter judges by all
+        that it has written, also by what its disk is still at.
         """
         others = {it.name: it for it in self.world.nodes if it is not absent}
         positions: dict[str, tuple[int, int]] = {}
         for node in others.values():
             if not node.is_running or node.journal.damage:
                 return False
-            last = node.journal.stored_index
-            positions[node.name] = (node.journal.term_at(last), last)
+            positions[node.name] = (node.journal.last_term, node.journal.last_index)
         for node in others.values():
-            membership = self._membership(node)
+            membership = self.membership_of(node)
             if membership is None or node.name not in {it.name for it in membership.voters}:
                 continue
             votes = [
@@ -371,7 +376,7 @@ class Checkers:
                 return True
         return False
 
-    def _membership(self, node: SimulatedNode) -> Membership | None:
+    def membership_of(self, node: SimulatedNode) -> Membership | None:
         """The members as the node's own log tells them; None if it does not."""
         index = node.driver.config_index
         if not index or index < node.journal.first_index:
@@ -416,7 +421,7 @@ class Checkers:
         """Whether all data nodes hold what a witness dropped; else it must have been cleaned."""
         if node.driver.log_epoch:
             return True
-        membership = self._membership(node)
+        membership = self.membership_of(node)
         if membership is None or len(membership.data_members) != 2:
             return True
         for member in membership.data_members:
@@ -455,6 +460,7 @@ class Checkers:
 
     def on_message(self, node: SimulatedNode, target: str, message: Message) -> None:
         """Look at a message that leaves a node."""
+        self.terms_spent.on_message(node, target, message)
         if type(message) is AppendResponse:
             self._check_claim(node, message)
         elif type(message) is VoteRequest:
@@ -463,9 +469,16 @@ class Checkers:
             self._vote(node, message.term, target)
 
     def _check_claim(self, node: SimulatedNode, message: AppendResponse) -> None:
-        """S16: what a reply says is stored, is on the platter."""
+        """S16: what a reply says is stored, is on the platter, and not known to be damaged."""
         index = message.match_index
-        if message.rejected or message.match_chain == NO_CHAIN:
+        if message.rejected:
+            return
+        damaged = node.driver.status().damaged if node.journal.damage else ()
+        if damaged and damaged[0] <= index:
+            raise ViolationError(
+                "S16", f"{node.name} says it has entry {index}; it knows that {damaged[0]} is rot"
+            )
+        if message.match_chain == NO_CHAIN:
             return
         self._note_epoch(node)
         identity = node.driver.hello.node_id
@@ -560,6 +573,7 @@ class Checkers:
 
     def on_stop(self, node: SimulatedNode) -> None:
         """Note what a dead node must remember: the newest term it spoke in."""
+        self.terms_spent.on_stop(node)
         if node.is_built:
             self.world.mended_count += node.driver.status().repaired_count
             self._forget_cut(node)
@@ -679,8 +693,11 @@ class Checkers:
                 except CorruptEntryError:
                     break
                 known = self.commit_chains.get(entry.index)
-                # What was being cut when the power went still stands there, claimed by nobody.
+                # What was being cut when the power went still stands there, claimed by nobody. And
+                # the end of a kept log may be what a leader that was deposed had written alone.
                 through = min(node.driver.commit_index, node.journal.stored_index)
+                if path.parent.name == KEPT_DIRECTORY:
+                    through = min(through, self._whole_commits.get(node.name, 0))
                 is_committed = entry.index <= through
                 if is_committed and known is not None and known != entry.chain:
                     raise ViolationError(

@@ -48,6 +48,7 @@ TOPOLOGIES: dict[str, tuple[Member, ...]] = {
     "witness": _members("abw", w="witness"),
     "two": _members("ab"),
     "learner": _members("abcl", l="learner"),
+    "far": (*_members("abc"), *_members("lmn", l="learner", m="learner", n="learner")),
     "five": (
         Member("a", "a:1", site="east"),
         Member("b", "b:1", site="east"),
@@ -261,6 +262,8 @@ class Nemesis:
         """Whom an operator last forced to go on alone."""
         self.promoting: SimulatedNode | None = None
         """A copy that is forced to go on alone, while that and what comes of it is under way."""
+        self.finish_promotion: Callable[[], None] | None = None
+        """Lets an operator end a promotion of several before anybody else comes back."""
         self._copy: tuple[SimulatedDisk, dict[Path, bytes]] | None = None
         self.awaits_checkpoint = False
         """A bit is to be flipped in the next one that the victim writes."""
@@ -696,6 +699,8 @@ class Nemesis:
         the others have all that it has. In a pair they have not, and where they could elect nobody
         without it, it would be of no use; there it is asked for again.
         """
+        if self.finish_promotion is not None:
+            self.finish_promotion()
         node, self.promoting = self.promoting, None
         ruling = self.world.checkers.generations.ruling
         if node is None:
@@ -704,7 +709,7 @@ class Nemesis:
             if node.driver.generation:
                 # Who is shut out and emptied for its sake is told whom to join.
                 for other in self.world.nodes:
-                    other.bootstrap = node.bootstrap
+                    other.bootstrap = node.whom_to_join()
             return
         node.stop(power=False)
         node.disk.power_cut()

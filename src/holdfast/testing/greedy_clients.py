@@ -6,6 +6,7 @@ What they get is theirs, and what is over a limit is refused: nobody else loses 
 Invariants (each violation is raised with its name):
     Q1: no node has more queues or client connections than it may have.
     Q2: what was refused for want of room is not stored.
+    Q3: no more than is set waits of what a client has sent and is not served, but for one piece.
 """
 
 from __future__ import annotations
@@ -23,20 +24,36 @@ if TYPE_CHECKING:
 
 QUEUES = "more queues wanted than there may be"
 CONNECTIONS = "more connections wanted than there may be"
+AHEAD = "client sends faster than it is served"
+_PREFIX = "z"
 _BURST = 4
+_LOOK_SECONDS = 0.1
 _CROWD = 8
 _CROWD_SECONDS = 0.1
 _STAY_SECONDS = 0.6
+_PIECE_BYTES = 16 * 1024
+_PIECES = 40
+_LOOK_SECONDS = 0.001
+_LOOKS = 30
+"""Until the broker has certainly turned."""
 
 
 class QueueTaker(Client):
-    """Sends to queues that are not there yet, and has each consumed that came to be."""
+    """
+    Sends to queues that are not there yet, and has each consumed that came to be.
+
+    Only such a one: a consumer declares the queue that it asks for, and with those of queues that
+    were refused, or that a forced promotion gave up, it would take the room of others.
+    """
 
     def __init__(self, world: Simulation, name: str) -> None:
         super().__init__(world, name)
         self.made = 0
         self.unanswered: dict[int, str] = {}
         self.refused: set[str] = set()
+        self.consumers: dict[str, Consumer] = {}
+        """By the queue that each was called for."""
+        self._look()
 
     def take(self) -> None:
         """Ask for some more queues."""
@@ -47,7 +64,7 @@ class QueueTaker(Client):
         for _ in range(_BURST):
             self.made += 1
             token = f"{self.name}.{self.made}"
-            queue, body = f"z{self.made}", token.encode() + b" x"
+            queue, body = f"{_PREFIX}{self.made}", token.encode() + b" x"
             history.send(token, queue, body)
             history.unnumbered.add(token)
             self.unanswered[self.made] = token
@@ -56,10 +73,16 @@ class QueueTaker(Client):
             self.send(make_frame(b"SEND", to, b"persistent:true", receipt, body=body))
 
     def disconnected(self) -> None:
-        """What was not answered may be there."""
-        for number in self.unanswered:
-            self._consume(number)
+        """What was not answered may be there: that shows in the log."""
         self.unanswered.clear()
+
+    def turned_back(self) -> None:
+        """Nobody consumes a queue that the copy lacks, unless it comes to be again."""
+        for consumer in self.consumers.values():
+            consumer.end()
+        gone = set(self.consumers.values())
+        self.world.clients = [it for it in self.world.clients if it not in gone]
+        self.consumers.clear()
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
         """Take a confirmation, or the word that there are too many."""
@@ -71,16 +94,21 @@ class QueueTaker(Client):
         if command == b"RECEIPT":
             self.check_term()
             self.world.history.confirm([token])
-            self._consume(number)
         elif code == DestinationError.code:
             self.world.count(QUEUES)
             self.refused.add(token)
         else:
             self.world.count_refusal(code)
 
-    def _consume(self, number: int) -> None:
-        name = f"{self.name}c{number}"
-        self.world.clients.append(Consumer(self.world, name, queue=f"z{number}", mode="auto"))
+    def _look(self) -> None:
+        """Call a consumer for each queue of ours that is committed."""
+        for queue in self.world.checkers.log.names.values():
+            if queue.startswith(_PREFIX) and queue not in self.consumers:
+                name = f"{self.name}c{queue.removeprefix(_PREFIX)}"
+                made = Consumer(self.world, name, queue=queue, mode="auto")
+                self.consumers[queue] = made
+                self.world.clients.append(made)
+        self.world.timeline.after(_LOOK_SECONDS, self._look)
 
     def _check(self) -> None:
         for token in self.refused:
@@ -90,6 +118,34 @@ class QueueTaker(Client):
         for node in self.world.nodes:
             if node.is_built and len(node.broker.state.by_name) > count_max:
                 raise ViolationError("Q1", f"{node.name} has more than {count_max} queues")
+
+
+class Hasty(Client):
+    """Sends far more at once than may wait for the loop; nobody is there for it."""
+
+    def hurry_on(self) -> None:
+        """Send it, and look how much of it waits."""
+        pipe = self.pipe
+        if pipe is None or not self.is_connected:
+            return
+        frame = make_frame(b"SEND", b"destination:/topic/nobody", body=b"x" * _PIECE_BYTES)
+        for _ in range(_PIECES):
+            self.send(frame)
+        self._look(pipe, _LOOKS, is_counted=False)
+
+    def _look(self, pipe: ClientPipe, left: int, *, is_counted: bool) -> None:
+        connection, settings = pipe.connection, self.world.server_settings
+        if connection.incoming_bytes > settings.incoming_bytes_max + 2 * _PIECE_BYTES:
+            raise ViolationError(
+                "Q3", f"{connection.incoming_bytes} bytes of {self.name} wait on {pipe.node.name}"
+            )
+        if connection.is_paused and not is_counted:
+            self.world.count(AHEAD)
+            is_counted = True
+        if left and pipe.is_open:
+            self.world.timeline.after(
+                _LOOK_SECONDS, lambda: self._look(pipe, left - 1, is_counted=is_counted)
+            )
 
 
 class Crowd:

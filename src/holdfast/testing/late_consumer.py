@@ -17,6 +17,8 @@ from holdfast.testing.workload import Consumer, make_frame
 if TYPE_CHECKING:
     from holdfast.testing.simulator import Simulation
 
+LATE_QUEUE = "q7"
+"""It has one of its own, which is there once somebody may be forced to go on."""
 LATE = "acknowledgement of a message that was given up"
 _KEPT_MAX = 40
 _ROUNDS = 12

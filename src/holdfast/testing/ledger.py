@@ -5,6 +5,11 @@ Every body names its run, producer and sequence number and is otherwise fixed, s
 damage and disorder are measured, not assumed. Nothing here trusts the broker, its parser or its
 message ids, except that one message has one id: the same sequence under two ids was stored twice.
 
+What a consumer sees first may rightly come after a later message in two ways. A message without a
+number that was sent again may be stored twice, and one copy overtakes the other where that is with
+another consumer. And what was on its way to a consumer when its connection was lost, unseen, comes
+to another one, flagged.
+
 Owned by one `Load`; not safe to use from several threads at once.
 """
 
@@ -53,7 +58,8 @@ class Account:
     """Deliveries of a message whose acknowledgement the broker had confirmed before."""
 
     reordered: int
-    """First deliveries that came after a later message of the same producer, per consumer."""
+    """First deliveries that came after a later message of the same producer, per consumer, and that
+    no copy sent again and no consumer's end explains."""
 
     corrupt: int
     foreign: int
@@ -93,6 +99,9 @@ class Ledger:
         self.confirmed_count = 0
         self.last_event = 0.0
         self._latest: dict[tuple[int, int], int] = {}
+        self._sent_again: set[tuple[int, int]] = set()
+        self._given_back: dict[int, dict[int, int] | None] = {}
+        """By consumer and producer: the latest on this connection; None once another was lost."""
         self._redelivered = 0
         self._unflagged = 0
         self._resurrected = 0
@@ -115,6 +124,18 @@ class Ledger:
         if not self._due:
             self._waiting_since = now
         self._due += 1
+
+    def note_sent_again(self, producer: int, sequence: int) -> None:
+        """A message without a number goes out once more: there may be two copies from now on."""
+        self._sent_again.add((producer, sequence))
+
+    def note_connected(self, consumer: int) -> None:
+        """A consumer begins: what was given back before that comes to it in order."""
+        self._given_back[consumer] = {}
+
+    def note_lost(self, consumer: int) -> None:
+        """A consumer's connection is lost: what it did not see may come to others from now on."""
+        self._given_back = {each: None for each in self._given_back if each != consumer}
 
     def note_confirmed(self, producer: int, sequence: int, now: float) -> bool:
         """A receipt came; False if it had come before."""
@@ -150,13 +171,25 @@ class Ledger:
         known = self.identities.get((producer, sequence))
         if known is None:
             self.identities[producer, sequence] = {message_id}
-            if sequence < self._latest.get((consumer, producer), 0):
-                self._reordered += 1
+            self._reordered += self._is_late(consumer, producer, sequence, redelivered=redelivered)
             self._latest[consumer, producer] = sequence
             return
         # A copy under another id is the producer's own retry: stored twice, and no redelivery.
         self._unflagged += message_id in known and not redelivered
         known.add(message_id)
+
+    def _is_late(self, consumer: int, producer: int, sequence: int, *, redelivered: bool) -> bool:
+        """Whether a first delivery should have come before another one."""
+        latest = self._latest.get((consumer, producer), 0)
+        on_connection = self._given_back.setdefault(consumer, {})
+        if on_connection is not None:
+            known = on_connection.get(producer, 0)
+            on_connection[producer] = sequence
+            if redelivered:
+                latest = known
+        elif redelivered:
+            return False
+        return sequence < latest and (producer, sequence) not in self._sent_again
 
     def note_settled(self, message_id: bytes) -> None:
         """The broker confirmed an acknowledgement."""

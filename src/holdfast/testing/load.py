@@ -31,6 +31,7 @@ _RECONNECT_SECONDS = 0.01
 _BEAT_MS = 500
 _TURN_SECONDS = 0.005
 _OUTPUT_BYTES_MAX = 1 << 20
+_ENDLESS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,8 @@ class LoadSettings:
     rate: float = 4_000.0
     """Messages per second at most, over all producers: leaves the machine to the brokers."""
 
-    count_max: int = 1 << 32
-    """Messages per producer at most."""
+    count_max: int = _ENDLESS
+    """Messages per producer at most; a load with such an end is waited for as a whole."""
 
     mode: str = "client-individual"
     prefetch: int = 500
@@ -194,6 +195,8 @@ class _Producer(_Link):
     def connected(self) -> None:
         super().connected()
         for sequence in self.open:
+            if not self.load.settings.deduplicated:
+                self.load.ledger.note_sent_again(self.number, sequence)
             self._write(sequence)
 
     def receipt(self, name: bytes) -> None:
@@ -227,7 +230,12 @@ class _Producer(_Link):
 class _Consumer(_Link):
     """Takes and acknowledges everything."""
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.load.ledger.note_lost(self.number)
+
     def connected(self) -> None:
+        self.load.ledger.note_connected(self.number)
         settings = self.load.settings
         self.write(
             b"SUBSCRIBE\nid:0\nreceipt:subscribed\ndestination:%b\nack:%b\n"
@@ -289,11 +297,26 @@ class Load:
         """
         Wait until so many more messages are confirmed than now.
 
+        Only of a load without an end: "now" is some time after its start, so that of one with an
+        end fewer may be left than are waited for. `wait_all_confirmed` is for those.
+
         Raises:
             TimeoutError: They were not in time; it tells the account so far.
         """
+        assert self.settings.count_max == _ENDLESS, "what is left of a load with an end is unknown"
         wanted = self.ledger.confirmed_count + more
         self._wait(lambda: self.ledger.confirmed_count >= wanted, f"{more} confirms", seconds)
+
+    def wait_all_confirmed(self, seconds: float = 30.0) -> None:
+        """
+        Wait until every message of a load with an end is confirmed, however early that is.
+
+        Raises:
+            TimeoutError: They were not in time; it tells the account so far.
+        """
+        assert self.settings.count_max < _ENDLESS, "a load without an end is never through"
+        wanted = self.settings.count_max * self.settings.producers
+        self._wait(lambda: self.ledger.confirmed_count >= wanted, f"all {wanted} confirms", seconds)
 
     def finish(self, seconds: float = 60.0) -> Account:
         """

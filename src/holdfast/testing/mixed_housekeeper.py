@@ -42,7 +42,8 @@ class MixedHousekeeper:
             return
         journal = self._node.journal
         housekeeper = journal.housekeeper
-        if housekeeper.directory_lock.locked() or journal.ballot_file.is_busy:
+        locks = (housekeeper.directory_lock, housekeeper.log_lock)
+        if any(lock.locked() for lock in locks) or journal.ballot_file.is_busy:
             return
         disk = self._node.disk
         before = disk.operations

@@ -35,7 +35,14 @@ class Pieces:
         """How long the next one stops in its middle; 0: it does not."""
 
     def travel(
-        self, source: SimulatedNode, target: SimulatedNode, link: int, size: int, pause: float
+        self,
+        source: SimulatedNode,
+        target: SimulatedNode,
+        link: int,
+        size: int,
+        pause: float,
+        *,
+        has_entries: bool,
     ) -> float:
         """Plan the pieces that begin to arrive after `pause`; give when the last one does."""
         if not self.piece_bytes or size <= self.piece_bytes:
@@ -47,15 +54,15 @@ class Pieces:
             stalls_at = self._chance.randrange(1, count)
             self._world.count(STALLED)
         for number in range(1, count):
-            source.post(pause, self._moved, source, target.name, link)
-            target.post(pause, self._moved, target, source.name, link)
+            source.post(pause, self._moved, source, target.name, link, False)
+            target.post(pause, self._moved, target, source.name, link, has_entries)
             pause += _PIECE_SECONDS * self._chance.random()
             if number == stalls_at:
                 pause += self.stall_seconds
                 self.stall_seconds = 0.0
         return pause
 
-    def _moved(self, node: SimulatedNode, peer: str, link: int) -> None:
+    def _moved(self, node: SimulatedNode, peer: str, link: int, has_entries: bool) -> None:
         if self._network.passes(node.name, peer, link):
-            node.driver.moving(peer)
+            node.driver.moving(peer, has_entries=has_entries)
             node.conductor.schedule()

@@ -10,10 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
+    from holdfast.testing.simulator import Simulation
+    from holdfast.testing.workload import Client
+
+_C = TypeVar("_C", bound="Client")
 
 
 def nothing(_plan: Plan) -> None:
@@ -29,6 +33,16 @@ def let_the_log_turn_over(plan: Plan, name: str) -> None:
     plan.chaos_seconds = max(plan.chaos_seconds, 12.0)
     # Else a broker that does one frame in a turn is never done with so much.
     plan.turn_seconds = min(plan.turn_seconds, 0.01)
+
+
+def joined(world: Simulation, kind: type[_C], name: str) -> _C:
+    """Give the client of this kind; at the first stroke it joins the world, under this name."""
+    for client in world.clients:
+        if isinstance(client, kind):
+            return client
+    client = kind(world, name)
+    world.clients.append(client)
+    return client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from holdfast.testing.simulator import Result, simulate
 from holdfast.testing.troubles import RARE
 from holdfast.testing.troubles.forced_promotions import AWAKE, CUT_SHORT, RETURNED
 from holdfast.testing.troubles.long_outages import BROUGHT_UP, WITNESS_OUTAGE
+from holdfast.testing.troubles.promoted_together import SITE_BACK
 from holdfast.testing.workload import RENEWED
 
 STORIES = Path("var/simulation")
@@ -58,6 +59,7 @@ FAULTS = (
     RETURNED,
     AWAKE,
     CUT_SHORT,
+    SITE_BACK,
     BROUGHT_UP,
     WITNESS_OUTAGE,
 )

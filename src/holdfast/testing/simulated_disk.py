@@ -8,6 +8,7 @@ of a name or not, as chance has it. That is all a real disk promises.
 Invariants:
     Without `power_cut` it behaves as a perfect disk.
     The same seed and the same operations give the same disk.
+    Where the power has failed nothing more is done until `power_cut`, whoever asks for it.
 
 Every operation that changes something counts; `cut_at` names the one at which the power fails.
 """
@@ -243,10 +244,14 @@ class SimulatedDisk:
         """Called before each change: somebody else may be at work just then."""
         self.cut_at = 0
         """The number of the operation at which the power fails; 0 for never."""
+        self.is_off = False
+        """It failed: what is still asked for is not done."""
         self.fail_next: dict[str, int] = {}
         """Operation ("write", "sync") to the errno that it fails with, once."""
         self.refuse_unlink: set[Path] = set()
         """Files that may not be removed, as on a file system that an operator made immutable."""
+        self.refuse_rename: set[Path] = set()
+        """Files that may not be renamed, nor another to their name."""
         self.misdirect_next = 0
         """By how many bytes the next write to a segment misses its place, once; 0 for never."""
         self.is_limit_hidden = False
@@ -302,10 +307,17 @@ class SimulatedDisk:
         )
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename, replacing `target`."""
+        """Rename, replacing `target`; FileNotFoundError if `source` is missing."""
+        if source not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(source))
+        if any(it in self.refuse_rename for it in (source, target) if it in self._names):
+            self.failures += 1
+            raise PermissionError(errno.EPERM, "it may not be renamed", str(source))
         is_cut = self.step("rename")
         inode = self._names.pop(source)
         self._names[target] = inode
+        if source in self.refuse_unlink:
+            self.refuse_unlink.add(target)  # It is the file that is protected.
         self._changes.append((target, source, inode))
         if is_cut:
             raise PowerCut
@@ -318,6 +330,7 @@ class SimulatedDisk:
             raise PermissionError(errno.EPERM, "it may not be removed", str(path))
         is_cut = self.step("unlink")
         del self._names[path]
+        self.refuse_rename.discard(path)  # It is the file that is protected.
         self._changes.append((path, None, None))
         if is_cut:
             raise PowerCut
@@ -388,9 +401,14 @@ class SimulatedDisk:
         self._names = names
         self._durable_names = dict(names)
         self._changes.clear()
+        self.cut_at = 0
+        self.kill_process()
+
+    def kill_process(self) -> None:
+        """The process is gone, and all that it had written by then is there."""
         self.locks.clear()
         self.life += 1
-        self.cut_at = 0
+        self.is_off = False
 
     def flip_bit(self, path: Path, bit: int) -> None:
         """Let one bit of a file rot, counted from its start."""
@@ -435,8 +453,7 @@ class SimulatedDisk:
         self._durable_names = dict(self._names)
         self._changes.clear()
         self._unreadable.clear()
-        self.locks.clear()
-        self.life += 1
+        self.kill_process()
 
     def limit(self, free_bytes: int | None) -> None:
         """Leave so much room and no more; None for plenty."""
@@ -449,6 +466,7 @@ class SimulatedDisk:
         """Whether nothing out of the ordinary is in store for the next operations."""
         return not (
             self.cut_at
+            or self.is_off
             or self.is_lying
             or self.fail_next
             or self.misdirect_next
@@ -466,13 +484,16 @@ class SimulatedDisk:
 
     def step(self, kind: str, growth: int = 0) -> bool:
         """Count an operation; return whether the power fails in it, raise if it is to fail."""
+        if self.is_off:
+            raise PowerCut
         self.before_step()
         self.operations += 1
         self._fail_if_told(kind)
         if growth and self._capacity != _PLENTY and self._used() + growth > self._capacity:
             self.happened["disk full"] += 1
             raise NoRoomError(errno.ENOSPC, "no space left on the simulated disk")
-        return self.operations == self.cut_at
+        self.is_off = self.operations == self.cut_at
+        return self.is_off
 
     def _fail_if_told(self, kind: str) -> None:
         number = self.fail_next.pop(kind, None)

@@ -185,8 +185,7 @@ class SimulatedNode:
         if power:
             self.disk.power_cut()
         else:
-            self.disk.locks.clear()
-            self.disk.life += 1
+            self.disk.kill_process()
 
     def holds(self, index: int, chain: bytes) -> bool:
         """Whether the entry is durable here, alive or not."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from holdfast.replication.message_codec import FRAME_HEADER, decode_message, encode_message
-from holdfast.replication.messages import Message
+from holdfast.replication.messages import AppendRequest, Message
 from holdfast.testing.pieces import Pieces
 from holdfast.testing.simulated_handshake import PeerPorts, shake_hands
 
@@ -151,7 +151,8 @@ class PeerNetwork:
         data = b"".join(encode_message(message))
         self._world.saw(*pair, data)
         node = self.nodes[target]
-        pause = self.pieces.travel(source, node, link, len(data), pause)
+        has_entries = isinstance(message, AppendRequest)
+        pause = self.pieces.travel(source, node, link, len(data), pause, has_entries=has_entries)
         if is_in_order:
             self._arrivals[pair] = now + pause
         node.post(pause, self._arrive, source.name, node, link, data, now)
@@ -232,12 +233,14 @@ class PeerNetwork:
             return
         if self._is_half_open(*pairs[0]):
             return
-        self.ports.dial(one, other, lambda: self._connect(one, other, other.life))
+        lives = one.life, other.life
+        self.ports.dial(one, other, lambda: self._connect(one, other, lives))
 
-    def _connect(self, one: SimulatedNode, other: SimulatedNode, life: int) -> None:
+    def _connect(self, one: SimulatedNode, other: SimulatedNode, lives: tuple[int, int]) -> None:
         """Make a link if both ends want it, and nothing came between since the one dialed."""
         pairs = ((one.name, other.name), (other.name, one.name))
-        is_gone = not other.is_running or other.life != life
+        # Who dials may have ended itself over what another one told it a moment before.
+        is_gone = not (one.is_alive and other.is_running) or (one.life, other.life) != lives
         if is_gone or pairs[0] in self.cut or pairs[1] in self.cut or self._link(*pairs[0]):
             return
         if self._is_half_open(*pairs[0]):

@@ -37,7 +37,7 @@ from holdfast.journal.scrub import Scrubber
 from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
-from holdfast.replication.membership import Membership
+from holdfast.replication.membership import Member, Membership
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
@@ -138,6 +138,9 @@ class SimulatedNode:
         self.is_built = False
         """The process that runs has come as far as having a driver."""
         self.is_paused = False
+        self.slept_seconds = 0.0
+        """How long its processes were stopped without their noticing, all in all."""
+        self._slept_from = 0.0
         self.is_ending = False
         """The process ends and is not to be started again on this disk: it was shut out."""
         self.site = ""
@@ -150,6 +153,9 @@ class SimulatedNode:
         """Nothing that its disk was asked to write is done, until `thaw_disk`."""
         self._is_write_held = False
         self._mixed: MixedHousekeeper | None = None
+        self._is_turning = False
+        self._shut_out_by: FencedError | None = None
+        """Told in this turn: the process ends when it is over."""
         self.ended_by = ""
         self.writing: list[WriteJob] = []
         """What the simulated writer's thread is doing."""
@@ -178,6 +184,13 @@ class SimulatedNode:
         return self.name in self.world.checkers.left
 
     # ---- events
+
+    def whom_to_join(self) -> Membership:
+        """Whom the operator names to a node that is to join this one: whoever it knows, and it."""
+        known = self.bootstrap.members
+        if self.bootstrap.get(self.name) is None:
+            known = (*known, Member(self.name, f"{self.name}:1"))
+        return Membership(known)
 
     @property
     def is_running(self) -> bool:
@@ -208,7 +221,14 @@ class SimulatedNode:
 
     def take_turn(self, callback: Callable[[], None]) -> None:
         """Let the conductor turn, and look whether all promises hold."""
-        callback()
+        self._is_turning = True
+        try:
+            callback()
+        finally:
+            self._is_turning = False
+        error, self._shut_out_by = self._shut_out_by, None
+        if error is not None:
+            self._end(error)
         if self.is_alive:
             self.world.checkers.after_turn(self)
 
@@ -259,6 +279,7 @@ class SimulatedNode:
         self.writing, self._waiting = [], []
         self._backlog = []
         self.pipes = {}
+        self._shut_out_by = None
         self.ended_by = ""
         self.world.note(self.name, "starts")
         try:
@@ -300,7 +321,7 @@ class SimulatedNode:
             randomness=SeededRandomness(self.chance),
             bootstrap=self.bootstrap,
             applied_index=applied_index,
-            on_fenced=self._end,
+            on_fenced=self._on_fenced,
         )
         self.store = _WatchedStore(self.driver, journal)
         self.store.node = self
@@ -345,7 +366,7 @@ class SimulatedNode:
             return
         self.is_alive = False
         if self.writing:
-            # The writer's thread was in the middle of it.
+            # The writer's thread was in the middle of it; if its power failed, it is there still.
             self.disk.cut_at = self.disk.operations + self.chance.randrange(1, 5)
             try:
                 self._take_writers_turn()
@@ -355,8 +376,7 @@ class SimulatedNode:
         if power:
             self.disk.power_cut()
         else:
-            self.disk.locks.clear()
-            self.disk.life += 1
+            self.disk.kill_process()
         self.world.note(self.name, "loses power" if power else "is dead")
         self.world.checkers.on_stop(self)
         self.world.network.unlink_all(self, closed=not power)
@@ -366,6 +386,8 @@ class SimulatedNode:
 
     def pause(self) -> None:
         """Stop the process without its noticing."""
+        if not self.is_paused:
+            self._slept_from = self.world.timeline.now
         self.is_paused = True
 
     def resume(self) -> None:
@@ -373,6 +395,7 @@ class SimulatedNode:
         if not self.is_paused:
             return
         self.is_paused = False
+        self.slept_seconds += self.world.timeline.now - self._slept_from
         backlog, self._backlog = self._backlog, []
         if self.chance.random() < 0.5:
             # Which an event loop takes first, what came or what is due, is its own affair.
@@ -401,6 +424,13 @@ class SimulatedNode:
         self.disk = self._new_disk()
         self.disk_number += 1
         self.is_ending = False
+
+    def _on_fenced(self, error: FencedError) -> None:
+        """Go on until the turn is over, as a process does that was told to stop."""
+        if self._is_turning:
+            self._shut_out_by = error
+        else:
+            self._end(error)
 
     def _end(self, error: Exception) -> None:
         """The process ends by itself."""

@@ -58,6 +58,8 @@ _LEADER_SECONDS_MAX = 8.0
 _CONFIRM_SECONDS_MAX = 20.0
 _DRAIN_SECONDS_MAX = 20.0
 _CATCH_UP_SECONDS_MAX = 10.0
+_ROUND_SECONDS_MAX = 0.05
+"""One entry to a peer and its answer: more where the plan lets one go at a time."""
 _STEP_SECONDS = 0.05
 _SEGMENTS_LEFT_MAX = 4
 """Nothing lives any more, so hardly anything is to be kept."""
@@ -365,8 +367,8 @@ class Simulation:
             return None
         self._await_confirm("L2", _CONFIRM_SECONDS_MAX)
         leader = self.leader()
-        if leader is None:
-            return None
+        if leader is None or not self.checkers.could_confirm_without(leader):
+            return None  # Alone, after a forced promotion: no other disk could be enough.
         leader.hang_disk()
         self.count("disk hangs for good")
         # Sooner than the leader can know that its disk hangs: the others' disks are enough.
@@ -383,26 +385,32 @@ class Simulation:
             lambda: self.history.confirm_count > before or self._are_producers_done(),
         )
 
+    def _producers(self) -> list[Producer | TransactionProducer]:
+        return [it for it in self.clients if isinstance(it, Producer | TransactionProducer)]
+
     def _are_producers_done(self) -> bool:
-        return all(
-            client.is_done
-            for client in self.clients
-            if isinstance(client, Producer | TransactionProducer)
-        )
+        return all(client.is_done for client in self._producers())
+
+    def _rounds_seconds(self, entries: int) -> float:
+        """What so many entries take beside the usual: a round for each if they go one at a time."""
+        if self.replication_settings.window_requests > 1:
+            return 0.0
+        return _ROUND_SECONDS_MAX * entries
 
     def await_service(self) -> None:
         """L1 and L2: somebody leads, and everything that producers have is confirmed."""
         self.expect("L1", "nobody serves", _LEADER_SECONDS_MAX, lambda: self.leader() is not None)
-        self.expect(
-            "L2", "producers are not confirmed", _CONFIRM_SECONDS_MAX, self._are_producers_done
-        )
+        left = sum(client.left_count for client in self._producers())
+        seconds = _CONFIRM_SECONDS_MAX + self._rounds_seconds(left)
+        self.expect("L2", "producers are not confirmed", seconds, self._are_producers_done)
 
     def await_drained(self) -> None:
         """L3: every message arrives, that which was rejected too often as a dead letter."""
         last = Consumer(self, "dlq", queue=DEAD_LETTERS, mode="client-individual", prefetch=100)
         last.reject_chance = 0.0
         self.clients.append(last)
-        self.expect("L3", "messages do not arrive", _DRAIN_SECONDS_MAX, self._is_drained)
+        seconds = _DRAIN_SECONDS_MAX + self._rounds_seconds(len(self.checkers.log.live))
+        self.expect("L3", "messages do not arrive", seconds, self._is_drained)
 
     def await_level(self) -> None:
         """
@@ -412,11 +420,21 @@ class Simulation:
         its room), the operator does what it says: with an empty disk the node is taken in anew.
         """
         try:
-            self.expect("L4", "somebody does not catch up", _CATCH_UP_SECONDS_MAX, self._is_level)
+            self.expect(
+                "L4", "somebody does not catch up", self._catch_up_seconds(), self._is_level
+            )
         except ViolationError:
             if not self.nemesis.empty_unmendable():
                 raise
-            self.expect("L4", "somebody does not catch up", _CATCH_UP_SECONDS_MAX, self._is_level)
+            self.expect(
+                "L4", "somebody does not catch up", self._catch_up_seconds(), self._is_level
+            )
+
+    def _catch_up_seconds(self) -> float:
+        """How long it may take whoever lacks most."""
+        ends = [node.driver.commit_index for node in self.nodes if node.is_alive]
+        lack = self.checkers.commit_index - min(ends, default=0)
+        return _CATCH_UP_SECONDS_MAX + self._rounds_seconds(lack)
 
     def _is_drained(self) -> bool:
         movers = [client for client in self.clients if isinstance(client, Mover)]

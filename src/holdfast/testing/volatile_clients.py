@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from holdfast.testing.simulator import Simulation
 
 _SLACK_SECONDS = 1.0
-"""Between the confirmation and the delivery: a lease that is not certain delays the one."""
+"""
+Between the confirmation and the delivery: a lease that is not certain delays the one. Counted
+while the broker's process runs: one that slept may send a heart-beat before it learns that it was
+deposed.
+"""
 _BURST_MAX = 12
 
 Leadership = tuple[str, int, int]
@@ -39,6 +43,8 @@ class VolatileMessage:
     leadership: Leadership
     confirmed_at: float = 0.0
     """0 as long as it is not."""
+    slept: float = 0.0
+    """For how long the broker's process had been stopped until then."""
     delivered: dict[bytes, bool] = field(default_factory=dict)
 
 
@@ -49,6 +55,8 @@ class _Presence:
     leadership: Leadership
     since: float
     through: float
+    slept: float = 0.0
+    """For how long the broker's process had been stopped until its last sign."""
     received: set[str] = field(default_factory=set)
 
 
@@ -78,7 +86,8 @@ class VolatileLedger:
                     and token not in presence.received
                     and note.leadership == presence.leadership
                     and presence.since < note.sent_at
-                    and presence.through > note.confirmed_at + _SLACK_SECONDS
+                    and presence.through - presence.slept
+                    > note.confirmed_at - note.slept + _SLACK_SECONDS
                 ):
                     raise ViolationError("V1", f"{token} did not come to a subscriber of its topic")
 
@@ -134,7 +143,9 @@ class VolatileProducer(Client):
         """Take a confirmation."""
         if command == b"RECEIPT":
             note = self.notes[f"{self.name}.{int(headers[b'receipt-id'])}"]
+            assert self.pipe is not None
             note.confirmed_at = self.world.timeline.now
+            note.slept = self.pipe.node.slept_seconds
         elif command == b"ERROR":
             self.world.count_refusal(headers.get(b"code", b"?").decode())
 
@@ -161,7 +172,7 @@ class TopicSubscriber(Client):
         """Take bytes: whatever was sent before them has arrived."""
         super().received(pipe, data, sent_at)
         if self.presence is not None:
-            self.presence.through = sent_at
+            self.presence.through, self.presence.slept = sent_at, pipe.node.slept_seconds
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
         """Take a message, or the confirmation of the subscription."""

@@ -284,6 +284,11 @@ class Producer(Client):
         return self.made >= self.count and not self.unconfirmed
 
     @property
+    def left_count(self) -> int:
+        """How many messages are not made or not confirmed."""
+        return self.count - self.made + len(self.unconfirmed)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether something is unconfirmed."""
         return bool(self.unconfirmed) or not self.is_connected
@@ -403,6 +408,11 @@ class TransactionProducer(Client):
     def is_done(self) -> bool:
         """Whether everything is sent and confirmed."""
         return self.made >= self.count and self.pending is None
+
+    @property
+    def left_count(self) -> int:
+        """How many transactions are not made or not confirmed."""
+        return self.count - self.made + (self.pending is not None)
 
     @property
     def is_waiting(self) -> bool:
@@ -630,8 +640,11 @@ class Mover(Client):
         """Message id, ack id and token of deliveries not yet moved."""
         self.pending: list[tuple[bytes, str, str]] = []
         """Message ids, source's and target's tokens of the transaction whose end is not known."""
-        self.moved: set[str] = set()
-        """The source's tokens of what is moved."""
+        self.moved: dict[bytes, str] = {}
+        """
+        Message ids of what is moved, with the target's tokens. Not the source's tokens: a producer
+        that was forgotten may have stored one twice, and each of the two wants to be moved.
+        """
         self._numbers = ProducerNumbers(name)
         self._number_lines = b""
         """Of the transaction under way."""
@@ -677,8 +690,8 @@ class Mover(Client):
     def turned_back(self) -> None:
         """What is no longer moved comes again; what is no longer there cannot be moved."""
         checkers = self.world.checkers
-        kept = {token.rpartition(">")[0] for token in checkers.log.identities}
-        self.moved &= kept
+        kept = checkers.log.identities
+        self.moved = {each: target for each, target in self.moved.items() if target in kept}
         lost = checkers.generations.lost
         if any(place_of(message_id) in lost for message_id, _, _ in self.pending):
             self.pending = []
@@ -687,7 +700,7 @@ class Mover(Client):
         pending, self.pending = self.pending, []
         self.check_term()
         history = self.world.history
-        self.moved.update(source for _, source, _ in pending)
+        self.moved.update((message_id, target) for message_id, _, target in pending)
         history.confirm([target for _, _, target in pending])
         history.settled(self.source, [message_id for message_id, _, _ in pending])
         self._move_soon()
@@ -701,7 +714,7 @@ class Mover(Client):
         self._is_moving = False
         if self.pending or not self.is_connected:
             return
-        waiting = [each for each in self.waiting if each[2] not in self.moved]
+        waiting = [each for each in self.waiting if each[0] not in self.moved]
         taken, self.waiting = waiting[:_MOVED_MAX], waiting[_MOVED_MAX:]
         if not taken:
             return

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partialmethod
 from itertools import chain
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from holdfast.broker import committing
 from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
@@ -70,21 +70,33 @@ class World:
         return subscription
 
 
+CALLS = (
+    (committing, "current_of"),
+    (committing, "put_sends"),
+    (Broker, "record"),
+    (Broker, "advance_mark"),
+)
+
+
+def _counted(call: Any, whole: Any) -> Any:
+    return lambda *arguments, **named: call(whole, *arguments, **named)
+
+
 @contextmanager
-def failing_at(step: int, methods: tuple[str, ...]) -> Iterator[None]:
-    """Fail at the n-th call of any of these methods of the broker."""
+def failing_at(step: int, calls: tuple[tuple[Any, str], ...]) -> Iterator[None]:
+    """Fail at the n-th call of any of these, methods of the broker or what COMMIT is made of."""
     left = step
 
-    def call(broker: Broker, whole: Any, *arguments: Any, **named: Any) -> Any:
+    def call(whole: Any, *arguments: Any, **named: Any) -> Any:
         nonlocal left
         left -= 1
         if left == 0:
             raise MistakeError
-        return whole(broker, *arguments, **named)
+        return whole(*arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in methods:
-            patch.setattr(Broker, name, partialmethod(call, getattr(Broker, name)))
+        for owner, name in calls:
+            patch.setattr(owner, name, _counted(call, getattr(owner, name)))
         yield
 
 
@@ -135,7 +147,7 @@ def test_a_commit_is_whole_or_nothing(
     size = broker.uncommitted_bytes
     live = broker.state.live_count()
     try:
-        with failing_at(step, ("_current", "_put_sends", "record", "_advance_mark")):
+        with failing_at(step, CALLS):
             broker.commit(transaction, world.client, b"receipt", *producer)
         is_done = True
     except (DestinationError, SequenceGapError, MistakeError):

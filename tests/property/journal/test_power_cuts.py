@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from holdfast.errors import CorruptEntryError
+from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.journal.ballot import Ballot
+from holdfast.journal.housekeeper import Housekeeper, put_aside
 from holdfast.journal.jobs import BallotJob, Piece, WriteResult
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.journal.writer import JournalWriter
@@ -125,6 +126,46 @@ def test_a_second_power_cut_during_recovery_does_no_harm(seed: int) -> None:
                 work.log.reopen_after_power_cut()
             work.disk.cut_at = 0
             check(work, f"seed {seed}, operation {operation}, then {later}")
+
+
+def holes_after_cuts(seeds: range) -> list[str]:
+    """Cut a log of some files to its first entries, with the power failing in every operation."""
+    found = []
+    for seed in seeds:
+        step, is_cut = 0, True
+        while is_cut:
+            step += 1
+            disk = SimulatedDisk(seed)
+            log = LocalJournal(disk, settings=SETTINGS)
+            log.journal.housekeeper.is_driven = True  # its turns do not come in between
+            while len(log.journal.segments()) < 4:
+                log.append(random.Random(log.journal.last_index).randbytes(700))
+            disk.cut_at = disk.operations + step
+            try:
+                log.truncate(2)
+                is_cut = False
+            except PowerCut:
+                pass
+            try:
+                opened = log.reopen_after_power_cut()
+            except StoreError as error:
+                found.append(f"seed {seed}, operation {step}: {error}")
+                continue
+            if opened.damage or opened.tail_state == "unknown" or opened.last_index < 2:
+                found.append(f"seed {seed}, operation {step}: {opened.damage}")
+    return found
+
+
+@pytest.mark.promise("F5")
+def test_a_cut_through_some_files_leaves_no_hole_whenever_the_power_fails() -> None:
+    """What a file holds is made zero once the names of those behind it are durably gone."""
+    assert holes_after_cuts(range(30)) == []
+
+
+def test_a_cut_that_does_not_wait_for_the_names_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ablation: a file that comes back leaves a hole before it."""
+    monkeypatch.setattr(Housekeeper, "take_out", lambda it, path: put_aside(it._disk, path))
+    assert holes_after_cuts(range(30))
 
 
 class HastyWriter(JournalWriter):

@@ -20,6 +20,11 @@ from holdfast.admin.status import MemberStatus, NodeStatus, StoreStatus
             "leader of term 3, and not serving clients yet",
         ),
         (
+            NodeStatus(name="a", role="leader", term=3, store=StoreStatus(unknown_end="mend it")),
+            False,
+            "mend it",
+        ),
+        (
             NodeStatus(name="a", role="leader", serving=True, store=StoreStatus(space="low")),
             True,
             "serving clients; publishing is refused until disk space returns",

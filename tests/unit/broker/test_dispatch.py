@@ -7,6 +7,7 @@ from __future__ import annotations
 from itertools import chain
 
 from holdfast.broker.dispatch import make_ready
+from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 
@@ -126,3 +127,52 @@ def test_a_step_is_short_and_ends_with_what_must_be_read(desk, new_client) -> No
     steps = [[key for _, key, *_ in step] for step in desk.broker.dispatch()]
     assert [len(step) for step in steps] == [3, STEP, STEP - 1]
     assert list(chain.from_iterable(steps)) == list(range(1, 2 * STEP + 3))
+
+
+def dispatch_and_measure(broker, length) -> tuple[list[int], int]:
+    """Go through the dispatch; gives the keys that went out, and by how much `length` shrank."""
+    keys, most, before = [], 0, length()
+    for step in broker.dispatch():
+        keys += [delivery[1] for delivery in step]
+        most, before = max(most, before - length()), length()
+    return keys, most
+
+
+def test_what_nobody_can_have_is_gone_past_in_steps(desk) -> None:
+    """
+    A transaction may settle a hundred thousand messages by their ids, given back or offered again:
+    to go past all of them at once would keep the loop for a third of a second.
+    """
+    count = 10 * STEP
+    queue = filled(desk, count + 1)
+    queue.cursor = count // 2 + 1
+    queue.give_back([*range(1, count // 2 + 1)], redelivered=True)
+    for key in range(1, count + 1):
+        queue.reserve(key)
+    desk.subscribe()
+    left = lambda: len(queue.returned) + count + 1 - queue.cursor  # noqa: E731 - a length
+    keys, most = dispatch_and_measure(desk.broker, left)
+    assert keys == [count + 1]
+    assert 0 < most <= STEP + 2
+
+
+def test_what_is_gone_is_passed_over_in_steps(desk) -> None:
+    """
+    What was given back and settled since stands in the line until somebody comes by.
+    """
+    count = 10 * STEP
+    queue = filled(desk, count + 1)
+    queue.cursor = count + 1
+    queue.give_back([*range(1, count + 1)], redelivered=True)
+    queue.index.remove(range(1, count + 1))
+    desk.subscribe()
+    keys, most = dispatch_and_measure(desk.broker, lambda: len(queue.returned))
+    assert keys == [count + 1]
+    assert 0 < most <= STEP
+
+
+def filled(desk, count: int) -> Queue:
+    for _ in range(count):
+        desk.send(b"x")
+    desk.turn()
+    return desk.queue("orders")

@@ -57,9 +57,9 @@ def test_messages_of_a_transaction_are_counted() -> None:
     None of them makes nobody wait.
     """
     batch = Batch()
-    assert batch.add_messages([]) == 0
+    assert batch.add_messages([], 0) == 0
     assert not batch.is_urgent
     messages = [MessageRecord(1, number, b"h", b"xy", 3) for number in (1, 2)]
-    assert batch.add_messages(messages) == batch.size_bytes == sum(map(size_of, messages))
+    assert batch.add_messages(messages, 6) == batch.size_bytes == sum(map(size_of, messages))
     assert batch.records == messages
     assert batch.is_urgent

@@ -113,8 +113,9 @@ def test_equal_states_have_equal_digests(state) -> None:
     payload = b"".join(encode_state(state))
     other = decode_state(payload, BrokerSettings())
     other.queues[1].enqueued_total += 5
-    first = other.producers.by_id.pop("p0")
-    other.producers.by_id["p0"] = first
+    first = other.producers.by_id.get("p0")
+    other.producers.by_id.remove("p0")
+    other.producers.by_id.put("p0", first)
     assert other.digest() == state.digest()
     other.apply(300_000, [ProducerRecord("p0", 2)], 9)
     assert other.digest() != state.digest()

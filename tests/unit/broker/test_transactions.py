@@ -9,8 +9,9 @@ import pytest
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.transactions import Transaction, number_messages
+from holdfast.broker.transactions import NUMBERED_PER_STEP, Run, Transaction, number_messages
 from holdfast.errors import TransactionError
+from holdfast.model.records import MessageRecord
 
 SETTINGS = BrokerSettings(transaction_bytes_max=100, transaction_operation_count_max=5)
 
@@ -85,6 +86,30 @@ def test_acknowledgements_count_too() -> None:
     assert queue.reserved == {70, 71}
 
 
+def test_it_reaches_no_more_places_than_a_commit_can_look_at() -> None:
+    """
+    Queues, topics, subscriptions and queues of late acknowledgements, each once however often.
+    """
+    transaction = Transaction("t", BrokerSettings(transaction_destination_count_max=4))
+    queue, other = Queue(1, "q"), Queue(2, "r")
+    subscription = holding(1, 2)
+    for _ in range(2):
+        transaction.add_send(queue, b"", b"", persistent=True)
+        transaction.add_send(other, b"", b"", persistent=False)
+        transaction.add_settlement(subscription, [next(iter(subscription.unacknowledged))])
+    transaction.add_late(queue, 70)
+    transaction.add_late(queue, 71)
+    for refused in (
+        lambda: transaction.add_send(Queue(3, "s"), b"", b"", persistent=True),
+        lambda: transaction.add_send(Queue(3, "s"), b"", b"", persistent=False),
+        lambda: transaction.add_settlement(holding(1), [1]),
+        lambda: transaction.add_late(other, 7),
+    ):
+        with pytest.raises(TransactionError, match="more than 4 destinations"):
+            refused()
+    assert transaction.operation_count == 8
+
+
 def test_a_rollback_takes_one_pass_over_what_was_acknowledged() -> None:
     """
     The window is put together once, and not once for each acknowledgement: that was quadratic.
@@ -124,8 +149,27 @@ def test_its_messages_get_their_numbers_in_one_pass() -> None:
     gone, queue = Queue(1, "q"), Queue(2, "q")
     for body in (b"x", b"y"):
         transaction.add_send(gone, b"", body, persistent=True)
-    queue.assigned_sequence = 7
-    number_messages(queue, transaction.by_queue[gone], 99)
+    assert list(number_messages([Run(queue, 7, transaction.by_queue[gone])], 99)) == []
     found = [(each.queue_number, each.sequence, each.stored_at) for each in transaction.records]
     assert found == [(2, 7, 99), (2, 8, 99)]
-    assert queue.assigned_sequence == 9
+
+
+def test_many_messages_get_their_numbers_in_steps() -> None:
+    """
+    However they are spread over queues.
+    """
+    step = NUMBERED_PER_STEP
+    for counts in ([5 * step], [step // 2] * 10, [1] * (5 * step)):
+        runs = [
+            Run(Queue(number, "q"), 7, [MessageRecord(0, 0, b"", b"", 0) for _ in range(count)])
+            for number, count in enumerate(counts, 1)
+        ]
+        records = [record for run in runs for record in run.records]
+        done = 0
+        for _ in number_messages(runs, 99):
+            before, done = done, sum(record.sequence > 0 for record in records)
+            assert done - before <= step
+        assert done == len(records)
+        for run in runs:
+            numbers = [(each.queue_number, each.sequence) for each in run.records]
+            assert numbers == [(run.queue.number, 7 + place) for place in range(len(numbers))]

@@ -285,7 +285,7 @@ def test_the_first_index_is_in_both_slots(disk: SimulatedDisk) -> None:
     file.begin_log(10)
     file.save(vote(2, None))
     assert file.current is not None
-    assert file.current.claim == (0, b"", 10, 0, 2)
+    assert file.current.claim == (9, b"", 10, 0, 2)
 
 
 def test_a_first_index_may_be_known_before_there_is_a_ballot(disk: SimulatedDisk) -> None:

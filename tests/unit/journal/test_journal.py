@@ -267,6 +267,7 @@ def test_a_damaged_entry_is_refused_with_its_place(log: LocalJournal, disk: Simu
     error = caught.value
     assert (error.index, error.byte, error.segment) == (3, place.byte, place.path.name)
     assert [it.index for it in log.journal.damage] == [3]
+    assert [index for index in range(1, 6) if log.journal.is_damaged(index)] == [3]
     assert [it.index for it in log.journal.entries(1, MiB)] == [1, 2]
     with pytest.raises(CorruptEntryError):
         log.journal.entries(3, MiB)

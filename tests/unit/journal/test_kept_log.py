@@ -347,6 +347,26 @@ def test_what_is_partly_gone_is_not_taken_back() -> None:
         take_back(NODE, disk)
 
 
+def test_a_take_back_that_was_refused_is_finished_by_the_next_command() -> None:
+    """A file that cannot be moved is named; once it can be, repeating the command ends well."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    fill(log, 1)
+    log.close()
+    kept = [it for it in disk.durable_paths() if it.parent == NODE / KEPT_DIRECTORY]
+    disk.refuse_rename = {it for it in kept if it.suffix == ".segment"}
+
+    with pytest.raises(PermissionError, match="segment"):
+        take_back(NODE, disk)
+
+    disk.refuse_rename.clear()
+    with pytest.raises(StoreError, match="is finished now"):
+        take_back(NODE, disk)
+    log._open()
+    assert is_old(log)
+
+
 def test_where_there_is_no_room_the_old_log_goes_and_the_note_stays() -> None:
     """What the new log lacks is told as before, and once it is full nothing is left."""
     disk = SimulatedDisk()

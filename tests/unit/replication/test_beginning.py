@@ -82,3 +82,18 @@ def test_a_damaged_entry_is_passed_over(leading, entry_after) -> None:
     bench.reopen()
 
     assert Beginning().is_whole(bench.journal, bench.journal.last_index)
+
+
+def test_one_look_goes_through_a_few_hundred_entries_at_most(leading, entry_after) -> None:
+    """Ten thousand small ones fit a MiB, and keep a witness that leads for 90 ms."""
+    bench = leading("a", "b", "w:witness", name="w")
+    trimmed(bench, entry_after, cleaned_through=5, after=1500)
+    read, looked = [], Beginning()
+    entry = bench.journal.entry
+    bench.journal.entry = lambda index: read.append(index) or entry(index)
+
+    is_found = False
+    while not is_found:
+        read.clear()
+        is_found = looked.is_whole(bench.journal, bench.journal.last_index)
+        assert 0 < len(read) <= 600

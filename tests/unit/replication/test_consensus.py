@@ -129,14 +129,15 @@ def test_what_moves_is_not_silent(member, leading) -> None:
     bench = member()
     consensus.receive(bench.state, "b", AppendRequest(2, 1, 1, bytes(16), 0, 0, 1.0))
     bench.state.now += 0.5
-    consensus.moving(bench.state, "c")
+    consensus.moving(bench.state, "c", has_entries=True)
+    consensus.moving(bench.state, "b", has_entries=False)  # A copy that it has asked for, say.
     assert bench.state.election_deadline < bench.state.now + bench.state.election_timeout
-    consensus.moving(bench.state, "b")
+    consensus.moving(bench.state, "b", has_entries=True)
     assert bench.state.election_deadline == bench.state.now + bench.state.election_timeout
 
     leader = leading()
     lease = leader.state.lease_until
-    consensus.moving(leader.state, "b")
+    consensus.moving(leader.state, "b", has_entries=False)
     assert leader.state.progress["b"].moved_at == leader.state.now
     assert leader.state.lease_until == lease
 

@@ -14,6 +14,7 @@ from holdfast.replication.formation import (
 )
 from holdfast.replication.membership import Member, Membership, with_removed
 from holdfast.replication.messages import Hello
+from holdfast.replication.promotion import follow_along
 
 NAMED = Membership((Member("a", "a:1"), Member("b", "b:1")))
 A, B = Hello("a", "aa" * 16), Hello("b", "bb" * 16)
@@ -86,6 +87,18 @@ def test_a_removed_identity_is_shut_out_for_good(member) -> None:
     assert stranger is not None and not stranger.is_fenced
 
 
+def test_a_removed_identity_that_never_stored_anything_is_told_too(member) -> None:
+    """It was taken in and lost power before it knew: without a cluster, and waiting for ever."""
+    bench = member()
+    state = bench.state
+    state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 2)
+    state.commit_index = 2
+
+    refusal = judge(state, NAMED, replace(state.connected["c"], cluster_id=""))
+
+    assert refusal is not None and refusal.is_fenced
+
+
 def test_settings_that_must_be_alike_and_are_not_make_no_link(member) -> None:
     """Nor a cluster, which needs links; for a while only, until one of them is started again."""
     bench = member()
@@ -106,9 +119,6 @@ def test_an_older_generation_is_shut_out(member) -> None:
     theirs = replace(state.connected["b"], generation=state.generation)
     state.generation += 1
 
-    refusal = judge(state, NAMED, theirs)
-    assert refusal is not None and refusal.is_fenced
-
     members = changes.survivors_only(state.membership, "a")
     state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
     refusal = judge(state, NAMED, replace(theirs, node_id="99" * 16))
@@ -116,7 +126,28 @@ def test_an_older_generation_is_shut_out(member) -> None:
     assert "" == own_fence(state, theirs)
     newer = replace(theirs, generation=9, kept=(theirs.node_id,))
     assert "promoted the other side" in own_fence(state, newer)
-    assert "promoted the other side" in own_fence(state, replace(newer, kept=()))
+
+
+def test_who_does_not_know_the_members_shuts_nobody_out(member) -> None:
+    """
+    Restarted in the middle of a promotion; it learns them from whoever knows, and refuses before.
+    """
+    bench = member()
+    state = bench.state
+    theirs = replace(state.connected["b"], generation=state.generation)
+    state.generation += 1
+
+    refusal = judge(state, NAMED, theirs)
+    assert refusal is not None and not refusal.is_fenced
+    assert "does not know yet who belongs to generation 1" in refusal.reason
+    assert "" == own_fence(state, replace(theirs, generation=9, kept=()))
+
+    knowing = replace(theirs, generation=1, kept=(state.node_id,))
+    assert is_taken_along(state, knowing)
+    follow_along(state, knowing.generation, knowing.kept)
+    assert not is_taken_along(state, knowing)
+    refusal = judge(state, NAMED, theirs)
+    assert refusal is not None and refusal.is_fenced
 
 
 def test_who_is_taken_along_is_let_in_and_lets_itself_in(member) -> None:

@@ -57,3 +57,14 @@ def test_what_is_held_of_a_frame_is_told() -> None:
     assert buffer.held_bytes == 7
     buffer.feed(b"cd")
     assert buffer.held_bytes == 0
+
+
+def test_what_is_under_way_says_what_it_is() -> None:
+    """As soon as its header is there; of nothing, and of less than a header, nothing is said."""
+    buffer = FrameBuffer(1000)
+    kinds = [buffer.held_kind]
+    for piece in (b"\x20\0\0", b"\0\7", b"x" * 30, b"x"):
+        assert not payloads(buffer, piece) or piece == b"x"
+        kinds.append(buffer.held_kind)
+
+    assert [0, 0, 7, 7, 0] == kinds

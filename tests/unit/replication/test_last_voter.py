@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.journal.entry import seal_entry
+from holdfast.errors import MembershipError
+from holdfast.journal.entry import HEADER_BYTES, KIND_CONFIG, seal_entry
+from holdfast.journal.journal import Journal
 from holdfast.replication import candidate, last_voter, leader
 from holdfast.replication.messages import (
     PreVoteRequest,
@@ -111,20 +113,28 @@ def test_others_are_asked_as_ever(member, words) -> None:
     assert ([], "") == (bench.sent(), last_voter.what_is_awaited(bench.state))
 
 
-def test_damage_in_its_log_keeps_nobody_waiting(member) -> None:
-    """
-    No other node can lead until it is mended, and the learner may be gone, or lack the entry.
-
-    Where a newer change of members may be what is damaged, others may be voters: it waits.
-    """
-    bench = member("a", "l:learner", terms=[1, 1])
-    bench.state.log.damaged.add(2)
-    assert not candidate.may_stand(bench.state)
-
-    bench.state.config_index = 3
+def rotten(member, *words, in_header=True):
+    """The only voter, with entries 1 to 3, whose second one is damaged; the first names members."""
+    bench = member("a", *(words or ("l:learner",)), terms=[1, 1])
+    place = bench.journal.place_of(2)
+    bench.disk.flip_bit(place.path, 8 * (place.byte + (12 if in_header else HEADER_BYTES)))
+    bench.reopen()
+    assert {2} == bench.state.log.damaged
     bench.state.now = bench.state.election_deadline
+    return bench
+
+
+def lead(bench):
     candidate.stand(bench.state)
-    candidate.on_ballot_stored(bench.state, 2, "a")
+    candidate.on_ballot_stored(bench.state, bench.state.term, "a")
+
+
+def test_damage_in_its_log_keeps_nobody_waiting(member) -> None:
+    """No other node can lead until it is mended, and the learner may be gone, or lack the entry."""
+    bench = rotten(member)
+    bench.state.config_index = 3
+
+    lead(bench)
 
     assert Role.LEADER is bench.state.role
     bench.state.log.damaged.add(bench.journal.last_index)
@@ -132,6 +142,116 @@ def test_damage_in_its_log_keeps_nobody_waiting(member) -> None:
         bench.state.now += 2 * bench.state.settings.election_seconds_max
         leader.check_whole(bench.state)
     assert Role.LEADER is bench.state.role
+
+
+def test_where_the_header_tells_that_it_is_no_change_it_leads(member) -> None:
+    """Only what may be a newer change of members makes others voters."""
+    bench = rotten(member, in_header=False)
+
+    lead(bench)
+
+    assert Role.LEADER is bench.state.role
+
+
+def test_a_change_of_members_that_is_damaged_is_waited_for(member, monkeypatch) -> None:
+    """Its header may tell that it is one, and nothing more."""
+    bench = rotten(member, in_header=False)
+    monkeypatch.setattr(Journal, "kind_at", lambda _journal, _index: KIND_CONFIG)
+
+    lead(bench)
+
+    assert Role.FOLLOWER is bench.state.role
+
+
+def test_more_damage_than_is_looked_at_may_be_anything(member, monkeypatch) -> None:
+    """A turn of the loop is not spent on the headers of a whole lost file."""
+    bench = rotten(member, in_header=False)
+    monkeypatch.setattr(last_voter, "_LOOKED_AT_MAX", 0)
+
+    lead(bench)
+
+    assert Role.FOLLOWER is bench.state.role
+
+
+def test_what_may_be_a_change_of_members_is_told_with_the_command(member, caplog) -> None:
+    """All that is damaged was applied: it can go on without it, if its operator says so."""
+    bench = rotten(member, "l:learner", "m:learner")
+    del bench.state.connected["m"]
+    bench.state.taken_index = 3
+    assert "" == last_voter.what_is_awaited(bench.state)
+
+    lead(bench)
+    candidate.stand(bench.state)
+
+    assert Role.FOLLOWER is bench.state.role
+    said = last_voter.what_is_awaited(bench.state)
+    assert "entry 2 of this log is damaged" in said
+    assert "not reached: m" in said
+    assert "'holdfast cluster promote a --force' here goes on without it" in said
+    assert 1 == caplog.text.count(said)
+
+    promote_force(bench.state)
+    candidate.on_ballot_stored(bench.state, bench.state.term, "a")
+    assert Role.LEADER is bench.state.role
+    assert "" == last_voter.what_is_awaited(bench.state)
+
+
+def test_what_it_has_yet_to_apply_only_a_learner_can_go_on_without(member, caplog) -> None:
+    """Promoted itself it would lead and never serve: the command is one for a learner."""
+    bench = rotten(member)
+    bench.state.taken_index = 1
+
+    lead(bench)
+
+    said = last_voter.what_is_awaited(bench.state)
+    assert "restore its segment file from a copy" in said
+    assert "'holdfast cluster promote l --force' at l" in said
+    assert said in caplog.text
+    with pytest.raises(MembershipError, match="entry 2 of this log is damaged"):
+        promote_force(bench.state)
+
+
+def test_mended_it_leads_and_waits_for_nothing(member) -> None:
+    """What was told holds only while the entry is damaged."""
+    bench = rotten(member)
+    lead(bench)
+    assert last_voter.what_is_awaited(bench.state)
+
+    bench.state.log.damaged.clear()
+
+    assert "" == last_voter.what_is_awaited(bench.state)
+    lead(bench)
+    assert Role.LEADER is bench.state.role
+
+
+def test_a_leader_that_cannot_serve_says_so(member, caplog) -> None:
+    """It leads, and what it has yet to apply is damaged: nobody else can have it served."""
+    bench = rotten(member, in_header=False)
+    bench.state.taken_index = 1
+    lead(bench)
+    assert "" == last_voter.what_is_awaited(bench.state)
+
+    bench.store()
+    leader.advance_commit(bench.state)
+    for _ in range(2):
+        leader.check_whole(bench.state)
+
+    assert Role.LEADER is bench.state.role
+    said = last_voter.what_is_awaited(bench.state)
+    assert "it serves once a learner has sent its copy (they are being asked)" in said
+    assert "'holdfast cluster promote l --force' at l" in said
+    assert 1 == caplog.text.count(said)
+    bench.state.peers.clear()
+    assert last_voter.what_is_awaited(bench.state).endswith("Restore its segment file from a copy")
+
+
+def test_among_voters_damage_is_mended_and_not_told_as_awaited(member) -> None:
+    """Another one can lead, or send its copy."""
+    bench = rotten(member, "b", "c")
+
+    lead(bench)
+
+    assert "" == last_voter.what_is_awaited(bench.state)
 
 
 def test_with_an_end_that_is_missing_it_does_not_lead(member) -> None:

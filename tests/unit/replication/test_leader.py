@@ -9,6 +9,7 @@ import pytest
 from holdfast.errors import CorruptEntryError, NotLeaderError
 from holdfast.model.records import CleanedRecord
 from holdfast.replication import candidate, leader
+from holdfast.replication.index_set import IndexSet
 from holdfast.replication.membership import Membership, survivors_only
 from holdfast.replication.messages import NO_CHAIN, AppendRequest, ResetRequest
 from holdfast.replication.progress import Pace
@@ -433,7 +434,7 @@ def test_a_hole_that_nobody_mends_ends_the_lead(leading) -> None:
     leader.check_whole(state)
     assert state.role is Role.LEADER  # It is committed: others have it.
 
-    state.log.damaged = {3}
+    state.log.damaged = IndexSet({3})
     leader.check_whole(state)
     state.now += 0.9 * state.settings.election_seconds_max
     leader.check_whole(state)
@@ -451,12 +452,12 @@ def test_a_hole_that_is_mended_in_time_ends_no_lead(leading) -> None:
     bench = leading()
     state = bench.state
     bench.append([2])
-    state.log.damaged = {3}
+    state.log.damaged = IndexSet({3})
     leader.check_whole(state)
     state.now += 0.9 * state.settings.election_seconds_max
     state.log.damaged = set()
     leader.check_whole(state)
-    state.log.damaged = {3}
+    state.log.damaged = IndexSet({3})
     state.now += 0.9 * state.settings.election_seconds_max
     leader.check_whole(state)
 
@@ -495,6 +496,52 @@ def test_a_large_entry_is_not_sent_again_with_each_heartbeat(leading) -> None:
     for _ in range(3):
         state.now += state.settings.heartbeat_seconds
         assert [len(message.entries) for _, message in requests(bench)] == [0, 0]
+
+
+def test_a_probe_that_is_not_answered_is_not_sent_again(leading, answered) -> None:
+    """On a slow link entries would come faster than it takes them away; the question is enough."""
+    bench = leading()
+    state = bench.state
+    progress = state.progress["b"]
+    leader.propose(state, [b"x"], 1, 0)
+    bench.link("b")
+    progress.probe(3)
+    sizes = []
+    for _ in range(4):
+        state.now += state.settings.heartbeat_seconds
+        sizes += [len(message.entries) for peer, message in requests(bench) if peer == "b"]
+    assert [1, 0, 0, 0] == sizes
+
+    answered(bench, "b", 2, sent_at=state.now)
+
+    assert [1] == [len(message.entries) for peer, message in requests(bench) if peer == "b"]
+
+
+def test_an_answer_to_what_went_before_the_probe_says_nothing(leading, answered) -> None:
+    """Heartbeats queue up on a slow link; each rejection of an old one would send all again."""
+    bench = leading()
+    state = bench.state
+    progress = state.progress["b"]
+    for _ in range(3):
+        leader.propose(state, [b"x"], 1, 0)
+    bench.link("b")
+    progress.probe(4)
+    before = state.now
+    state.now += state.settings.heartbeat_seconds
+    assert requests(bench)
+
+    for hint in (2, 2):
+        answered(
+            bench, "b", 0, rejected=True, hint_index=hint, hint_term=2, sent_at=before,
+            match_chain=NO_CHAIN,
+        )  # fmt: skip
+        assert (4, []) == (progress.next_index, requests(bench))
+
+    answered(
+        bench, "b", 0, rejected=True, hint_index=2, hint_term=2, sent_at=state.now,
+        match_chain=NO_CHAIN,
+    )  # fmt: skip
+    assert (3, Pace.PROBING) == (progress.next_index, progress.pace)
 
 
 def test_who_was_shut_out_is_waited_for_by_nobody(leading) -> None:

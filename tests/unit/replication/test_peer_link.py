@@ -108,8 +108,8 @@ class Owner:
     def refused(self, peer, refusal):
         self.told.append(("refused", peer, refusal.reason, refusal.is_fenced))
 
-    def moving(self, peer):
-        self.moved.append(peer)
+    def moving(self, peer, *, has_entries):
+        self.moved.append((peer, "entries") if has_entries else peer)
 
     def receive(self, peer, message):
         self.told.append((peer, message))
@@ -449,10 +449,10 @@ def test_a_part_of_a_message_is_a_sign_of_life() -> None:
         there._received_at = 0.0
         there.data_received((1000).to_bytes(4, "little") + b"\5")
         assert there._received_at > 0
-        assert b.owner.moved == ["a"]
+        assert b.owner.moved == [("a", "entries")]
         assert there._transport is not None
         there.data_received(b"x" * 10)
-        assert b.owner.moved == ["a", "a"]
+        assert b.owner.moved == [("a", "entries"), ("a", "entries")]
 
     run(scenario)
 

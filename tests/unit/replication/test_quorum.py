@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,5 +83,21 @@ def test_an_unknown_tail_needs_proof_from_the_others() -> None:
     """So many others must vote that no majority can have held the lost entries."""
     needed = [quorum.votes_needed(count, has_unknown_tail=True) for count in (2, 3, 4, 5)]
 
-    assert [2, 3, 3, 4] == needed
+    assert [2, 3, 4, 4] == needed
     assert 2 == quorum.votes_needed(3, has_unknown_tail=False)
+
+
+@pytest.mark.parametrize("count", range(3, 9))
+def test_the_proof_holds_if_a_voter_was_taken_in_or_out(count: int) -> None:
+    """
+    Whoever voted, one of them would be of each majority that the lost entries may have had.
+
+    The candidate itself is in each of them: it stored the entries.
+    """
+    needed = quorum.votes_needed(count, has_unknown_tail=True)
+    voters = range(1, count)
+    for others in (range(1, count), range(1, count + 1), range(1, count - 1)):
+        held = quorum.majority(len(others) + 1) - 1
+        for holders in combinations(others, held):
+            for votes in combinations(voters, needed - 1):
+                assert set(holders) & set(votes), f"{holders} of {list(others)}, {votes}"

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.errors import MembershipError, NotLeaderError
 from holdfast.replication import leader, reconfiguration
+from holdfast.replication.index_set import IndexSet
 from holdfast.replication.membership import Member
 
 
@@ -99,7 +100,7 @@ def test_who_lacks_what_is_damaged_here_becomes_no_voter(leading, answered) -> N
     settle(bench, answered)
     bench.append([2, 2])
     leader.advance_commit(state)
-    state.log.damaged = {state.log.last_index - 1}
+    state.log.damaged = IndexSet({state.log.last_index - 1})
 
     reconfiguration.maintain(state)
 
@@ -158,6 +159,20 @@ def test_the_second_of_two_is_not_given_up_by_itself(leading) -> None:
     reconfiguration.maintain(bench.state)
 
     assert "voter" == kinds(bench)["b"]
+
+
+def test_the_members_are_repeated_while_nobody_answers(leading) -> None:
+    """
+    It changes nobody. Refused, it ended a leader whose followers had not answered for a second.
+    """
+    bench = leading()
+    state = bench.state
+    for progress in state.progress.values():
+        progress.contact_at = -100.0
+    state.bytes_since_config = state.settings.config_repeat_bytes
+    reconfiguration.maintain(state)
+    assert state.config_index == state.log.last_index
+    assert ["a", "b", "c"] == state.voter_names
 
 
 def test_the_members_are_repeated(leading) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.journal import Journal
+from holdfast.replication.index_set import IndexSet
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
 
@@ -237,3 +238,28 @@ def test_what_is_missing_behind_the_log_is_not_mended_in_place(member) -> None:
 
     assert not brought(bench, Repairs(), 3, other.journal.entry(3))
     assert {3} == bench.state.log.damaged
+
+
+def test_asking_for_the_first_of_very_many_looks_at_no_others(member) -> None:
+    """A lost file may have held 100,000 entries; each turn asks what is the first of them."""
+    bench, repairs = member(terms=[2] * 20), Repairs()
+    damaged = Looked(range(2, 100_002))
+    bench.state.log.damaged = damaged
+
+    for _ in range(10):
+        bench.state.now += 0.01
+        asked(bench, repairs)
+        assert 1 >= bench.state.log.acknowledgeable_index
+        bench.state.log.forget_dropped()
+    assert 0 < damaged.looked_at_count < 10 * 10 * REPAIRS_MAX
+
+
+class Looked(IndexSet):
+    """Counts the indexes that were given out."""
+
+    looked_at_count = 0
+
+    def __iter__(self):
+        for index in super().__iter__():
+            self.looked_at_count += 1
+            yield index

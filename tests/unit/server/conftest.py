@@ -144,6 +144,8 @@ class FakeStore:
     def entry(self, index: int) -> Entry:
         if index in self.damaged:
             raise CorruptEntryError("bad", index=index)
+        if index < self.first_index:
+            raise RecordNotFoundError(str(index))
         return self.entries[index - 1]
 
     @property
@@ -158,6 +160,9 @@ class FakeStore:
 
     def is_damaged(self, base_index: int) -> bool:
         return bool(self.damaged & {base_index, base_index + 1})
+
+    def is_damaged_entry(self, index: int) -> bool:
+        return index in self.damaged
 
     def report_damage(self, error: CorruptEntryError) -> None:
         self.reported.append(error)

@@ -352,6 +352,25 @@ def test_what_is_to_go_is_known_before_it_goes(busy) -> None:
     assert cleaner.leaving_through == 2
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_segment_that_goes_while_it_is_read_is_left(busy, is_damaged: bool) -> None:
+    """
+    A record of an earlier leadership lets it go, which a restarted node learns as it leads.
+    """
+    cleaner = busy.conductor.cleaner
+    if is_damaged:
+        busy.store.damaged = {1}
+    busy.clock.now += 0.02  # So little may be written that it does not come to the end.
+    cleaner.step(busy.clock.now)
+    if not is_damaged:
+        cleaner.next_index, cleaner.through_index, cleaner.records = 2, 2, None
+    assert 0 < cleaner.next_index <= 2
+    busy.store.first_index = 3
+    clean(busy, 40)
+    assert busy.store.first_index > 3
+    assert not cleaner.damage.is_looking
+
+
 def test_a_reader_over_its_bound_loses_nothing_that_another_one_keeps(busy) -> None:
     """
     It is told of a loss when there is one, not when a bound is reached.

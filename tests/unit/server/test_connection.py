@@ -274,3 +274,50 @@ def test_a_client_that_breaks_the_rules_leaves_nothing_to_the_collector_of_cycle
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_room_of_what_an_ended_subscription_is_not_sent_is_there_again(node, send) -> None:
+    """
+    A message of a topic may be on its way to a subscription that ends before it is written. It is
+    not written then, and the client's other subscriptions must not wait for it to be.
+    """
+    consumer = node.connect(
+        b"SUBSCRIBE\nid:t\ndestination:/topic/t\n\n\0"
+        b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:auto\n\n\0"
+    )
+    producer = node.connect()
+    body = b"x" * (node.conductor.settings.output_bytes_max + 1)
+    producer.data_received(b"SEND\ndestination:/topic/t\n\n%b\0" % body)
+    consumer.data_received(b"UNSUBSCRIBE\nid:t\n\n\0")
+    node.turns_until(lambda: not node.broker.has_to_dispatch and not node.conductor.ready)
+    assert b"xxx" not in consumer.transport.take()
+    producer.data_received(send(b"of the queue"))
+    node.settle()
+    assert b"of the queue" in consumer.transport.take()
+
+
+def test_receipts_of_all_clients_that_wait_for_a_commit_have_a_bound(new_node, send) -> None:
+    """
+    While a disk hangs or is full nothing is committed, and each client has what it asked for kept:
+    8 MiB, and there may be ten thousand of them.
+    """
+    node = new_node(settings=ServerSettings(received_bytes_max=30_000))
+    node.serve()
+    node.connect(send(b"under way"))
+    clients = [node.connect() for _ in range(20)]
+    ask = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nreceipt:%b\n\n\0UNSUBSCRIBE\nid:s\n\n\0"
+    for _ in range(5):
+        for client in clients:
+            if client.transport.is_reading:
+                client.data_received(ask % (b"r" * 1_000))
+        node.turn()
+    replies = [reply for _, batch in node.conductor.pending for reply in batch.replies]
+    # Each is noticed when it sends once more: of 100 KB, 30 and 1 for each client.
+    assert 30_000 < sum(len(receipt) for _, receipt in replies) < 51_000
+    assert not any(client.transport.is_reading for client in clients)
+    node.settle()
+    assert all(client.transport.is_reading for client in clients)
+    assert not node.conductor.pending
+    clients[0].data_received(ask % b"again")
+    node.settle()
+    assert b"receipt-id:again" in clients[0].transport.take()

@@ -4,9 +4,12 @@ Which batch goes next, when, and how large ones are sealed; the turns around it 
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import ProducerRecord
 from holdfast.server.sealer import Sealer
@@ -96,7 +99,7 @@ def test_acknowledgements_alone_wait_for_company(broker: Broker, sealer: Sealer)
 
 def test_a_full_batch_waits_for_nothing(broker: Broker, sealer: Sealer) -> None:
     """
-    By the number of its records, or by their bytes.
+    By the number of its records, or by their bytes, or by what was acknowledged.
     """
     add(broker, 3)
     assert not sealer.is_full()
@@ -105,3 +108,41 @@ def test_a_full_batch_waits_for_nothing(broker: Broker, sealer: Sealer) -> None:
     broker.batch.size_bytes = 0
     add(broker, 1)
     assert sealer.is_full()
+    assert not sealer.is_over()
+    add(broker, 1)
+    assert sealer.is_over()
+
+
+def test_acknowledgements_fill_a_batch_too(broker: Broker, sealer: Sealer) -> None:
+    """
+    Each queue has a record of them, which names all messages; they come with the end of the batch.
+    """
+    broker.acknowledged_queues += [Queue(number, "q") for number in range(1, 5)]
+    assert (sealer.is_full(), sealer.is_over()) == (True, False)
+    broker.acknowledged_queues.append(Queue(5, "q"))
+    assert sealer.is_over()
+    broker.acknowledged_queues.clear()
+    broker.batch.settled_count = SETTINGS.batch_settled_count_max
+    assert (sealer.is_full(), sealer.is_over()) == (True, False)
+    broker.batch.settled_count += 1
+    assert sealer.is_over()
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_nothing_is_kept_of_a_batch_that_was_given(
+    broker: Broker, sealer: Sealer, is_ended: bool
+) -> None:
+    """
+    A transaction of 60 MiB stayed in memory until the next one as large came, or for ever.
+    """
+    broker.add_records([ProducerRecord(f"given-{is_ended}", 1, 1) for _ in range(4)])
+    assert sealer.take(lambda: True) is None
+    if is_ended:
+        sealer.stop()
+    else:
+        sealer.take(lambda: False)
+    broker.follow()
+    broker.let_go(lambda: False)
+    gc.collect()
+    found = [each for each in gc.get_objects() if isinstance(each, ProducerRecord)]
+    assert f"given-{is_ended}" not in {each.producer_id for each in found}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.record_steps import SEQUENCES_PER_RECORD
 from holdfast.broker.settings import BrokerSettings
-from holdfast.model.records import MessageRecord, QueueRecord
+from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord
 from holdfast.protocols.stomp.connection import StompConnection
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
@@ -235,6 +236,78 @@ def test_a_large_entry_is_applied_in_several_turns(new_node) -> None:
     node.turn()
     assert node.store.whole_index == 1
     assert node.conductor.is_serving
+
+
+def test_one_record_of_many_acknowledgements_is_applied_in_several_turns(new_node) -> None:
+    """
+    A consumer's one ACK may stand for 65,535 messages, and a transaction's for 100,000.
+    """
+    node = new_node(settings=ServerSettings(slice_seconds=0.0))
+    keys = list(range(1, 50_001))
+    messages = [MessageRecord(1, number, b"", b"", 0) for number in keys]
+    node.store.append([QueueRecord(1, "q"), *messages], 0.0, 1)
+    node.store.append([AcknowledgeRecord(1, keys)], 0.0, 1)
+    node.store.commit_all()
+    node.turns_until(lambda: node.broker.state.live_count() == len(keys))
+    seen = []
+    while node.store.whole_index < 2:
+        before = node.broker.state.live_count()
+        node.turn()
+        seen.append(before - node.broker.state.live_count())
+    assert max(seen) <= 8 * SEQUENCES_PER_RECORD * STEP
+    assert sum(seen) == len(keys)
+
+
+def test_the_clock_is_looked_at_after_an_acknowledgement_of_many(hasty, send) -> None:
+    """
+    Several in one read go in several turns: each may stand for 65,535 messages.
+    """
+    count = 2 * STEP
+    for name in range(3):
+        producer = hasty.connect()
+        data = b"".join(send(b"%d" % number) for number in range(count))
+        producer.data_received(data.replace(b"/queue/q", b"/queue/%d" % name))
+    consumer = hasty.connect(
+        b"".join(
+            b"SUBSCRIBE\nid:%d\ndestination:/queue/%d\nack:client\n\n\0" % (name, name)
+            for name in range(3)
+        )
+    )
+    held = consumer.session.subscriptions.values()
+    hasty.turns_until(lambda: [len(each.unacknowledged) for each in held] == [count] * 3)
+    consumer.data_received(
+        b"".join(
+            b"ACK\nid:%d-%d\n\n\0" % (each.ordinal, list(each.unacknowledged)[-1]) for each in held
+        )
+    )
+    left = [3]
+    while left[-1]:
+        hasty.turn()
+        left.append(sum(bool(each.unacknowledged) for each in held))
+    assert left == [3, 2, 1, 0]
+
+
+def test_an_acknowledgement_frees_what_is_only_in_memory_in_several_turns(hasty) -> None:
+    """
+    Of what was in one ACK nobody gets anything any more.
+    """
+    count = 10 * STEP
+    consumer = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\n\n\0")
+    hasty.connect().data_received(b"SEND\ndestination:/queue/q\n\nx\0" * count)
+    (held,) = consumer.session.subscriptions.values()
+    hasty.turns_until(lambda: len(held.unacknowledged) == count)
+    last = list(held.unacknowledged)[-1]
+    consumer.data_received(b"ACK\nid:%d-%d\nreceipt:r\n\n\0" % (held.ordinal, last))
+    queue = hasty.broker.queue("q")
+    seen = []
+    while queue.transients:
+        before = len(queue.transients)
+        hasty.turn()
+        seen.append(before - len(queue.transients))
+    assert max(seen) <= 2 * STEP
+    assert not queue.reserved
+    assert hasty.broker.state.volatile_bytes == 0
+    assert b"receipt-id:r" in consumer.transport.written
 
 
 def test_a_leader_confirms_a_large_entry_when_it_is_whole(hasty) -> None:

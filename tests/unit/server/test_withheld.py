@@ -4,6 +4,15 @@ Damaged messages: nobody gets them, nothing loses them.
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import CorruptEntryError
+from holdfast.model.records import MessageRecord
+from holdfast.server.settings import ServerSettings
+
 
 def test_what_is_damaged_is_offered_again_when_it_may_be_whole(node, send, subscribe) -> None:
     """
@@ -48,3 +57,95 @@ def test_damage_of_a_former_leadership_is_forgotten(node, send, subscribe) -> No
     node.conductor.tick()
     node.settle()
     assert consumer.transport.take().count(b"MESSAGE") == 1
+
+
+SPOILT_COUNT = 1_500
+
+
+@pytest.fixture
+def spoilt(new_node, send, subscribe):
+    """A node with a whole message behind many that were in damaged entries, all delivered."""
+    node = new_node(BrokerSettings(memory_bytes=0), ServerSettings(slice_seconds=0.0))
+    node.serve()
+    begin, commit = b"BEGIN\ntransaction:t\n\n\0", b"COMMIT\ntransaction:t\n\n\0"
+    frame = b"SEND\ndestination:/queue/q\npersistent:true\ntransaction:t\n\nspoilt\0"
+    node.connect(begin + frame * SPOILT_COUNT + commit)
+    node.turns_until(lambda: node.broker.state.live_count() == SPOILT_COUNT)
+    node.store.damaged = set(range(1, len(node.store.entries) + 1))
+    node.connect(send(b"whole"))
+    node.turns_until(lambda: node.broker.state.live_count() > SPOILT_COUNT)
+    node.tries = 0
+    node.store.read = partial(_read, node, node.store.entries[-1])
+    node.consumer = node.connect(subscribe.replace(b"\n\n", b"\nprefetch-count:10000\n\n"))
+    node.turns_until(lambda: b"whole" in node.consumer.transport.written)
+    return node
+
+
+def _read(node, whole, number: int) -> MessageRecord:
+    node.tries += 1
+    if number < whole.first_record and node.store.damaged:
+        raise CorruptEntryError("bad", index=1)
+    return MessageRecord(1, number, b"", b"whole" if number >= whole.first_record else b"m", 5)
+
+
+def test_damaged_messages_take_no_room_from_the_whole_ones_behind_them(spoilt) -> None:
+    """
+    A spoilt entry may hold thousands of messages. Each is read for a consumer that is then sent
+    nothing of it, so whatever room it was given out must be there again for the rest.
+    """
+    assert SPOILT_COUNT * 1024 > 2 * spoilt.conductor.settings.output_bytes_max
+    assert len(spoilt.conductor.withheld) == SPOILT_COUNT
+    assert spoilt.consumer.transport.take().count(b"MESSAGE") == 1
+    assert spoilt.consumer.session.room_bytes > 0
+
+
+def test_a_damaged_entry_is_told_of_once(spoilt) -> None:
+    """
+    Not for each of its messages: whoever looks for the place in the log would not find it.
+    """
+    assert len(spoilt.damage) == 1
+    assert spoilt.conductor.counters.damaged == SPOILT_COUNT
+
+
+def test_nothing_of_a_damaged_entry_is_tried_again_before_it_is_whole(spoilt) -> None:
+    """
+    Whole messages would wait behind a hundred thousand that are tried in vain every few seconds.
+    """
+    tries = spoilt.tries
+    for _ in range(100):
+        spoilt.clock.now += 1
+        spoilt.conductor.tick()
+        spoilt.turn()
+    assert spoilt.tries == tries
+    assert len(spoilt.conductor.withheld) == SPOILT_COUNT
+
+
+def test_what_is_whole_again_is_offered_in_steps(spoilt) -> None:
+    """
+    All at once it would keep the loop from everybody: 1.4 s for a hundred thousand.
+    """
+    spoilt.store.damaged.clear()
+    spoilt.clock.now += 6
+    spoilt.conductor.tick()
+    withheld = spoilt.conductor.withheld
+    step_count = spoilt.broker.settings.step_count_max
+    most = 0
+    while withheld:
+        before = len(withheld)
+        spoilt.turn()
+        most = max(most, before - len(withheld))
+    assert 0 < most <= 2 * step_count
+    written = spoilt.consumer.transport.written
+    spoilt.turns_until(lambda: spoilt.consumer.transport.written.count(b"MESSAGE") > SPOILT_COUNT)
+    assert b"redelivered" not in written
+
+
+def test_what_is_gone_meanwhile_is_not_kept(spoilt) -> None:
+    """
+    A purge removes withheld messages too, and the list of them must not outlive it.
+    """
+    spoilt.broker.purge("q", spoilt.consumer.session, b"purged")
+    spoilt.turns_until(lambda: not spoilt.broker.state.live_count())
+    spoilt.clock.now += 6
+    spoilt.conductor.tick()
+    spoilt.turns_until(lambda: not spoilt.conductor.withheld)

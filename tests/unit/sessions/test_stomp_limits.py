@@ -4,6 +4,8 @@ What one client may use up: counts of destinations, subscriptions and transactio
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.broker.settings import BrokerSettings
 
 
@@ -86,6 +88,23 @@ def test_one_subscription_too_many_is_refused(new_desk) -> None:
     assert client.bodies() == ["x"]
 
 
+def test_subscriptions_of_all_connections_have_a_limit(new_desk) -> None:
+    """
+    Thousands of connections with thousands of subscriptions each are no way around it.
+    """
+    desk = new_desk(BrokerSettings(subscriptions_count_max=3))
+    one, other = desk.connect(), desk.connect()
+    for destination in ("/queue/a", "/topic/a", "/queue/b"):
+        one.ask("SUBSCRIBE", id=destination, destination=destination)
+    error = other.refusal("SUBSCRIBE", id="1", destination="/queue/a")
+    assert "at most 3 subscriptions of all connections" in error.headers["message"]
+    one.ask("UNSUBSCRIBE", id="/topic/a")
+    other.ask("SUBSCRIBE", id="1", destination="/queue/a")
+    one.session.leave()
+    other.session.leave()
+    assert desk.broker.subscription_count == 0
+
+
 def test_one_open_transaction_too_many_is_refused(new_desk) -> None:
     """
     A client that begins and never ends cannot grow for ever.
@@ -114,3 +133,13 @@ def test_a_topic_blocked_by_the_sender_itself_lets_it_acknowledge(new_desk) -> N
         taken = [frame for frame in taken if frame.command == "MESSAGE"]
     assert [frame.body for frame in taken] == [b"twelve bytes"] * 3 + [b"one more"]
     assert not client.session.waiting
+
+
+@pytest.mark.parametrize(("command", "name"), [("SUBSCRIBE", "id"), ("BEGIN", "transaction")])
+def test_a_name_of_a_clients_own_has_a_bound(desk, command, name) -> None:
+    """
+    Ids of 10 KiB made 10,000 subscriptions of one connection take 210 MB.
+    """
+    client = desk.connect()
+    client.refusal(command, destination="/queue/a", **{name: "x" * 1025})
+    assert client.ask(command, destination="/queue/a", **{name: "x" * 1024}) == []

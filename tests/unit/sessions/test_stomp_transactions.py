@@ -327,7 +327,7 @@ def test_open_transactions_together_have_a_limit(new_desk) -> None:
     """
     What is held until commit is memory too.
     """
-    desk = new_desk(BrokerSettings(transactions_bytes_max=1000, message_memory_overhead_bytes=10))
+    desk = new_desk(BrokerSettings(transactions_bytes_max=1200, message_memory_overhead_bytes=10))
     client = desk.connect()
     for name in ("t", "u", "v"):
         client.ask("BEGIN", transaction=name)
@@ -345,7 +345,7 @@ def test_small_messages_of_open_transactions_count_as_what_they_take(new_desk) -
     """
     A message without content is memory too: so many of them took gigabytes and counted for nothing.
     """
-    desk = new_desk(BrokerSettings(transactions_bytes_max=1000, message_memory_overhead_bytes=400))
+    desk = new_desk(BrokerSettings(transactions_bytes_max=2000, message_memory_overhead_bytes=400))
     client = desk.connect()
     client.ask("BEGIN", transaction="t")
     client.send(b"", transaction="t")
@@ -353,6 +353,26 @@ def test_small_messages_of_open_transactions_count_as_what_they_take(new_desk) -
     error = client.refusal("SEND", b"", destination="/queue/a", transaction="t")
     assert error.headers["code"] == "transaction"
     client.ask("COMMIT", transaction="t")
+    assert desk.broker.held_bytes == 0
+
+
+def test_empty_transactions_count_too(new_desk) -> None:
+    """
+    Over all connections: a client that begins and never ends leaves the others some room.
+    """
+    desk = new_desk(BrokerSettings(transactions_bytes_max=1000, message_memory_overhead_bytes=100))
+    one, other = desk.connect(), desk.connect()
+    for name in "ab":
+        one.ask("BEGIN", transaction=name)
+        other.ask("BEGIN", transaction=name)
+    error = other.refusal("BEGIN", transaction="c")
+    assert error.headers["code"] == "transaction"
+    assert "at most 1,000" in error.headers["message"]
+    one.ask("ABORT", transaction="a")
+    other.ask("BEGIN", transaction="c")
+    one.ask("COMMIT", transaction="b")
+    for name in "abc":
+        other.ask("COMMIT", transaction=name)
     assert desk.broker.held_bytes == 0
 
 

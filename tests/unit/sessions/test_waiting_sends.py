@@ -4,6 +4,8 @@ A SEND without room waits; everything else of its client, and everybody else, go
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
@@ -245,3 +247,53 @@ def test_persistent_sends_that_wait_behind_others_are_bounded_too(full) -> None:
     error = other.refusal("SEND", b"x", destination=VOLATILE, persistent="true")
     assert error.headers["code"] == "store-full"
     assert full.context.waiting_bytes < 80_000
+
+
+def test_what_waits_is_counted_with_its_headers(full) -> None:
+    """
+    A frame may have 256 KiB of them: 164 frames that counted for 64 KiB took 80 MB.
+    """
+    client = full.filler
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            headers = {f"h{place}": f"{number}" + "y" * 9_000 for place in range(20)}
+            client.say("SEND", b"", destination=VOLATILE, **headers)
+            if client.session.waiting.is_full:
+                break
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert client.session.waiting.is_full
+    assert taken < 2 * client.session.waiting.bytes
+    client.leave()
+    assert full.context.waiting_bytes == 0
+
+
+def test_headers_that_many_share_are_counted_once(full) -> None:
+    """
+    A client that sends with the same headers has as many frames set aside as it always had.
+    """
+    client = full.filler
+    first = "y" * 1_000
+    client.say("SEND", b"", destination=VOLATILE, h=first)
+    alone = client.session.waiting.bytes
+    client.say("SEND", b"", destination=VOLATILE, h=first)
+    assert client.session.waiting.bytes - alone < 500 < alone
+    client.subscribe(VOLATILE, ack="auto")
+    full.turn()
+    full.turn()
+    assert full.context.waiting_bytes == 0
+
+
+def test_a_queue_that_is_deleted_and_made_again_keeps_the_order_of_what_waits(full) -> None:
+    """
+    A persistent message goes behind one that waits for a queue of its name, whichever queue it is.
+    """
+    client = full.filler
+    assert client.ask("SEND", b"first", destination=VOLATILE) == []
+    full.broker.delete("volatile", client.session, b"deleted")
+    client.send(b"second", destination=VOLATILE)
+    full.turn()
+    client.subscribe(VOLATILE, ack="auto")
+    assert client.bodies()[-2:] == ["first", "second"]

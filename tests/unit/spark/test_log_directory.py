@@ -22,6 +22,7 @@ from holdfast.spark import log_directory
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import DamagedRange
+from holdfast.spark.pipelines.replica_audit import Replica, _ends
 from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, clean_first_segment, message
 
 COUNT = 40
@@ -196,6 +197,16 @@ def test_a_node_that_has_stored_nothing_misses_nothing(tmp_path: Path) -> None:
     ballot.save(Ballot(node_id=bytes(16)))
     ballot.close()
     assert LogDirectory(str(tmp_path)).position().last_index == 0
+
+
+def test_a_log_begun_anew_misses_nothing_before_its_first_entry(log: Path) -> None:
+    """Its ballot says where it begins, and that nothing of it is stored."""
+    with WrittenLog(log) as written:
+        written.writer.turn([written.journal.stage_reset(100, 1, bytes(16), 200)])
+    source = LogDirectory(str(log))
+    position = source.position()
+    assert 0 == position.last_index
+    assert [] == _ends([Replica("a", source)], {"a": position})
 
 
 def test_what_was_dropped_is_told(log: Path) -> None:

@@ -20,9 +20,16 @@ def ledger() -> Ledger:
     return made
 
 
-def deliver(ledger: Ledger, sequence: int, *, message_id: bytes = b"", flagged: bool = False):
+def deliver(
+    ledger: Ledger,
+    sequence: int,
+    *,
+    message_id: bytes = b"",
+    flagged: bool = False,
+    consumer: int = 0,
+):
     ledger.note_delivered(
-        0,
+        consumer,
         make_body(RUN, 0, sequence, BYTES),
         message_id or b"id-%d" % sequence,
         redelivered=flagged,
@@ -87,6 +94,61 @@ def test_a_first_delivery_out_of_order_is_seen(ledger):
     """One producer's messages reach one consumer in their order."""
     for sequence in (2, 1, 3):
         deliver(ledger, sequence)
+
+    assert faults(ledger) == {"reordered": 1}
+
+
+def test_a_copy_that_was_sent_again_may_overtake_the_first(ledger):
+    """The first copy is with another consumer that has not seen it yet; both were stored."""
+    for sequence in (1, 2, 3):
+        ledger.note_sent_again(0, sequence)
+    deliver(ledger, 1, flagged=True)
+    deliver(ledger, 3, flagged=True)
+    deliver(ledger, 2, message_id=b"its second copy")
+    deliver(ledger, 2, flagged=True, consumer=1)
+
+    assert faults(ledger) == {"stored_twice": 1}
+
+
+def test_what_a_lost_consumer_had_not_seen_comes_later(ledger):
+    """Consumer 1 was killed with 2 on its way; flagged it comes to one that has seen 3."""
+    for consumer in (0, 1):
+        ledger.note_connected(consumer)
+    deliver(ledger, 1)
+    deliver(ledger, 3)
+    ledger.note_lost(1)
+    deliver(ledger, 2, flagged=True)
+
+    assert faults(ledger) == {}
+
+
+def test_after_a_restart_it_comes_in_order(ledger):
+    """All connections were lost: on a new one what is flagged comes in the old order."""
+    for consumer in (0, 1):
+        ledger.note_connected(consumer)
+    deliver(ledger, 3)
+    for consumer in (0, 1):
+        ledger.note_lost(consumer)
+    ledger.note_connected(0)
+    deliver(ledger, 1, flagged=True)
+    deliver(ledger, 2, flagged=True)
+    assert faults(ledger) == {}
+
+    ledger.note_sent(0, 4, now=4.0)
+    ledger.note_sent(0, 5, now=4.0)
+    deliver(ledger, 5, flagged=True)
+    deliver(ledger, 4, flagged=True)
+    assert faults(ledger) == {"reordered": 1}
+
+
+def test_what_is_new_is_never_late(ledger):
+    """Nobody had it before: the loss of a consumer explains nothing."""
+    for consumer in (0, 1):
+        ledger.note_connected(consumer)
+    deliver(ledger, 1)
+    deliver(ledger, 3)
+    ledger.note_lost(1)
+    deliver(ledger, 2)
 
     assert faults(ledger) == {"reordered": 1}
 

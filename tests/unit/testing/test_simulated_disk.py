@@ -138,6 +138,51 @@ def test_the_power_fails_at_the_operation_named(operation: int) -> None:
     assert disk.life == 1
 
 
+def test_without_power_nothing_more_is_done(disk: SimulatedDisk) -> None:
+    """Whoever goes on after the operation at which it failed changes nothing, until it is back."""
+    file = disk.open(ROOT / "a", create=True)
+    file.write(b"old", 0)
+    file.sync()
+    disk.sync_directory(ROOT)
+    disk.cut_at = disk.operations + 1
+    with pytest.raises(PowerCut):
+        disk.rename(ROOT / "a", ROOT / "b")
+    done = disk.operations
+    disk.cut_at = done + 9  # what is planned anew does not bring it back
+    changes = [
+        lambda: file.write(b"new", 0),
+        lambda: file.write_durable([b"new"], 0),
+        lambda: file.truncate(1),
+        file.sync,
+        lambda: disk.open(ROOT / "c", create=True),
+        lambda: disk.rename(ROOT / "b", ROOT / "c"),
+        lambda: disk.unlink(ROOT / "b"),
+        lambda: disk.sync_directory(ROOT),
+    ]
+    for change in changes:
+        with pytest.raises(PowerCut):
+            change()
+    assert disk.operations == done
+    disk.power_cut()
+    (name,) = disk.list_directory(ROOT)
+    assert disk.content(ROOT / name) == b"old"
+    make(disk, "c", b"on again")
+
+
+def test_a_process_that_was_killed_in_a_write_leaves_what_it_wrote(disk: SimulatedDisk) -> None:
+    """The power did not fail: what the last operation did stays, and the next process goes on."""
+    file = disk.open(ROOT / "a", create=True)
+    disk.lock(ROOT / "lock")
+    disk.cut_at = disk.operations + 1
+    with pytest.raises(PowerCut):
+        file.write(b"x", 0)
+    disk.kill_process()
+    assert disk.content(ROOT / "a") == b"x"
+    assert disk.life == 1
+    disk.lock(ROOT / "lock")
+    disk.open(ROOT / "a").sync()
+
+
 def test_an_operation_can_be_made_to_fail_once(disk: SimulatedDisk) -> None:
     """EIO on one sync; the next one succeeds, which is what makes it treacherous."""
     file = disk.open(ROOT / "a", create=True)

@@ -61,6 +61,7 @@ class StompConnection:
         "_allowed",
         "_beats",
         "_blocks",
+        "_blocks_bytes",
         "_body_missing",
         "_events",
         "_is_deaf",
@@ -114,6 +115,8 @@ class StompConnection:
         self._outgoing: list[bytes] = []
         self._is_deaf = False
         self._blocks: dict[bytes, HeaderBlock] = {}
+        self._blocks_bytes = 0
+        """What those take decoded."""
         # A head this small cannot break any limit, whatever is in it.
         self._quick_bytes_max = min(
             settings.command_bytes_max,
@@ -403,11 +406,18 @@ class StompConnection:
             )
             states.check_mandatory(self._rule, block.headers, self._version)
             if len(head) <= settings.header_cache_block_bytes_max:
-                if len(self._blocks) >= settings.header_cache_entries_max:
-                    self._blocks.clear()
-                self._blocks[head] = block
+                self._keep_block(head, block)
         self._body_missing = block.body_bytes
         return SendFrame(block, receipt, sequence, b"")
+
+    def _keep_block(self, head: bytes, block: HeaderBlock) -> None:
+        settings = self._settings
+        is_full = len(self._blocks) >= settings.header_cache_entries_max
+        if is_full or self._blocks_bytes + block.cost_bytes > settings.header_cache_bytes_max:
+            self._blocks.clear()
+            self._blocks_bytes = 0
+        self._blocks[head] = block
+        self._blocks_bytes += block.cost_bytes
 
     def _open_acknowledge(self, head: bytes) -> AcknowledgeFrame:
         is_old = self._version != "1.2"

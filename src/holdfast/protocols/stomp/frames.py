@@ -35,6 +35,9 @@ class HeaderBlock:
     body_bytes: int = -1
     """The content-length, or -1 where the body ends at the first NUL."""
 
+    cost_bytes: int = field(default=0, compare=False, repr=False)
+    """About what it takes of memory: many short headers take far more than their bytes."""
+
     memo: object | None = field(default=None, compare=False, repr=False)
     """Free for the session, to keep what it worked out from these headers."""
 

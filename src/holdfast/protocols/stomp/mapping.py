@@ -31,6 +31,10 @@ HIDDEN_HEADERS = frozenset(
 """Headers of SEND that consumers do not see."""
 
 
+_HEADER_BYTES = 200
+"""What a decoded header takes beside its bytes, more rather than less."""
+
+
 def header_block(head: bytes, version: Version, *, body_bytes_max: int) -> HeaderBlock:
     """
     Decode the head of a SEND frame whose receipt and producer-sequence were cut out.
@@ -45,7 +49,8 @@ def header_block(head: bytes, version: Version, *, body_bytes_max: int) -> Heade
     length = parse_length(headers, body_bytes_max)
     # Plain: no header needs an escape, not even those that came without one they should have had.
     is_plain = b"\\" not in head and b"\r" not in head and head.count(b":") == head.count(b"\n") - 1
-    return HeaderBlock(headers, visible_lines(headers, is_plain=is_plain), length)
+    cost_bytes = 3 * len(head) + _HEADER_BYTES * (1 + len(headers))
+    return HeaderBlock(headers, visible_lines(headers, is_plain=is_plain), length, cost_bytes)
 
 
 def visible_lines(headers: dict[str, str], *, is_plain: bool = False) -> bytes:

@@ -48,7 +48,11 @@ class StompSettings:
     """Decoded header blocks kept per connection; a producer's constant headers are decoded once."""
 
     header_cache_block_bytes_max: int = 2 * KiB
-    """A header block above this size is never cached. With the count it bounds the cache."""
+    """A header block above this size is never cached."""
+
+    header_cache_bytes_max: int = 256 * KiB
+    """What the cached blocks of a connection take decoded: a block of many short headers takes
+    twenty times its size. Beyond it, or beyond the count, the cache begins anew."""
 
     def __post_init__(self) -> None:
         """Check the ranges; a mistake here is a mistake of the program, `config` reports users'."""

@@ -152,7 +152,9 @@ def _durable_floor(directory: Path) -> int:
         return 0
     data = path.read_bytes()
     slots = (decode_ballot(data[place * SLOT_BYTES :][:SLOT_BYTES]) for place in (0, 1))
-    return max((slot.durable_floor for slot in slots if slot is not None), default=0)
+    claims = [slot.claim for slot in slots if slot is not None]
+    # One below the first index says that the log was begun anew, and nothing of it stored yet.
+    return max((it.floor for it in claims if it.floor >= it.first_index), default=0)
 
 
 def _missing_segments(replicas: list[Replica], positions: dict[str, LogPosition]) -> list[Finding]:

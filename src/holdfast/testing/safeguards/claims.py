@@ -7,11 +7,17 @@ apart. The plans of the seeds are bent towards files that vanish.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from holdfast.journal import opening, scan
 from holdfast.journal.ballot import BallotFile
+from holdfast.journal.housekeeper import Housekeeper
+from holdfast.journal.jobs import ResetJob
+from holdfast.journal.writer import JournalWriter
 from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.faults import Plan
 from holdfast.testing.troubles.cut_resets import CUT_RESET
 from holdfast.testing.troubles.refused_removals import REFUSED
 from holdfast.testing.troubles.vanished_files import VANISHED
@@ -31,6 +37,27 @@ def _take_what_is_left_over() -> list[Patch]:
     return [(scan, "_left_over_count", lambda *_arguments: 0)]
 
 
+def _begin_beside_what_is_left() -> list[Patch]:
+    begin_anew = JournalWriter.__dict__["_begin_anew"]
+
+    def note_and_begin(self: Any, job: ResetJob) -> None:
+        ballot_file = self._ballot_file
+        ballot_file.begin_log(job.base_index)
+        begun = replace(ballot_file.current, durable_floor=0)
+        ballot_file._save_twice(begun)  # noqa: SLF001 - as the product did once
+        # So it begins with what it has, as if it had no file that could be noted before.
+        self._ballot_file = SimpleNamespace(begin_log=lambda *_arguments: None)
+        try:
+            begin_anew(self, job)
+        finally:
+            self._ballot_file = ballot_file
+
+    return [
+        (JournalWriter, "_begin_anew", note_and_begin),
+        (Housekeeper, "clear_away", lambda *_arguments: None),
+    ]
+
+
 def _keep_the_first_index_of_a_reset() -> list[Patch]:
     write_again = BallotFile.__dict__["write_again"]
 
@@ -43,11 +70,26 @@ def _keep_the_first_index_of_a_reset() -> list[Patch]:
     return [(BallotFile, "write_again", keep)]
 
 
+def _with_files_that_stay(plan: Plan) -> None:
+    plan.kinds = {CUT_RESET: 1, REFUSED: 2, "followers' links reset": 1}
+    plan.segment_bytes = 8 * 1024
+
+
 ABLATIONS = [
+    Ablation(
+        "begin a log beside what is left of an older one",
+        _begin_beside_what_is_left,
+        (CUT_RESET,),
+        _with_files_that_stay,
+    ),
     Ablation(
         "a log that was not begun anew begins where it did",
         _keep_the_first_index_of_a_reset,
         (CUT_RESET,),
+        covered_by=(
+            "a reset notes where the new log begins once the old one's files are gone: only an"
+            " earlier version left files before that"
+        ),
     ),
     Ablation("take a log without its beginning", _forget_the_first_index, (VANISHED, "crash")),
     Ablation(

@@ -7,11 +7,16 @@ that the old generation had comes back.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.model import numbering
 from holdfast.replication import driver, formation, promotion
+from holdfast.replication.messages import Hello
 from holdfast.replication.state import State
 from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.faults import Plan
 from holdfast.testing.generations import LAGGED
+from holdfast.testing.troubles.promoted_together import TOGETHER
 
 
 def _number_on() -> list[Patch]:
@@ -31,6 +36,19 @@ def _shut_out_at_once() -> list[Patch]:
     return [(driver.Driver, "_is_generation_kept", property(lambda _self: True))]
 
 
+def _shut_out_who_is_not_known() -> list[Patch]:
+    own_fence, judge_older = formation.own_fence, formation.__dict__["_judge_older"]
+
+    def fence(state: State, hello: Hello) -> str:
+        return own_fence(state, replace(hello, kept=hello.kept or ("nobody",)))
+
+    def shut_out(state: State, hello: Hello) -> formation.Refusal | None:
+        refusal: formation.Refusal | None = judge_older(state, hello)
+        return refusal and replace(refusal, is_fenced=True)
+
+    return [(formation, "own_fence", fence), (formation, "_judge_older", shut_out)]
+
+
 def _believe_the_past() -> list[Patch]:
     """Nobody is told or judged by its generation, nor by what a promotion has retired."""
 
@@ -45,10 +63,22 @@ def _believe_the_past() -> list[Patch]:
     ]
 
 
+def _slow_disks(plan: Plan) -> None:
+    """It dies after its own ballot is durable and before the others' are, again and again."""
+    plan.kinds["slow disk"] = 4
+
+
 ABLATIONS = [
     Ablation("a generation has numbers of its own", _number_on, (LAGGED,)),
     Ablation("a leader has numbers of its own", _number_on_within, (LAGGED,)),
     Ablation("a forced promotion skips terms", _use_terms_again, (LAGGED,)),
     Ablation("nobody is shut out by a promotion that is not durable", _shut_out_at_once, (LAGGED,)),
+    Ablation(
+        "who does not know whom it takes along shuts out nobody",
+        _shut_out_who_is_not_known,
+        (TOGETHER, "crash"),
+        _slow_disks,
+        topology="learner",
+    ),
     Ablation("members of a former generation are let in", _believe_the_past, (LAGGED,)),
 ]

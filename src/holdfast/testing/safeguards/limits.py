@@ -11,9 +11,10 @@ from typing import Any
 
 from holdfast.broker import broker as broker_module
 from holdfast.replication import trimming
+from holdfast.server.loop import Conductor
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
-from holdfast.testing.greedy_clients import CONNECTIONS, QUEUES
+from holdfast.testing.greedy_clients import AHEAD, CONNECTIONS, QUEUES
 from holdfast.testing.troubles.long_outages import OUTAGE, with_a_small_log
 from holdfast.transport.admission import Admission
 
@@ -24,6 +25,10 @@ def _any_number_of_queues() -> list[Patch]:
 
 def _first_come_first_served() -> list[Patch]:
     return [(Admission, "_oldest_silent", lambda _self: None)]
+
+
+def _read_on() -> list[Patch]:
+    return [(Conductor, "pause", lambda *_arguments: None)]
 
 
 def _wait_for_both() -> list[Patch]:
@@ -44,6 +49,7 @@ def _on_a_pair(plan: Plan) -> None:
 ABLATIONS = [
     Ablation("no more queues than there may be", _any_number_of_queues, (QUEUES,)),
     Ablation("silent connections make room", _first_come_first_served, (CONNECTIONS, "crash")),
+    Ablation("who is ahead of the loop is not read on from", _read_on, (AHEAD,)),
     Ablation(
         "a witness drops what the leader has cleaned away", _wait_for_both, (OUTAGE,), _on_a_pair
     ),

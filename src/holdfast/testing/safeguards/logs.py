@@ -20,6 +20,7 @@ from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.troubles.forged_bodies import FORGED
 from holdfast.testing.troubles.long_outages import OUTAGE, with_a_small_log
+from holdfast.testing.troubles.other_copies import OTHER_COPY
 from holdfast.testing.troubles.rot_alone import ROT
 
 
@@ -73,7 +74,9 @@ def _on_a_single_node(plan: Plan) -> None:
 
 
 def _with_time_to_forge(plan: Plan) -> None:
-    plan.chaos_seconds = max(plan.chaos_seconds, 2.5)
+    """Let headers be lost again and again; each time a forgery may stand where it is believed."""
+    plan.kinds[FORGED] = 8
+    plan.chaos_seconds = max(plan.chaos_seconds, 5.0)
 
 
 ABLATIONS = [
@@ -83,7 +86,7 @@ ABLATIONS = [
     Ablation(
         "mend with any copy",
         _believe_any_copy,
-        ("bit flip", "leader cut off, then paused", "partition", "heal network", "crash"),
+        (OTHER_COPY,),
     ),
     Ablation(
         "take what looks like an entry for one",

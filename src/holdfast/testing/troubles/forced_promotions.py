@@ -20,7 +20,7 @@ from holdfast.journal.kept_log import take_back
 from holdfast.replication.membership import Member, Membership
 from holdfast.testing.generations import LAGGED
 from holdfast.testing.history import ViolationError
-from holdfast.testing.late_consumer import LateConsumer
+from holdfast.testing.late_consumer import LATE_QUEUE, LateConsumer
 from holdfast.testing.rare_trouble import RareTrouble
 from holdfast.testing.workload import Producer
 
@@ -35,7 +35,8 @@ DEPOSED = "leader left behind, to be forced to go on"
 HALF_FILLED = "old log taken back from a half-filled one"
 _LOOK_SECONDS = 0.05
 _AGAIN_SECONDS = 0.6
-_QUEUE = "q7"
+PROMOTIONS = frozenset({LAGGED, HALF_FILLED})
+"""Trouble in which a copy is forced to go on."""
 
 
 def leave_one_behind(nemesis: Nemesis) -> bool:
@@ -87,8 +88,8 @@ def _bring_clients(nemesis: Nemesis) -> None:
     world = nemesis.world
     if any(isinstance(client, LateConsumer) for client in world.clients):
         return
-    made = Producer(world, "p7", queues=[_QUEUE], count=200, is_numbered=True)
-    world.clients += [made, LateConsumer(world, "c7", queue=_QUEUE)]
+    made = Producer(world, "p7", queues=[LATE_QUEUE], count=200, is_numbered=True)
+    world.clients += [made, LateConsumer(world, "c7", queue=LATE_QUEUE)]
 
 
 def _add_learner(nemesis: Nemesis, leader: SimulatedNode) -> None:
@@ -220,7 +221,7 @@ class Story:
             self.world.note("operator", f"is refused: {error}")
             return
         self.world.note("operator", f"forces {copy.name} to go on alone")
-        self.world.checkers.forced_count += 1
+        self.world.checkers.terms_spent.forced_count += 1
         self.nemesis.forced = copy.name
         copy.conductor.schedule()
         if self.chance.random() < 0.3:
@@ -241,6 +242,11 @@ class Story:
             take_back(copy.journal.directory, copy.disk)
         except StoreError as error:
             raise ViolationError("A14", f"{copy.name}: {error}") from error
+        except OSError as error:
+            # Files that cannot be moved: they are freed, and the next start does what was begun.
+            world.note("operator", f"is refused: {error}")
+            copy.disk.refuse_rename.clear()
+            copy.disk.refuse_unlink.clear()
         world.count(HALF_FILLED)
         world.checkers.rolled_back.add(copy.name)
         world.note("operator", f"takes the old log of {copy.name} back")
@@ -294,7 +300,7 @@ class Story:
                     self.world.client_cut.add((client.name, node.name))
             self.nemesis.revive(node)
             # Its next process, on an empty disk, is told whom to join.
-            node.bootstrap = self.copy.bootstrap
+            node.bootstrap = self.copy.whom_to_join()
         self.nemesis.kept_down.discard(node.name)
 
     def _await_fenced(self, left: list[SimulatedNode]) -> None:
@@ -306,14 +312,18 @@ class Story:
         self._after(self.chance.uniform(0.0, 0.5), self.bring_back, left[1:])
 
 
-def _alone_and_long(plan: Plan) -> None:
-    """Only what costs nobody a disk, and time for two promotions."""
+def alone_and_long(plan: Plan, name: str) -> None:
+    """Beside this only what costs nobody a disk, and time for two promotions."""
     kept = ("crash", "power cut in a write", "slow disk", "client cut off", "transfer", "disk full")
-    plan.kinds = {LAGGED: 4} | {kind: 1 for kind in kept if kind in plan.kinds}
+    plan.kinds = {name: 4} | {kind: 1 for kind in kept if kind in plan.kinds}
     plan.victim = plan.ending = ""
     plan.scrub_bytes_per_second = 1
     plan.is_one_left_dead = plan.is_disk_left_hanging = False
     plan.chaos_seconds = max(plan.chaos_seconds, 12.0)
 
 
-TROUBLES = (RareTrouble(name=LAGGED, act=leave_one_behind, chance=0.05, prepare=_alone_and_long),)
+def _prepare(plan: Plan) -> None:
+    alone_and_long(plan, LAGGED)
+
+
+TROUBLES = (RareTrouble(name=LAGGED, act=leave_one_behind, chance=0.05, prepare=_prepare),)

@@ -50,16 +50,25 @@ def forge(nemesis: Nemesis) -> bool:
 
 
 def _forgery(nemesis: Nemesis, leader: SimulatedNode) -> bytes:
-    """Some entries, one behind the other, in all places that a header may begin at."""
+    """Some entries, one behind the other, once for each place that a header may begin at."""
+    run = _run(nemesis, leader)
+    made = b""
+    for place in range(_ALIGNMENT_BYTES):
+        made += bytes((place - len(made)) % _ALIGNMENT_BYTES) + run
+    return made
+
+
+def _run(nemesis: Nemesis, leader: SimulatedNode) -> bytes:
     chance = nemesis.chance
     term = leader.driver.term + chance.choice((0, 0, 1, 900))
-    index = leader.journal.last_index + chance.randrange(1, 4)
+    index = leader.journal.last_index + chance.randrange(1, 6)
     queues = sorted(leader.broker.state.queues)
     chain = chance.randbytes(16)
-    made = bytes(chance.randrange(_ALIGNMENT_BYTES))
-    for number in range(chance.randrange(2, 9)):
+    made = b""
+    for number in range(chance.randrange(2, 6)):
         settled: list[Record] = [
-            AcknowledgeRecord(queue, list(range(1, chance.randrange(2, 400)))) for queue in queues
+            AcknowledgeRecord(queue, list(range(1, chance.randrange(2, 40))))
+            for queue in chance.sample(queues, min(2, len(queues)))
         ]
         entry = seal_entry(
             index=index + number,

@@ -1,8 +1,10 @@
 """
-Limits that are reached: as many queues, or as many client connections, as a node may have.
+Limits that are reached: as many queues or client connections as a node may have, or as much of one
+client that is not served yet as may wait.
 
-Counted each time somebody is refused a queue, and each time a full port closes a connection. The
-crowd of connections stays to the end: silent ones must keep out nobody who speaks.
+Counted each time somebody is refused a queue, each time a full port closes a connection, and each
+time a client is not read on from. The crowd of connections stays to the end: silent ones must keep
+out nobody who speaks.
 """
 
 from __future__ import annotations
@@ -10,8 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.testing.committed_log import DEAD_LETTERS
-from holdfast.testing.greedy_clients import CONNECTIONS, QUEUES, Crowd, QueueTaker
-from holdfast.testing.rare_trouble import RareTrouble
+from holdfast.testing.greedy_clients import (
+    AHEAD,
+    CONNECTIONS,
+    QUEUES,
+    Crowd,
+    Hasty,
+    QueueTaker,
+)
+from holdfast.testing.late_consumer import LATE_QUEUE
+from holdfast.testing.rare_trouble import RareTrouble, joined
+from holdfast.testing.troubles.forced_promotions import PROMOTIONS
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
@@ -26,14 +37,15 @@ def take_queues(nemesis: Nemesis) -> bool:
     """Let a client take all queues that are left, once the world has its own."""
     world = nemesis.world
     leader = world.leader()
-    if leader is None or not leader.broker.state.by_name.keys() >= _NEEDED:
+    if leader is None or not leader.broker.state.by_name.keys() >= needed(nemesis.plan):
         return False
-    takers = [client for client in world.clients if isinstance(client, QueueTaker)]
-    if not takers:
-        takers = [QueueTaker(world, "z")]
-        world.clients += takers
-    takers[0].take()
+    joined(world, QueueTaker, "z").take()
     return False
+
+
+def needed(plan: Plan) -> frozenset[str]:
+    """The queues without which the clients of such a world could not do what they are to do."""
+    return _NEEDED | {LATE_QUEUE} if PROMOTIONS & plan.kinds.keys() else _NEEDED
 
 
 def crowd(nemesis: Nemesis) -> bool:
@@ -43,6 +55,12 @@ def crowd(nemesis: Nemesis) -> bool:
         world.crowd = Crowd(world)
     else:
         world.crowd.speak()
+    return False
+
+
+def send_ahead(nemesis: Nemesis) -> bool:
+    """Let a client send more than may wait."""
+    joined(nemesis.world, Hasty, "h").hurry_on()
     return False
 
 
@@ -58,4 +76,5 @@ def _few_connections(plan: Plan) -> None:
 TROUBLES = (
     RareTrouble(name=QUEUES, act=take_queues, chance=0.06, weight=8, prepare=_few_queues),
     RareTrouble(name=CONNECTIONS, act=crowd, chance=0.05, weight=4, prepare=_few_connections),
+    RareTrouble(name=AHEAD, act=send_ahead, chance=0.05, weight=4),
 )

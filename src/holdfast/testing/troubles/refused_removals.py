@@ -7,6 +7,7 @@ may cost room and nothing else.
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 from holdfast.testing.rare_trouble import RareTrouble
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holdfast.testing.faults import Nemesis, Plan
+    from holdfast.testing.simulated_node import SimulatedNode
 
 REFUSED = "files cannot be removed"
+UNMOVABLE = "nor renamed"
+_RENAMES_REFUSED = 0.5
 
 
 def refuse(nemesis: Nemesis) -> bool:
@@ -39,7 +43,18 @@ def refuse(nemesis: Nemesis) -> bool:
     nemesis.world.note(node.name, "has files that cannot be removed")
     seconds = nemesis.chance.uniform(0.3, 2.5)
     nemesis.world.timeline.after(seconds, disk.refuse_unlink.clear)
+    _refuse_renames(nemesis, node, seconds)
     return True
+
+
+def _refuse_renames(nemesis: Nemesis, node: SimulatedNode, seconds: float) -> None:
+    """Let them stay where they are too, now and then."""
+    world = nemesis.world
+    chance = random.Random(f"{world.seed}:{node.name}:{world.timeline.now}:renames")  # noqa: S311 - to be repeated from a seed
+    if chance.random() < _RENAMES_REFUSED:
+        node.disk.refuse_rename = set(node.disk.refuse_unlink)
+        world.count(UNMOVABLE)
+        world.timeline.after(seconds, node.disk.refuse_rename.clear)
 
 
 def _may_go(behind: Path | None, commit: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.testing.rare_trouble import RareTrouble
+from holdfast.testing.rare_trouble import RareTrouble, joined
 from holdfast.testing.strangers import GUESSED, Stranger
 
 if TYPE_CHECKING:
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 def guess(nemesis: Nemesis) -> bool:
     """Let a stranger guess; told of when it has."""
-    world = nemesis.world
-    strangers = [client for client in world.clients if isinstance(client, Stranger)]
-    if not strangers:
-        strangers = [Stranger(world, "x1")]
-        world.clients += strangers
-    strangers[0].volley()
+    joined(nemesis.world, Stranger, "x1").volley()
     return False
 
 

@@ -30,6 +30,7 @@ def lose_the_oldest(nemesis: Nemesis) -> bool:
         return False
     node.stop(power=False)
     distrust(nemesis, node)
+    node.disk.refuse_rename.clear()
     node.disk.refuse_unlink.clear()  # Whatever takes them asks nobody.
     for path in kept[: nemesis.chance.randrange(1, len(kept))]:
         node.disk.unlink(path)

@@ -6,6 +6,9 @@ Whatever is parsed is parsed three ways: whole, octet by octet, and with other f
 
 from __future__ import annotations
 
+import tracemalloc
+from itertools import product
+
 import pytest
 
 from holdfast.errors import LocalProtocolError
@@ -230,6 +233,25 @@ def test_the_cache_of_blocks_is_bounded() -> None:
     assert len(received(connection, b"".join(wires))) == 51
     assert len(connection._blocks) <= 4
     assert all(len(head) <= 100 for head in connection._blocks)
+
+
+def test_the_cache_of_blocks_takes_no_more_memory_than_is_said() -> None:
+    """
+    Two KiB of the shortest headers take forty KiB decoded: 10 MB for one connection, once, that had
+    sent half of one.
+    """
+    names = [bytes(pair) for pair in product(b"abcdefghijklmnopqrstuvwx", repeat=2)][:480]
+    lines = b"".join(name + b":\n" for name in names)
+    connection = connected()
+    tracemalloc.start()
+    try:
+        for number in range(60):
+            received(connection, b"SEND\ndestination:/queue/a\nn:%d\n%b\n\0" % (number, lines))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert connection._blocks
+    assert taken < StompSettings().header_cache_bytes_max
 
 
 def test_a_large_body_arrives_in_chunks_of_any_size() -> None:

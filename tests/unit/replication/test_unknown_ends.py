@@ -1,0 +1,123 @@
+"""Two voters, of whom one does not know what its log held at the end, and an operator's word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.replication import candidate, unknown_ends, voting
+from holdfast.replication.messages import PreVoteRequest, PreVoteResponse
+from holdfast.replication.state import Role
+
+
+def doubtful(member, *words):
+    """A voter with three entries that may have stored two more; all say who the voters are."""
+    bench = member("a", *(words or ("b",)), terms=[2, 2])
+    state = bench.state
+    state.log.unknown_index, state.log.unknown_term = 5, 2
+    for peer, hello in state.connected.items():
+        state.connected[peer] = replace(hello, voters=state.voter_ids)
+    return bench
+
+
+def says(bench, peer: str, **fields) -> None:
+    """Let a member say something else of itself."""
+    bench.state.connected[peer] = replace(bench.state.connected[peer], **fields)
+
+
+def is_voted_for(bench, last_index: int, last_term: int = 2) -> bool:
+    """Whether it would vote for the other voter with this last entry."""
+    voting.on_pre_vote_request(bench.state, "b", PreVoteRequest(9, last_index, last_term))
+    ((_, answer),) = bench.sent()
+    assert isinstance(answer, PreVoteResponse)
+    return answer.granted
+
+
+def test_the_longer_readable_log_of_two_goes_on(member) -> None:
+    """What is in neither was never confirmed by both, or is lost on both."""
+    assert is_voted_for(doubtful(member), 3)
+    assert is_voted_for(doubtful(member), 4)
+    assert not is_voted_for(doubtful(member), 2)
+    assert not is_voted_for(doubtful(member), 9, 1)
+
+
+def test_what_is_known_to_be_committed_is_not_given_up(member) -> None:
+    """Neither what a checkpoint covers, nor what the ballot says was durable once."""
+    known, noted = doubtful(member), doubtful(member)
+    known.state.commit_index = 4
+    noted.state.log.damaged.add(4)
+
+    assert not is_voted_for(known, 3)
+    assert is_voted_for(known, 4)
+    assert not is_voted_for(noted, 4)
+    assert is_voted_for(noted, 5)
+
+
+@pytest.mark.parametrize("who", ["b", "l"])
+@pytest.mark.parametrize("what", ["third", "nothing", "unlinked", "replaced"])
+def test_each_other_member_must_say_that_there_are_two(member, who, what) -> None:
+    """The lost end may have made the learner a voter; whoever stored that says so."""
+    bench = doubtful(member, "b", "l:learner")
+    assert is_voted_for(bench, 3)
+    if what == "unlinked" and who == "l":
+        del bench.state.connected[who]
+    elif what == "replaced":
+        says(bench, who, node_id="ff" * 16)
+    else:
+        said = {"third": (*bench.state.voter_ids, "ff" * 16), "nothing": (), "unlinked": ()}
+        says(bench, who, voters=said[what])
+
+    assert not is_voted_for(bench, 3)
+
+
+def test_of_three_the_third_one_is_waited_for(member) -> None:
+    """It may have confirmed with us what the candidate never had."""
+    assert not is_voted_for(doubtful(member, "b", "c"), 3)
+
+
+@pytest.mark.parametrize("voters", [(), ("61", "62", "63")])
+def test_who_may_have_had_a_third_voter_does_not_stand(member, voters) -> None:
+    """Before the learner has said that it is none; without an unknown end nobody is asked."""
+    bench = doubtful(member, "b", "l:learner")
+    says(bench, "l", voters=voters)
+    candidate.stand(bench.state)
+    assert (Role.FOLLOWER, []) == (bench.state.role, bench.sent())
+
+    says(bench, "l", voters=bench.state.voter_ids)
+    candidate.stand(bench.state)
+    assert Role.PRE_CANDIDATE is bench.state.role
+
+    other = doubtful(member, "b", "l:learner")
+    says(other, "l", voters=voters)
+    other.state.log.forget_unknown()
+    candidate.stand(other.state)
+    assert Role.PRE_CANDIDATE is other.state.role
+
+
+def test_who_is_missing_is_told_after_a_while_with_the_command(member, caplog) -> None:
+    """Not at each start, where everybody is only about to be linked; and once."""
+    bench = doubtful(member, "b", "l:learner", "w:witness")
+    state = bench.state
+    del state.connected["b"]
+    candidate.stand(state)
+    assert "" == caplog.text
+    for _ in range(2):
+        state.now += 1 + unknown_ends.TOLD_AFTER_TIMEOUTS * state.settings.election_seconds_max
+        candidate.stand(state)
+
+    assert 1 == caplog.text.count("'holdfast cluster promote a l --force'")
+    assert "(not reached: b)" in unknown_ends.what_is_awaited(state)
+    state.leader = "b"
+    assert "" == unknown_ends.what_is_awaited(state)
+
+
+def test_who_has_a_leader_again_waits_anew(member, caplog) -> None:
+    """An end that is told of once is not told of at the next short election."""
+    bench = doubtful(member)
+    candidate.stand(bench.state)
+    bench.state.log.forget_unknown()
+    candidate.stand(bench.state)
+
+    assert bench.state.log.awaited_since is None
+    assert "" == caplog.text
