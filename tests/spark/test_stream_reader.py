@@ -174,7 +174,7 @@ def test_a_held_log_is_read_whole_while_it_is_written_and_cleaned(
 
 
 def keep_what_is_left(nodes: LocalCluster) -> None:
-    """Let nothing more be cleaned: a batch read begins at what was the first entry when it was planned."""
+    """Let nothing more be cleaned: a batch begins at what is the first entry when it is planned."""
     log = RemoteLog(tuple(url(nodes).replace("http://", "").split(",")))
     for _ in range(20):
         try:
