@@ -113,6 +113,7 @@ AS_DRAWN = [
     (70000204, "500 messages went one entry at a time, and were given twenty seconds"),
     (70000773, "the same"),
     (70002054, "a simulated process went on to write after its power had failed"),
+    (90001194, "a reply that waited for a ballot claimed what was found damaged meanwhile"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

@@ -748,9 +748,7 @@ class Driver:
             self._held.clear()
             return
         if self._ballot_job is not None:
-            self._held.extend(outbox)
-            del self._held[:-_HELD_MAX]
-            outbox.clear()
+            self._hold(outbox)
             return
         if self._held:
             # News that could not wait went ahead: a hello that waited must not take it back.
@@ -769,6 +767,16 @@ class Driver:
         for peer, messages in by_peer.items():
             if peer in state.connected:
                 send(peer, messages)
+
+    def _hold(self, outbox: list[tuple[str, Message]]) -> None:
+        """Keep what waits for the ballot; how far the log goes is said anew when it can be said."""
+        for peer, message in outbox:
+            if type(message) is AppendResponse and not message.rejected:
+                self._state.is_reply_due = True  # Damage may be found meanwhile.
+            else:
+                self._held.append((peer, message))
+        del self._held[:-_HELD_MAX]
+        outbox.clear()
 
     def _trim(self) -> None:
         """A witness drops what nobody needs; everybody else keeps what the store needs."""

@@ -632,6 +632,23 @@ def test_a_hello_that_waited_says_nothing_older_than_what_went_before() -> None:
     assert all(ends)
 
 
+def test_a_reply_that_waited_claims_nothing_that_is_known_to_be_damaged_since() -> None:
+    """A ballot may wait for its disk for seconds; meanwhile the scrubber goes on."""
+    desk = Desk().lead()
+    journal = desk.journal
+    last, chain = journal.last_index, journal.last_chain
+    term = desk.driver.term
+    desk.driver.receive("b", AppendRequest(term + 1, last, term, chain, last, last, desk.now, []))
+    desk.turn()
+    assert [] == desk.take_sent(AppendResponse)
+    assert isinstance(desk.jobs[-1], BallotJob)
+
+    desk.driver.report_damage(last)
+    desk.store()
+
+    assert [last - 1] == [reply.match_index for reply in desk.take_sent(AppendResponse)]
+
+
 def test_what_waits_for_a_ballot_is_bounded() -> None:
     """A disk may hang for hours, and every heartbeat is answered."""
     desk = Desk().form()
