@@ -346,12 +346,12 @@ class Conductor:
                 connection.is_ready = False
                 connection.incoming.clear()
                 continue
-            if connection.is_output_full and connection.is_deaf:
-                connection.is_deferred = True
-                self.pause(connection)
-                continue
+            is_deaf = connection.is_output_full and connection.is_deaf
             try:
-                is_done = self._receive(connection)
+                if is_deaf and session.go_on_rolling_back(is_spent):
+                    self._defer(connection)
+                    continue
+                is_done = not is_deaf and self._receive(connection)
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 connection.is_ready = False
                 connection.incoming.clear()
@@ -374,6 +374,11 @@ class Conductor:
                 self.pause(connection)
         if self.ready and any(it.session.spreading is None for it in self.ready):
             self.schedule()
+
+    def _defer(self, connection: ClientConnection) -> None:
+        """Serve a client that takes no answers only once it has taken most of them."""
+        connection.is_deferred = True
+        self.pause(connection)
 
     def _receive(self, connection: ClientConnection) -> bool:
         """Do what a client asks, as far as the time goes; whether that was all."""

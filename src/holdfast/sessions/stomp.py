@@ -179,7 +179,7 @@ class StompSession:
         return True
 
     def _proceed(self, is_spent: IsSpent) -> bool:
-        if self.rollback is not None and not self._go_on_rolling_back(is_spent):
+        if self.rollback is not None and not self.go_on_rolling_back(is_spent):
             return False
         if self.spreading is not None and self._is_spreading():
             return False
@@ -210,7 +210,7 @@ class StompSession:
                 self.effort = 0
             if effort >= effort_max:
                 effort = 0
-                if is_spent() or not self._go_on_rolling_back(is_spent) or self._is_spreading():
+                if is_spent() or not self.go_on_rolling_back(is_spent) or self._is_spreading():
                     return False
         self.events = iter(())
         return True
@@ -233,7 +233,7 @@ class StompSession:
         elif type(event) is Frame:
             self._COMMANDS[event.command](self, event)
 
-    def _go_on_rolling_back(self, is_spent: IsSpent) -> bool:
+    def go_on_rolling_back(self, is_spent: IsSpent) -> bool:
         """Do steps of what an ABORT left; True if all of it is done."""
         if self.rollback is not None:
             for _ in self.rollback:
