@@ -482,6 +482,7 @@ class Broker:
             if not queue.acknowledged:
                 self.acknowledged_queues.append(queue)
             queue.acknowledged.append(key)
+            self.batch.settled_count += 1
         else:
             self.settle_transient(queue, key)
 
@@ -646,7 +647,7 @@ class Broker:
         batch, self.batch = self.batch, Batch()
         for queue in self.acknowledged_queues:
             if queue.acknowledged:
-                batch.records.append(AcknowledgeRecord(queue.number, queue.acknowledged))
+                batch.add(AcknowledgeRecord(queue.number, queue.acknowledged))
                 queue.acknowledged = []
         self.acknowledged_queues.clear()
         return batch
@@ -702,7 +703,7 @@ class Broker:
     def record(self, record: Record) -> None:
         """Put a record into the gathering batch; somebody waits for it."""
         size = size_of(record)
-        self.batch.records.append(record)
+        self.batch.add(record)
         self.batch.size_bytes += size
         self.uncommitted_bytes += size
         self.batch.is_urgent = True

@@ -45,6 +45,8 @@ _SLOT: Final = struct.Struct("<HQI")
 _PRODUCER: Final = struct.Struct("<H24s")
 _SPARSE: Final = 4
 """Slots are listed where fewer than one in so many live."""
+_LISTED_PER_WORK: Final = 16
+"""To list so many slots takes as long as a full chunk."""
 
 
 def encode_head(state: BrokerState) -> bytes:
@@ -108,6 +110,13 @@ def encode_chunk(number: int, chunk: Chunk) -> bytes:
         parts.append(_SLOT.pack(slot, chunk.record_numbers[place], chunk.sizes[place]))
         place = live.find(1, place + 1)
     return b"".join(parts)
+
+
+def chunk_work(chunk: Chunk) -> int:
+    """Give what it takes to encode a chunk, in full ones: slots that are listed take long."""
+    if chunk.count * _SPARSE >= len(chunk.live):
+        return 1
+    return 1 + chunk.count // _LISTED_PER_WORK
 
 
 def encode_producers(producers: Iterable[tuple[str, bytes]]) -> bytes:

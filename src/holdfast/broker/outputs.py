@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.topic import Topic
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
+    AcknowledgeRecord,
+    DeadLetterRecord,
     DispatchMarkRecord,
+    HoldRecord,
     MessageRecord,
     QueueRecord,
     Record,
@@ -38,6 +41,11 @@ class Batch:
     """Records for one log entry, and what waits for it."""
 
     records: list[Record] = field(default_factory=list)
+    settling: list[AcknowledgeRecord | DeadLetterRecord] = field(default_factory=list)
+    """Those of the records that settle messages: the cleaner asks, and there may be thousands of
+    others."""
+    holds: list[HoldRecord] = field(default_factory=list)
+    """Those that set, move or end a hold."""
     replies: list[tuple[Replier, bytes]] = field(default_factory=list)
     publications: list[tuple[Queue | Topic, bytes, bytes]] = field(default_factory=list)
     """Non-persistent sends of transactions: destination, headers, body."""
@@ -46,9 +54,19 @@ class Batch:
     transactions have no numbers yet."""
     size_bytes: int = 0
     settled_count: int = 0
-    """Stored messages that were acknowledged many at once, and go into it."""
+    """Stored messages that were acknowledged and go into it, also where the records that say so
+    are not made yet."""
     is_urgent: bool = False
     """Somebody waits for it. Acknowledgements without a receipt alone are not urgent."""
+
+    def add(self, record: Record) -> None:
+        """Put a record behind what is there."""
+        self.records.append(record)
+        kind = type(record)
+        if kind is AcknowledgeRecord or kind is DeadLetterRecord:
+            self.settling.append(record)  # type: ignore[arg-type]
+        elif kind is HoldRecord:
+            self.holds.append(record)  # type: ignore[arg-type]
 
     def has_room(self, size: int, bytes_max: int) -> bool:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
@@ -62,20 +80,29 @@ class Batch:
         self.is_urgent = self.is_urgent or bool(records)
         return size
 
-    def mark(self) -> tuple[int, int, int, int]:
+    def mark(self) -> list[int]:
         """Note how far it goes, for `take_back`."""
-        parts = self.records, self.replies, self.publications, self.unnumbered
-        return len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])
+        return [len(part) for part in self._parts()]
 
-    def take_back(self, mark: tuple[int, int, int, int]) -> list[Record]:
+    def _parts(self) -> tuple[list[Any], ...]:
+        return (
+            self.records,
+            self.replies,
+            self.publications,
+            self.unnumbered,
+            self.settling,
+            self.holds,
+        )
+
+    def take_back(self, mark: list[int]) -> list[Record]:
         """
         Remove what was added since `mark` and give its records: a request failed in the middle.
 
         Declarations and dispatch marks stay: they are whole by themselves, and counted upon.
         """
         added = self.records[mark[0] :]
-        del self.records[mark[0] :], self.replies[mark[1] :], self.publications[mark[2] :]
-        del self.unnumbered[mark[3] :]
+        for part, length in zip(self._parts(), mark, strict=True):
+            del part[length:]
         self.records += [each for each in added if isinstance(each, _WHOLE)]
         removed: list[Record] = [each for each in added if not isinstance(each, _WHOLE)]
         self.size_bytes -= sum(size_of(record) for record in removed)

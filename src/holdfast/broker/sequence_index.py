@@ -40,6 +40,15 @@ class Chunk:
         self.live = bytearray()
         self.count = 0
 
+    def copy(self) -> Chunk:
+        """Give one that is the same, and stays so."""
+        twin = Chunk(self.start)
+        twin.record_numbers = self.record_numbers[:]
+        twin.sizes = self.sizes[:]
+        twin.live = self.live[:]
+        twin.count = self.count
+        return twin
+
     def make_room(self, place: int) -> int:
         """Add dead slots up to a place outside the arrays, and give the place it has then."""
         if place < 0:

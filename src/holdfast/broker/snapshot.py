@@ -2,14 +2,15 @@
 The lasting state as it was after one entry, written down piece by piece while it goes on changing.
 
 A checkpoint of many queues takes longer than anybody may wait, so it is made in steps. What a step
-has not reached yet and a record is about to change is written down just before it changes: the
-queue's head, and those of its chunks that the record touches. What no record touches is still as it
-was when its turn comes. Producers keep themselves as they were, for whoever asks.
+has not reached yet and a record is about to change is kept just before it changes: the queue's head
+in bytes, and copies of those of its chunks that the record touches. What no record touches is still
+as it was when its turn comes. Producers keep themselves as they were, for whoever asks.
 
 Invariants:
     A queue is in `_waiting` (untouched since the beginning), or in `_frozen` (its head is written
     down), or all of it is in `parts`.
-    A chunk in a frozen queue's `chunks` is as it was at the beginning.
+    A chunk in a frozen queue's `chunks` is as it was at the beginning; one that is in `copied` is
+    its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.checkpoint import (
+    chunk_work,
     encode_chunk,
     encode_head,
     encode_producers,
@@ -46,27 +48,32 @@ _PIECE_WORK: Final = 64
 
 
 class _FrozenQueue:
-    """A queue as it was: the head in bytes, the chunks in bytes or still unchanged."""
+    """A queue as it was: the head in bytes, the chunks as copies or still unchanged."""
 
-    __slots__ = ("chunks", "encoded", "head", "numbers")
+    __slots__ = ("chunks", "copied", "head", "numbers")
 
     def __init__(self, queue: Queue, *, canonical: bool) -> None:
         self.chunks: dict[int, Chunk] = dict(queue.index.chunks)
         self.numbers = sorted(self.chunks, reverse=True)
         """Those still to be handed on, the next one last."""
         self.head = encode_queue_head(queue, canonical=canonical)
-        self.encoded: dict[int, bytes] = {}
+        self.copied: set[int] = set()
 
     def keep(self, number: int) -> None:
-        """Write down a chunk, if it is not yet: it is about to change."""
-        chunk = self.chunks.pop(number, None)
-        if chunk is not None:
-            self.encoded[number] = encode_chunk(number, chunk)
+        """
+        Copy a chunk, if it is not yet: it is about to change.
 
-    def take(self, number: int) -> bytes:
+        One record may touch thousands; to turn each into bytes now would take 30 times as long.
+        """
+        chunk = self.chunks.get(number)
+        if chunk is not None and number not in self.copied:
+            self.chunks[number] = chunk.copy()
+            self.copied.add(number)
+
+    def take(self, number: int) -> Chunk:
         """Hand on a chunk."""
-        encoded = self.encoded.pop(number, None)
-        return encoded or encode_chunk(number, self.chunks.pop(number))
+        self.copied.discard(number)
+        return self.chunks.pop(number)
 
 
 class Snapshot:
@@ -93,7 +100,7 @@ class Snapshot:
         self.is_done = False
 
     def step(self, work_max: int) -> bool:
-        """Encode so much more, counted in queues and chunks; True when all is in `parts`."""
+        """Encode so much more, counted in queues and full chunks; True when all is in `parts`."""
         done = 0
         pieces: list[bytes] = []
         while self._order and done < work_max:
@@ -104,8 +111,10 @@ class Snapshot:
                 frozen.head = b""
                 done += 1
             while frozen.numbers and done < work_max:
-                pieces.append(frozen.take(frozen.numbers.pop()))
-                done += 1
+                chunk_number = frozen.numbers.pop()
+                chunk = frozen.take(chunk_number)
+                pieces.append(encode_chunk(chunk_number, chunk))
+                done += chunk_work(chunk)
             if not frozen.numbers:
                 del self._frozen[number]
                 self._order.pop()

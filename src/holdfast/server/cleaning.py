@@ -28,11 +28,12 @@ from holdfast.broker.cleaning import (
     kept_bytes,
     live_copy,
     settling,
+    settling_count,
 )
 from holdfast.broker.forgetting import ProducerLimit
 from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import HEADER_BYTES
-from holdfast.model.limits import MiB
+from holdfast.model.limits import KiB, MiB
 from holdfast.model.records import CleanedRecord, HoldRecord, MessageRecord, Record
 from holdfast.server.damaged_entries import DamagedEntries
 from holdfast.server.learner_holds import LearnerHolds, gives_way
@@ -51,6 +52,9 @@ _COPIED_BYTES_PER_STEP = MiB
 _RECORDS_PER_STEP = 2_000
 _PIECES_PER_STEP = 4
 _HOMELESS_PER_STEP = 500
+_SETTLING_MAX = 128 * KiB
+"""While more acknowledged messages are on their way to the log, the cleaner waits: it would have to
+look through all of them, in up to 3 ms."""
 
 
 class Cleaner:
@@ -119,7 +123,10 @@ class Cleaner:
         rate = self.settings.clean_bytes_per_second
         self.budget_bytes = min(rate / 4, self.budget_bytes + rate * (now - self.refilled_at))
         self.refilled_at = now
-        is_busy = self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2
+        is_busy = (
+            self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2
+            or settling_count(self.broker) > _SETTLING_MAX
+        )
         if not is_busy:
             self.producer_limit.step()
             self.learner_holds.step(now)
@@ -270,25 +277,32 @@ class Cleaner:
 
     def _write_again(self, records: Iterator[tuple[int, Record]], count_max: int) -> int:
         """Put what lives of the next records into the batch; give how many were looked at."""
-        leaving: dict[int, set[int]] | None = None
-        copies: list[Record] = []
-        copied_bytes = looked_at = 0
+        kept: list[tuple[int, MessageRecord]] = []
+        found_bytes = looked_at = 0
         for number, record in records:
             looked_at += 1
-            # Mostly dead: only else is it worth asking what is about to leave.
             if type(record) is MessageRecord and is_kept(self.broker, record, number, {}):
-                if leaving is None:
-                    leaving = settling(self.broker)
-                copy = live_copy(self.broker, record, number, self.timestamp, leaving)
-                if copy is not None:
-                    copies.append(copy)
-                    copied_bytes += copy.size
-            if looked_at >= count_max or copied_bytes >= _COPIED_BYTES_PER_STEP:
+                kept.append((number, record))
+                found_bytes += record.size
+            if looked_at >= count_max or found_bytes >= _COPIED_BYTES_PER_STEP:
                 break
         else:
             self.records = None
-        self._add(copies)
+        if kept:
+            self._add(self._copies(kept))
         return looked_at
+
+    def _copies(self, kept: list[tuple[int, MessageRecord]]) -> list[Record]:
+        """Give these messages to be written again, without those that are about to leave."""
+        wanted: dict[int, set[int]] = {}
+        for _, record in kept:
+            wanted.setdefault(record.queue_number, set()).add(record.sequence)
+        leaving = settling(self.broker, wanted)
+        copies = (
+            live_copy(self.broker, record, number, self.timestamp, leaving)
+            for number, record in kept
+        )
+        return [copy for copy in copies if copy is not None]
 
     def _add(self, records: list[Record]) -> None:
         if not records:

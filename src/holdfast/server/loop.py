@@ -507,6 +507,7 @@ class Conductor:
         if not broker.has_batch() or (self.store.is_writing and not sealer.is_full()):
             return
         if len(self.pending) >= in_flight_max:
+            self._close_full_batch()  # What is dispatched to who never acknowledges goes on.
             return
         if self.context.is_lease_over and not (broker.batch.records or broker.acknowledged_queues):
             return  # Nothing that a quorum must store: its replies wait until one answers.

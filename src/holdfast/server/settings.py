@@ -43,7 +43,7 @@ class ServerSettings:
     that every node applies an entry in few slices."""
 
     batch_settled_count_max: int = 65_536
-    """The same for messages that were acknowledged many at once."""
+    """The same for messages that were acknowledged, one by one or many at once."""
 
     seal_records_max: int = 5000
     """So many records are encoded at once, in about a millisecond; more in steps, over turns."""

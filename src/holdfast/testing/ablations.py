@@ -197,7 +197,7 @@ def _drop_at_once() -> list[Patch]:
 
 
 def _revive_the_settled() -> list[Patch]:
-    return [(cleaning, "settling", lambda _broker: {})]
+    return [(cleaning, "settling", lambda *_: {})]
 
 
 def _apply_early() -> list[Patch]:

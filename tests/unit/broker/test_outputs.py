@@ -5,7 +5,14 @@ A batch is empty until something is put in.
 from __future__ import annotations
 
 from holdfast.broker.outputs import Batch, size_of
-from holdfast.model.records import DispatchMarkRecord, MessageRecord, ProducerRecord, QueueRecord
+from holdfast.model.records import (
+    DeadLetterRecord,
+    DispatchMarkRecord,
+    HoldRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+)
 
 
 def test_batches_share_nothing() -> None:
@@ -28,13 +35,20 @@ def test_what_a_request_put_in_can_be_taken_back() -> None:
     batch.size_bytes = size_of(kept)
     mark = batch.mark()
     declared, marked = QueueRecord(2, "q", 1, 9), DispatchMarkRecord(2, 18)
-    taken = [MessageRecord(2, 1, b"", b"x", 1), ProducerRecord("p", 1)]
-    for record in (declared, taken[0], marked, taken[1]):
-        batch.records.append(record)
+    taken = [
+        MessageRecord(2, 1, b"", b"x", 1),
+        ProducerRecord("p", 1),
+        DeadLetterRecord(2, [1]),
+        HoldRecord("h", 1, 9),
+    ]
+    for record in (declared, taken[0], marked, *taken[1:]):
+        batch.add(record)
         batch.size_bytes += size_of(record)
     batch.replies.append((None, b"r"))  # type: ignore[arg-type]
     batch.publications.append((None, b"", b""))  # type: ignore[arg-type]
+    assert (batch.settling, batch.holds) == ([taken[2]], [taken[3]])
     assert batch.take_back(mark) == taken
+    assert (batch.settling, batch.holds) == ([], [])
     assert batch.records == [kept, declared, marked]
     assert (batch.replies, batch.publications) == ([], [])
     assert batch.size_bytes == sum(size_of(record) for record in batch.records)

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from holdfast.broker import snapshot
 from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.sequence_index import CHUNK_SIZE
 from holdfast.broker.settings import BrokerSettings
@@ -103,6 +104,49 @@ def test_a_step_does_what_it_is_allowed(state) -> None:
         steps += 1
     assert steps >= (QUEUES * 4 + 2) // 2 + 5_000 // 512
     assert max(map(len, snapshot.parts)) < 2 * 13 * CHUNK_SIZE + 64 * 512
+
+
+def thin_out(state: BrokerState, every: int) -> None:
+    """Leave one of so many slots of each queue alive."""
+    for number in range(1, QUEUES + 1):
+        dead = [each for each in range(1, LENGTH) if each % every]
+        state.apply(150_000, [AcknowledgeRecord(number, dead)], 5)
+
+
+def test_a_step_lists_no_more_slots_than_take_as_long_as_full_chunks(state) -> None:
+    """
+    500 chunks with 100 slots each to be listed took 13 ms, of full ones 4 ms.
+    """
+    thin_out(state, 3)
+    began = Snapshot(state)
+    steps = 1
+    while not began.step(8):
+        steps += 1
+    listed = sum(queue.index.live_count for queue in state.queues.values())
+    assert listed > QUEUES * LENGTH // 7
+    assert steps >= listed // 16 // 8
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_what_a_record_touches_is_copied_once_and_encoded_in_its_turn(
+    state, monkeypatch, every: int
+) -> None:
+    """
+    4,000 acknowledgements that each touch another chunk took 110 ms at once.
+    """
+    thin_out(state, every)
+    expected = b"".join(encode_state(state))
+    began = Snapshot(state)
+    state.snapshot = began
+    monkeypatch.setattr(snapshot, "encode_chunk", None)
+    for count in range(1, 4):
+        touched = [chunk * CHUNK_SIZE + 10 * count for chunk in range(LENGTH // CHUNK_SIZE)]
+        for number in range(1, QUEUES + 1):
+            state.apply(160_000 + count, [AcknowledgeRecord(number, touched)], 6)
+    monkeypatch.undo()
+    while not began.step(3):
+        pass
+    assert b"".join(began.parts) == expected
 
 
 def test_equal_states_have_equal_digests(state) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
-from holdfast.model.records import MessageRecord, QueueRecord
+from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord
 from holdfast.server.settings import ServerSettings
 
 
@@ -72,6 +72,42 @@ def test_batches_under_way_are_bounded(new_node, send) -> None:
     assert len(node.store.entries) == 2
     node.settle()
     assert connection.transport.take().count(b"RECEIPT") == 5
+
+
+@pytest.mark.parametrize("mode", ["auto", "client-individual"])
+def test_acknowledgements_without_a_quorum_make_no_endless_record(
+    new_node, send, mode: str
+) -> None:
+    """
+    One by one they were not counted: a record of 600,000 took each follower 19 ms to read.
+    """
+    most = 10
+    node = new_node(
+        BrokerSettings(step_count_max=2),
+        ServerSettings(batches_in_flight_max=1, batch_settled_count_max=most, slice_seconds=0.0),
+    )
+    node.serve()
+    producer = node.connect(*[send(b"x") for _ in range(6 * most)])
+    node.turns_until(lambda: node.broker.state.live_count() == 6 * most)
+    consumer = node.connect()
+    producer.data_received(send(b"waits for a quorum").replace(b"queue/q", b"queue/other"))
+    node.turn()
+    consumer.data_received(b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:%b\n\n\0" % mode.encode())
+    for _ in range(100):
+        node.turn()
+    for key in range(1, 6 * most + 1):
+        consumer.data_received(b"ACK\nid:1-%d\n\n\0" % key)
+        node.turn()
+    assert len(node.store.entries) == node.store.commit_index + 1
+    node.turns_until(lambda: node.broker.state.live_count() == 1)
+    counts = [
+        len(record.sequences)
+        for entry in node.store.entries
+        for record in node.store.decode(entry)
+        if isinstance(record, AcknowledgeRecord)
+    ]
+    assert sum(counts) == 6 * most
+    assert max(counts) <= 2 * most
 
 
 def test_too_much_uncommitted_stops_reading(new_node, send) -> None:
