@@ -719,7 +719,12 @@ class Nemesis:
             self.world.count("operator empties a disk")
 
     def _is_one_of_a_pair(self, node: SimulatedNode) -> bool:
-        """Whether the others, as far as they keep their disks, are no majority of the members."""
+        """
+        Whether the others, as far as they keep their disks, may be no majority of the members.
+
+        Of those that are committed, and of those that one of them goes by: a change of members
+        counts for whoever has it in its log.
+        """
         log = self.world.checkers.log
         members = log.newest_membership(log.last_index)
         if self.plan.topology == "two" or members is None:
@@ -727,8 +732,16 @@ class Nemesis:
         kept = [it for it in self.world.nodes if it is not node and not it.is_ending]
         disks = {(other.name, other.disk_number) for other in kept}
         owners = self.world.checkers.owners
-        others = [member for member in members.voters if owners.get(member.node_id) in disks]
-        return len(others) < majority(len(members.voters))
+        voters = [[member.node_id for member in members.voters]]
+        voters += [
+            [view.node_id for view in other.driver.status().members if view.kind == "voter"]
+            for other in kept
+        ]
+        return any(
+            sum(owners.get(node_id) in disks for node_id in ids) < majority(len(ids))
+            for ids in voters
+            if ids
+        )
 
     _ACTIONS: dict[str, Callable[[Nemesis], bool]] = {  # noqa: RUF012 - a table
         "crash": _crash,
