@@ -114,6 +114,9 @@ AS_DRAWN = [
     (70000773, "the same"),
     (70002054, "a simulated process went on to write after its power had failed"),
     (90001194, "a reply that waited for a ballot claimed what was found damaged meanwhile"),
+    (90002271, "a simulated operator emptied the one disk without which two could elect nobody"),
+    (90002386, "a copy that was removed and then promoted was shut out by those of before"),
+    (90002945, "a whole entry between two lost headers was asked from peers that had lost it"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

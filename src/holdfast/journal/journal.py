@@ -37,6 +37,7 @@ from holdfast.journal.entry import (
     HEADER_BYTES,
     Entry,
     HeaderFields,
+    entry_bytes,
     parse_entry,
     parse_header,
     verify_chain,
@@ -576,7 +577,7 @@ class Journal:
             self.last_timestamp = entry.timestamp
             self.next_record_number = entry.next_record
         self._damage.pop(index, None)
-        logger.warning("entry %d in %s was repaired from a peer", index, segment.path.name)
+        logger.warning("entry %d in %s was repaired", index, segment.path.name)
         return True
 
     def report_damage(self, damage: Damage) -> None:
@@ -713,6 +714,22 @@ class Journal:
             raise self._found_damage(segment, start, index, "another entry stands here").error()
         self.memory.keep_read(entry)
         return entry
+
+    def standing_at(self, index: int) -> Entry | None:
+        """
+        Return the sound entry that stands where this damaged one begins; None if none does.
+
+        Between two lost headers recovery proves nothing: the chain of the one before, once that
+        is mended, tells whether it is the entry that was lost.
+        """
+        segment, start, size = self._place(index)
+        try:
+            file = self._files.get(segment)
+            length = parse_header(file.read(HEADER_BYTES, start))[11]
+            entry = parse_entry(file.read(min(size, entry_bytes(length)), start))
+        except (OSError, CorruptEntryError):
+            return None
+        return entry if entry.index == index else None
 
     def _header_at(self, index: int) -> HeaderFields:
         entry = self.memory.find(index)

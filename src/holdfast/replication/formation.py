@@ -140,7 +140,7 @@ def renewed(state: State, hello: Hello) -> Hello:
 
 def own_fence(state: State, hello: Hello) -> str:
     """Why the peer of this hello shuts US out; empty if it does not."""
-    if hello.cluster_id != state.cluster_id or hello.generation <= state.generation:
+    if not state.is_outdated_by(hello):
         return ""
     if not hello.kept or state.node_id in hello.kept:
         return ""  # It does not know yet whom that generation takes along, or it takes us.

@@ -1,6 +1,9 @@
 """
 Mending damaged entries with a peer's copy.
 
+Where recovery lost an entry only because a header before it was lost, it still stands where it
+was: once the one before is mended, its chain proves that, and no peer is needed.
+
 Damage is found by recovery, by the scrubber or by a read. The entry is asked from the leader, or,
 on the leader, from one peer after the other; what comes is checked against both checksums and the
 chain of its neighbours before the journal takes it. The journal's writer writes it, one after the
@@ -117,7 +120,17 @@ class Repairs:
         self.repaired_count += 1
         if index > state.config_index:
             state.adopt_from([job.entry])
-        logger.info("entry %d was repaired from a peer", index)
+        logger.info("entry %d was repaired", index)
+        self._look_behind(state, job.entry)
+
+    def _look_behind(self, state: State, mended: Entry) -> None:
+        """Take the entry after one that was mended from our own disk, if it stands there."""
+        index = mended.index + 1
+        if index not in state.log.damaged or index > state.log.last_index:
+            return
+        own = state.log.journal.standing_at(index)
+        if own is not None and verify_chain(own, mended.chain):
+            self._copies.setdefault(index, own)
 
     def _choose(self, state: State, peers: list[str]) -> str:
         self._turn += 1

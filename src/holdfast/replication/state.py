@@ -237,9 +237,18 @@ class State:
         return self.membership.before()
 
     def is_retired(self, hello: Hello) -> bool:
-        """Whether this node was a member once and, by a committed change, must never be again."""
+        """
+        Whether this node was a member once and, by a committed change, must never be again.
+
+        A change binds its own generation: whoever was promoted since rules, and shuts us out.
+        """
         membership = self.settled_membership()
-        return membership is not None and hello.node_id in membership.retired
+        is_out = membership is not None and hello.node_id in membership.retired
+        return is_out and not self.is_outdated_by(hello)
+
+    def is_outdated_by(self, hello: Hello) -> bool:
+        """Whether this hello is of a newer generation of our cluster."""
+        return hello.cluster_id == self.cluster_id and hello.generation > self.generation
 
     def adopt_from(self, entries: list[Entry]) -> None:
         """Let the newest CONFIG entry among these rule from now on, committed or not."""

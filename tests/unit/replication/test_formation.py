@@ -87,6 +87,22 @@ def test_a_removed_identity_is_shut_out_for_good(member) -> None:
     assert stranger is not None and not stranger.is_fenced
 
 
+def test_a_removed_identity_that_was_promoted_since_is_not_shut_out(member) -> None:
+    """What it confirmed as a generation of its own would be lost; the older one is shut out."""
+    bench = member()
+    state = bench.state
+    state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 2)
+    state.commit_index = 2
+    hello = state.connected["c"]
+
+    promoted = replace(hello, generation=state.generation + 1, kept=(hello.node_id,))
+
+    assert judge(state, NAMED, promoted) is None
+    assert "promoted the other side" in own_fence(state, promoted)
+    assert judge(state, NAMED, replace(promoted, generation=state.generation)).is_fenced
+    assert not judge(state, NAMED, replace(promoted, cluster_id="cc" * 16)).is_fenced
+
+
 def test_a_removed_identity_that_never_stored_anything_is_told_too(member) -> None:
     """It was taken in and lost power before it knew: without a cluster, and waiting for ever."""
     bench = member()

@@ -151,6 +151,16 @@ def test_a_node_of_another_cluster_is_not_readmitted(leading) -> None:
     assert "voter" == kinds(bench)["c"]
 
 
+def test_a_node_of_a_newer_generation_is_not_readmitted(leading) -> None:
+    """It was promoted: it takes us in or shuts us out, not we it."""
+    bench = leading()
+    bench.link("c", node_id="ff" * 16, generation=1, cluster_id=bench.state.cluster_id)
+
+    reconfiguration.maintain(bench.state)
+
+    assert "voter" == kinds(bench)["c"]
+
+
 def test_the_second_of_two_is_not_given_up_by_itself(leading) -> None:
     """Going on with a single copy is the operator's decision."""
     bench = leading("a", "b")

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.journal import Journal
+from holdfast.journal.scan import Damage
 from holdfast.replication.index_set import IndexSet
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
@@ -66,6 +67,49 @@ def test_a_right_copy_is_written(member) -> None:
     assert brought(bench, repairs, 3, copy)
     assert (set(), 1) == (bench.state.log.damaged, repairs.repaired_count)
     assert not brought(bench, repairs, 3, copy)
+
+
+def test_what_stands_between_two_lost_headers_is_taken_from_the_own_disk(member) -> None:
+    """A peer brings the first; the chain then proves the next ones, and no peer is needed."""
+    bench, repairs = member(terms=[2] * 6), Repairs()
+    journal = bench.journal
+    copies = {index: journal.entry(index) for index in range(1, 8)}
+    for index in (3, 6):
+        place = journal.place_of(index)
+        bench.disk.flip_bit(place.path, place.byte * 8 + 70)
+    bench.reopen()
+    assert {3, 4, 5, 6} == set(bench.state.log.damaged.smallest(9))
+
+    repairs.take(bench.state, RepairResponse(3, copies[3]))
+    for _ in range(8):
+        repairs.work(bench.state)
+        bench.store()
+
+    assert [6] == bench.state.log.damaged.smallest(9)
+    assert [copies[4], copies[5]] == [bench.journal.entry(4), bench.journal.entry(5)]
+    assert brought(bench, repairs, 6, copies[6])
+    bench.reopen()
+    assert bench.state.log.is_whole
+
+
+def test_what_stands_there_and_does_not_continue_the_log_is_not_taken(member) -> None:
+    """An older write of the same index, for one, that a later cut had thrown away."""
+    bench, repairs = member(terms=[2] * 4), Repairs()
+    copy = bench.journal.entry(3)
+    other = member(terms=[3, 3, 3])
+    place = bench.journal.place_of(4)
+    content = bytearray(bench.disk.content(place.path))
+    content[place.byte : place.byte + place.size] = other.journal.entry(4).raw
+    bench.disk.replace_content(place.path, bytes(content))
+    bench.state.log.damaged.update({3, 4})
+    for index in (3, 4):
+        bench.journal.report_damage(Damage("s", 0, index, "the header checksum is wrong"))
+
+    assert brought(bench, repairs, 3, copy)
+    for _ in range(4):
+        repairs.work(bench.state)
+        bench.store()
+    assert {4} == bench.state.log.damaged
 
 
 def test_an_entry_is_damaged_until_its_repair_is_durable(member) -> None:
