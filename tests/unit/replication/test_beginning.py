@@ -97,3 +97,47 @@ def test_one_look_goes_through_a_few_hundred_entries_at_most(leading, entry_afte
         read.clear()
         is_found = looked.is_whole(bench.journal, bench.journal.last_index)
         assert 0 < len(read) <= 600
+
+
+def test_a_long_entry_is_searched_in_steps(leading, entry_after, monkeypatch) -> None:
+    """One of 100,000 records kept a witness that leads for 30 ms."""
+    bench = leading("a", "b", "w:witness", name="w")
+    trimmed(bench, entry_after)
+    cleaned = b"".join(encode_records([CleanedRecord(5)]))
+    bench.state.log.append([entry_after(bench.journal, 2, cleaned + message(1) * 100_000)])
+    bench.store()
+    seen, looked = [], Beginning()
+    each = beginning.iterate_records
+
+    def counted(body):
+        for record in each(body):
+            seen.append(record)
+            yield record
+
+    monkeypatch.setattr(beginning, "iterate_records", counted)
+    commit = bench.journal.last_index
+    is_found, most = False, 0
+    while not is_found:
+        before = len(seen)
+        is_found = looked.is_whole(bench.journal, commit)
+        most = max(most, len(seen) - before)
+    assert 100_001 == len(seen)
+    assert most <= beginning.LOOK_BYTES // 64
+    assert looked._body == b""
+
+
+def test_what_comes_meanwhile_is_looked_at_first(leading, entry_after, monkeypatch) -> None:
+    """The newest record says most; the long entry before it is left."""
+    monkeypatch.setattr(beginning, "LOOK_BYTES", 1)
+    bench = leading("a", "b", "w:witness", name="w")
+    trimmed(bench, entry_after)
+    bench.state.log.append([entry_after(bench.journal, 2, message(1) * 10_000)])
+    bench.store()
+    looked = Beginning()
+    for _ in range(2):
+        assert not looked.is_whole(bench.journal, bench.journal.last_index)
+    cleaned = b"".join(encode_records([CleanedRecord(5)]))
+    bench.state.log.append([entry_after(bench.journal, 2, cleaned)])
+    bench.store()
+
+    assert looked.is_whole(bench.journal, bench.journal.last_index)
