@@ -6,14 +6,18 @@ number of producers must not follow the number of messages. The leader chooses; 
 records of the log, so every node forgets the same producers at the same entry. "The longest" is by
 log time, which no clock of a machine turns back.
 
-Both the search and the records go in pieces: one `step` looks at some thousands, or asks for some
-of them to be forgotten. The bound may be passed by what arrives meanwhile: what is too many by then
-is forgotten in the same round, so the more come the more go.
+All of it goes in pieces: one `step` looks at some thousands, and asks for some of them to be
+forgotten. First the moments at which producers sent last are gathered, to find the one up to which
+enough are older; then whoever sent last up to then goes. Numbers only: a heap of the oldest, which
+takes and gives an object for each one looked at, had the collector of cycles go through all of them
+at once. The bound may be passed by what arrives meanwhile: what is too many by the end of the
+search is forgotten in the same round, so the more come the more go.
 """
 
 from __future__ import annotations
 
-import heapq
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -22,8 +26,8 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.producers import used_at
 from holdfast.model.records import ForgetProducerRecord
 
-_LOOKED_AT_PER_STEP: Final = 5_000
-_FORGOTTEN_PER_STEP: Final = 2_000
+_LOOKED_AT_PER_STEP: Final = 1_000
+_FORGOTTEN_PER_STEP: Final = 500
 _SHARE_AT_ONCE: Final = 8
 """One part in so many is forgotten beyond what is too many: a search looks at all producers."""
 
@@ -31,32 +35,44 @@ _SHARE_AT_ONCE: Final = 8
 class ProducerLimit:
     """Keeps the producers of one broker to their number, while it leads."""
 
-    __slots__ = ("_broker", "_doomed", "_found", "_left", "_wanted", "_waits_for")
+    __slots__ = ("_broker", "_last_moment", "_left", "_moments", "_waits_for", "_wanted")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._left: Iterator[tuple[str, bytes]] | None = None
-        """Of the producers when the search began, those not looked at; None outside of one."""
+        """Of the producers when the search or the forgetting began, those not looked at."""
+        self._moments: list[array[int]] = []
+        """The search so far: log times of last messages, sorted within each step."""
+        self._last_moment: int | None = None
+        """Who sent last up to this log time is forgotten; None while it is searched."""
         self._wanted = 0
-        self._found: list[tuple[int, str, bytes]] = []
-        """Heap of the least recently used so far: (minus log time, id, value)."""
-        self._doomed: list[tuple[int, str, bytes]] = []
+        """How many of that moment itself."""
         self._waits_for: tuple[str, bytes] | None = None
         """The last one asked to be forgotten: the next search waits until it is."""
 
     def stop(self) -> None:
         """Forget what was under way: another leader may choose otherwise."""
-        self._left = self._waits_for = None
-        self._found, self._doomed = [], []
+        self._end()
+        self._waits_for = None
+
+    def _end(self) -> None:
+        self._left = self._last_moment = None
+        self._moments = []
 
     def step(self) -> None:
         """Do a bounded piece of work, if there are too many."""
-        if self._doomed:
-            self._forget_some()
-        elif self._left is not None:
-            self._look_at_some()
-        elif self._is_settled():
-            self._begin()
+        if self._left is None:
+            if self._is_settled():
+                self._begin()
+        elif self._last_moment is None:
+            self._look_at_some(self._left)
+        else:
+            self._forget_some(self._left, self._last_moment)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the next step goes on with something."""
+        return self._left is not None
 
     def _is_settled(self) -> bool:
         if self._waits_for is not None:
@@ -67,36 +83,58 @@ class ProducerLimit:
         return True
 
     def _begin(self) -> None:
-        by_id = self._broker.state.producers.by_id
-        count_max = self._broker.settings.producer_count_max
-        if len(by_id) <= count_max:
+        if self._too_many() > 0:
+            self._left = self._broker.state.producers.as_they_are()
+
+    def _too_many(self) -> int:
+        return len(self._broker.state.producers.by_id) - self._broker.settings.producer_count_max
+
+    def _look_at_some(self, left: Iterator[tuple[str, bytes]]) -> None:
+        moments = sorted(used_at(value) for _, value in islice(left, _LOOKED_AT_PER_STEP))
+        self._moments.append(array("Q", moments))
+        if len(moments) < _LOOKED_AT_PER_STEP:
+            wanted = self._too_many() + self._broker.settings.producer_count_max // _SHARE_AT_ONCE
+            self._choose(wanted)
+
+    def _choose(self, wanted: int) -> None:
+        """Find the moment up to which so many have sent last."""
+        moments, self._moments = self._moments, []
+        wanted = min(wanted, sum(map(len, moments)))
+        if wanted <= 0:
+            self._end()
             return
+        low = min(some[0] for some in moments if some)
+        high = max(some[-1] for some in moments if some)
+        while low < high:
+            middle = (low + high) // 2
+            if sum(bisect_right(some, middle) for some in moments) >= wanted:
+                high = middle
+            else:
+                low = middle + 1
+        self._last_moment = low
+        self._wanted = wanted - sum(bisect_left(some, low) for some in moments)
         self._left = self._broker.state.producers.as_they_are()
-        self._wanted = len(by_id) - count_max + count_max // _SHARE_AT_ONCE
 
-    def _look_at_some(self) -> None:
-        assert self._left is not None, "a search is under way"
-        found = self._found
-        producer_id = None
-        for producer_id, value in islice(self._left, _LOOKED_AT_PER_STEP):
-            key = -used_at(value)
-            if len(found) < self._wanted:
-                heapq.heappush(found, (key, producer_id, value))
-            elif key >= found[0][0]:
-                # Of those of one moment, too, the same ones whatever the order.
-                heapq.heappushpop(found, (key, producer_id, value))
-        if producer_id is None:
-            self._doomed, self._found = found, []
-            self._left = None
-
-    def _forget_some(self) -> None:
+    def _forget_some(self, left: Iterator[tuple[str, bytes]], last_moment: int) -> None:
         producers = self._broker.state.producers
-        chosen = self._doomed[-_FORGOTTEN_PER_STEP:]
-        del self._doomed[-_FORGOTTEN_PER_STEP:]
         records: list[ForgetProducerRecord] = []
-        for _, producer_id, value in chosen:
-            # Not if it has sent since it was chosen.
+        looked_at = 0
+        for producer_id, value in islice(left, _LOOKED_AT_PER_STEP):
+            looked_at += 1
+            moment = used_at(value)
+            if moment > last_moment:
+                continue
+            if moment == last_moment:
+                if not self._wanted:
+                    continue
+                self._wanted -= 1
+            # Not if it has sent since this was begun.
             if producers.by_id.get(producer_id) == value and producer_id not in producers.assigned:
                 records.append(ForgetProducerRecord(producer_id))
                 self._waits_for = producer_id, value
+                if len(records) == _FORGOTTEN_PER_STEP:
+                    break
+        else:
+            if looked_at < _LOOKED_AT_PER_STEP:
+                self._end()
         self._broker.add_records([*records])

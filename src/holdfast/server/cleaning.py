@@ -5,8 +5,9 @@ While too much of the log is dead, it goes through the oldest segment, puts what
 the gathering batch, and at the end says that the segment may go. Once that is committed every node
 drops the segment. The pace is bounded in bytes per second; traffic goes first.
 
-Each step looks at a bounded number of records, queues and producers: neither a step nor the entry
-that comes of it grows with what the broker holds.
+Each step looks at a bounded number of records, queues and producers, and at fewer where the time
+for it is over before: neither a step nor the entry that comes of it grows with what the broker
+holds.
 
 Whether cleaning pays is a sum over all segments and queues, so after a no it is asked again only
 when a segment came or went, when space became low, or after a pause. What a sum says is an
@@ -30,6 +31,7 @@ from holdfast.broker.cleaning import (
     settling,
     settling_count,
 )
+from holdfast.broker.errands import IsSpent
 from holdfast.broker.forgetting import ProducerLimit
 from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import HEADER_BYTES
@@ -50,11 +52,17 @@ _GAIN_MIN = 0.05
 _SCAN_BYTES_PER_STEP = 4 * MiB
 _COPIED_BYTES_PER_STEP = MiB
 _RECORDS_PER_STEP = 2_000
+_RECORDS_AT_ONCE = 100
 _PIECES_PER_STEP = 4
+_LIMIT_STEPS = 10
 _HOMELESS_PER_STEP = 500
 _SETTLING_MAX = 128 * KiB
 """While more acknowledged messages are on their way to the log, the cleaner waits: it would have to
 look through all of them, in up to 3 ms."""
+
+
+def _never() -> bool:
+    return False
 
 
 class Cleaner:
@@ -118,8 +126,8 @@ class Cleaner:
         """The last entry that is to go, or gone: no hold can be set before it any more."""
         return max(self._given_up_through, self.broker.state.cleaned_through)
 
-    def step(self, now: float) -> None:
-        """Do a bounded piece of work, if there is any."""
+    def step(self, now: float, is_spent: IsSpent = _never) -> None:
+        """Do a bounded piece of work, if there is any; a smaller one where the time is over."""
         rate = self.settings.clean_bytes_per_second
         self.budget_bytes = min(rate / 4, self.budget_bytes + rate * (now - self.refilled_at))
         self.refilled_at = now
@@ -128,7 +136,7 @@ class Cleaner:
             or settling_count(self.broker) > _SETTLING_MAX
         )
         if not is_busy:
-            self.producer_limit.step()
+            self._limit_producers(is_spent)
             self.learner_holds.step(now)
         if 0 < self.next_index < self.store.first_index:
             # A record of an earlier leadership has let it go while it was read.
@@ -140,11 +148,17 @@ class Cleaner:
             if self.damage.is_looking:
                 self._pass_damage(now)
             else:
-                self._advance()
+                self._advance(is_spent)
         except CorruptEntryError as error:
             self.store.report_damage(error)
             if not self.damage.begin(self.next_index):
                 self._is_stuck(now)
+
+    def _limit_producers(self, is_spent: IsSpent) -> None:
+        for _ in range(_LIMIT_STEPS):
+            self.producer_limit.step()
+            if not self.producer_limit.is_under_way or is_spent():
+                return
 
     def _pass_damage(self, now: float) -> None:
         """Go on behind damaged entries, if nothing in them lives."""
@@ -253,7 +267,7 @@ class Cleaner:
             )
         return False
 
-    def _advance(self) -> None:
+    def _advance(self, is_spent: IsSpent) -> None:
         read_bytes = 0
         looked_at = 0
         while self.next_index <= self.through_index:
@@ -269,13 +283,18 @@ class Cleaner:
                 self.through_record = entry.first_record + entry.record_count - 1
                 records = self.store.decode(entry, with_content=True) if entry.record_count else ()
                 self.records = enumerate(records, entry.first_record)
-            looked_at += self._write_again(self.records, _RECORDS_PER_STEP - looked_at)
+            count_max = _RECORDS_PER_STEP - looked_at
+            looked_at += self._write_again(self.records, count_max, is_spent)
             if self.records is not None:
                 return
             self.next_index += 1
-        self._finish()
+            if is_spent():
+                return
+        self._finish(is_spent)
 
-    def _write_again(self, records: Iterator[tuple[int, Record]], count_max: int) -> int:
+    def _write_again(
+        self, records: Iterator[tuple[int, Record]], count_max: int, is_spent: IsSpent
+    ) -> int:
         """Put what lives of the next records into the batch; give how many were looked at."""
         kept: list[tuple[int, MessageRecord]] = []
         found_bytes = looked_at = 0
@@ -285,6 +304,8 @@ class Cleaner:
                 kept.append((number, record))
                 found_bytes += record.size
             if looked_at >= count_max or found_bytes >= _COPIED_BYTES_PER_STEP:
+                break
+            if not looked_at % _RECORDS_AT_ONCE and is_spent():
                 break
         else:
             self.records = None
@@ -314,7 +335,7 @@ class Cleaner:
         self.round_written_bytes += size
         self.broker.add_records(records)
 
-    def _finish(self) -> None:
+    def _finish(self, is_spent: IsSpent) -> None:
         """Carry on what has its home in the segment, piece by piece; then let it go."""
         if self.homeless is None:
             timestamp = self.broker.state.timestamp
@@ -326,7 +347,7 @@ class Cleaner:
                 break
             self._add(piece)
             count += len(piece)
-            if count >= _HOMELESS_PER_STEP:
+            if count >= _HOMELESS_PER_STEP or is_spent():
                 return
         else:
             return

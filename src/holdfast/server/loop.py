@@ -181,7 +181,8 @@ class Conductor:
             self.departures.part(now)
             self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
         if self.is_serving and not self.store.is_handing_over:
-            self.cleaner.step(now)
+            self.budget.begin()
+            self.cleaner.step(now, self.budget.is_spent)
         self._turn(now)
 
     def stored(self, result: WriteResult) -> None:

@@ -189,8 +189,8 @@ def _forget_the_living() -> list[Patch]:
 def _drop_at_once() -> list[Patch]:
     finish = cleaning.Cleaner._finish
 
-    def finish_and_drop(self: Any) -> None:
-        finish(self)
+    def finish_and_drop(self: Any, is_spent: Any) -> None:
+        finish(self, is_spent)
         self.store.journal.drop_before(self.through_index + 1)
 
     return [(cleaning.Cleaner, "_finish", finish_and_drop)]

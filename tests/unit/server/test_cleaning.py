@@ -5,12 +5,21 @@ The cleaner: when it starts, how fast it goes, what stops it, and that nothing i
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
+from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.errors import CorruptEntryError, MembershipError
-from holdfast.model.records import CleanedRecord, HoldRecord, ProducerRecord, QueueRecord
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    CleanedRecord,
+    HoldRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+)
 from holdfast.server import cleaning
 from holdfast.server.settings import ServerSettings
 
@@ -528,3 +537,62 @@ def test_producers_are_carried_on_in_pieces(busy) -> None:
     assert sum(counts) >= 5_000
     assert max(counts) <= 2_000
     assert kept_state(busy).digest() == busy.broker.state.digest()
+
+
+@pytest.fixture
+def half_dead(new_node, send):
+    """A node whose first entry has 2000 messages of which every other one lives."""
+    node = new_node(settings=ServerSettings(clean_segment_count_min=0))
+    node.serve()
+    node.connect(b"".join(send(b"%d" % number) for number in range(2_000)))
+    node.settle()
+    for body in (b"y", b"z"):
+        node.connect(send(body * 90_000))
+        node.settle()
+    queue = node.broker.queue("q")
+    node.broker.add_records([AcknowledgeRecord(queue.number, [*range(1, 2_001, 2), 2_001, 2_002])])
+    node.settle()
+    assert node.store.entries[0].record_count > 2_000
+    return node
+
+
+def copied(node) -> int:
+    """Give how many messages were written again."""
+    return sum(
+        isinstance(record, MessageRecord) and record.rewritten
+        for entry in node.store.entries
+        for record in node.store.decode(entry)
+    )
+
+
+def test_a_step_ends_when_its_time_is_over(half_dead) -> None:
+    """
+    Two thousand messages looked at in one took 10 ms and more; all that live come in the end.
+    """
+    seen = [0]
+    while half_dead.store.first_index == 1:
+        half_dead.clock.now += 1
+        half_dead.conductor.cleaner.step(half_dead.clock.now, lambda: True)
+        half_dead.settle()
+        seen.append(copied(half_dead))
+    assert seen[-1] == 1_000
+    assert max(after - before for before, after in pairwise(seen)) <= 100
+    assert kept_state(half_dead).digest() == half_dead.broker.state.digest()
+
+
+def test_producers_are_looked_through_as_far_as_the_time_goes(new_node) -> None:
+    """
+    Five thousand at once took 5 ms and more.
+    """
+    node = new_node(broker=BrokerSettings(producer_count_max=100))
+    node.serve()
+    node.broker.add_records([ProducerRecord(f"p{number}", 1, number) for number in range(9_000)])
+    node.settle()
+    limit = node.conductor.cleaner.producer_limit
+    looked_at = []
+    for is_over in (True, True, False):
+        node.conductor.cleaner.step(node.clock.now, lambda answer=is_over: answer)
+        looked_at.append(sum(map(len, limit._moments)))
+    assert looked_at[0] == 0
+    assert 0 < looked_at[1] <= 1_000
+    assert limit._last_moment is not None
