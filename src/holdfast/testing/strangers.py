@@ -31,6 +31,8 @@ class Stranger(VolatileConsumer):
     def __init__(self, world: Simulation, name: str) -> None:
         super().__init__(world, name, queue=_QUEUE)
         self.made = 0
+        self._first = 0
+        """The first message of this volley: once it is confirmed, what was before it is done."""
         self._is_guessing = False
 
     def volley(self) -> None:
@@ -41,6 +43,7 @@ class Stranger(VolatileConsumer):
         self._is_guessing = True
         leadership = (pipe.node.name, pipe.life, self.term)
         parts = [make_frame(b"UNSUBSCRIBE", b"id:s")]
+        self._first = self.made + 1
         to = b"destination:/queue/" + _QUEUE.encode()
         for _ in range(self.chance.randrange(1, 6)):
             self.made += 1
@@ -86,8 +89,16 @@ class Stranger(VolatileConsumer):
         return make_frame(verb, b"id:" + guess)
 
     def _what_waits(self) -> list[bytes]:
-        """What the leader's memory has for its queue: an id that nobody was told."""
+        """
+        What the leader's memory has for its queue: an id that nobody was told.
+
+        None while its own subscription may not have ended yet: what it guesses would be on its way
+        to it, and rightly settled.
+        """
         assert self.pipe is not None
+        first = self.world.volatile.queue.get(f"{self.name}.{self._first}")
+        if first is None or not first.confirmed_at:
+            return []
         node = self.pipe.node
         queue = node.broker.state.by_name.get(_QUEUE)
         if queue is None:
