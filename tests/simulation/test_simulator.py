@@ -117,6 +117,7 @@ AS_DRAWN = [
     (90002271, "a simulated operator emptied the one disk without which two could elect nobody"),
     (90002386, "a copy that was removed and then promoted was shut out by those of before"),
     (90002945, "a whole entry between two lost headers was asked from peers that had lost it"),
+    (90002444, "a simulated subscriber was owed what a leader took that did not know it led"),
     (90003122, "a simulated client guessed what was on its way to it, and so settled it"),
 ]
 """The same, with all that the seed draws."""

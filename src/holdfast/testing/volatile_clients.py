@@ -6,7 +6,8 @@ reaches every subscriber that was there and stays. A confirmed non-persistent me
 arrives, unless the leadership that took it ends; one that comes twice says so.
 
 Invariants (each violation is raised with its name):
-    V1: a subscriber of a topic misses no confirmed message between two that it heard the broker.
+    V1: a subscriber of a topic misses no confirmed message between two signs of a broker that knew
+    that it led.
     V2: only the end of a leadership loses a confirmed non-persistent message.
     V3: a non-persistent message that comes again says so, and nobody invents one.
 """
@@ -50,7 +51,10 @@ class VolatileMessage:
 
 @dataclass(slots=True)
 class _Presence:
-    """One subscription of one subscriber, from its confirmation to the last sign of the broker."""
+    """
+    One subscription of one subscriber, from its confirmation to the last sign of a broker that
+    knew that it led.
+    """
 
     leadership: Leadership
     since: float
@@ -171,8 +175,10 @@ class TopicSubscriber(Client):
     def received(self, pipe: ClientPipe, data: bytes, sent_at: float) -> None:
         """Take bytes: whatever was sent before them has arrived."""
         super().received(pipe, data, sent_at)
-        if self.presence is not None:
-            self.presence.through, self.presence.slept = sent_at, pipe.node.slept_seconds
+        node = pipe.node
+        # Who cannot know that it leads delivers nothing, and may lose what it has when it learns.
+        if self.presence is not None and node.driver.may_dispatch(node.clock.monotonic()):
+            self.presence.through, self.presence.slept = sent_at, node.slept_seconds
 
     def frame(self, command: bytes, headers: dict[bytes, bytes], body: bytes, at: float) -> None:
         """Take a message, or the confirmation of the subscription."""
