@@ -109,7 +109,8 @@ class Broker:
         discards.forget_leadership()
         for batch in (*self.in_flight, *self.closed, self.batch):
             # Copies: its entry may be half applied, and the rest of it is taken from there.
-            discards.add([*batch.records], [*batch.replies], [*batch.publications])
+            discards.add([*batch.records], [*batch.replies])
+            discards.add(*(each.held for each in batch.publications))
         discards.add(self.publishing.clear(), self.topics)
         self.batch = Batch()
         self.closed.clear()
@@ -286,6 +287,7 @@ class Broker:
         self.subscription_count += 1
         if isinstance(destination, Topic):
             destination.add_subscription(subscription)
+            self.idle_topics.remove(destination)
             return
         subscription.queue = destination
         destination.subscriptions[subscription] = None
@@ -670,7 +672,7 @@ class Broker:
     def publish_after_commit(self, batch: Batch) -> Iterator[None]:
         """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
         effort = 0
-        for destination, headers, body in batch.publications:
+        for destination, headers, body in batch.published():
             try:
                 if isinstance(destination, Topic):
                     message = self._topic_message(headers, body)

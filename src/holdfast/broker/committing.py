@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.broker.outputs import Replier
+from holdfast.broker.outputs import Publications, Replier
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue
 from holdfast.broker.temporaries import require_room
@@ -75,8 +75,8 @@ def put_sends(broker: Broker, transaction: Transaction, runs: list[Run]) -> None
     `runs` tells what numbers were taken, also if it fails in the middle.
     """
     current = {each: current_of(broker, each) for each in transaction.destinations}
-    held = transaction.publications
-    broker.batch.publications += [(current[to], headers, body) for to, headers, body in held]
+    if transaction.publications:
+        broker.batch.publications.append(Publications(current, transaction.publications))
     broker.uncommitted_bytes += broker.batch.add_messages(
         transaction.records, transaction.records_bytes
     )

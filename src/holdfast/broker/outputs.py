@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from holdfast.broker.queue import Queue
 from holdfast.broker.topic import Topic
@@ -27,6 +27,15 @@ from holdfast.model.records import (
 )
 
 _WHOLE = (QueueRecord, DispatchMarkRecord)
+
+
+class Publications(NamedTuple):
+    """The non-persistent sends of one transaction."""
+
+    current: dict[Queue | Topic, Queue | Topic]
+    """Where each goes now that was sent to a destination: that may have been deleted since."""
+    held: list[tuple[Queue | Topic, bytes, bytes]]
+    """Destination, headers, body."""
 
 
 class Replier(Protocol):
@@ -47,8 +56,8 @@ class Batch:
     holds: list[HoldRecord] = field(default_factory=list)
     """Those that set, move or end a hold."""
     replies: list[tuple[Replier, bytes]] = field(default_factory=list)
-    publications: list[tuple[Queue | Topic, bytes, bytes]] = field(default_factory=list)
-    """Non-persistent sends of transactions: destination, headers, body."""
+    publications: list[Publications] = field(default_factory=list)
+    """Non-persistent sends of transactions."""
     unnumbered: list[Iterator[None]] = field(default_factory=list)
     """What has to be done, step by step, before the records are whole: messages of large
     transactions have no numbers yet."""
@@ -79,6 +88,12 @@ class Batch:
         self.size_bytes += size
         self.is_urgent = self.is_urgent or bool(records)
         return size
+
+    def published(self) -> Iterator[tuple[Queue | Topic, bytes, bytes]]:
+        """Give the non-persistent sends: destination, headers, body."""
+        for current, held in self.publications:
+            for destination, headers, body in held:
+                yield current[destination], headers, body
 
     def mark(self) -> list[int]:
         """Note how far it goes, for `take_back`."""

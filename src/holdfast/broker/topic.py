@@ -196,20 +196,22 @@ class IdleTopics:
 
     def __init__(self) -> None:
         self._topics: OrderedDict[Topic, None] = OrderedDict()
-        """All of them, who is so for longest first, and some that have subscribers again."""
+        """Who is so for longest first."""
 
     def add(self, topic: Topic) -> None:
         """Note that a topic is new, or that its last subscriber left."""
         self._topics[topic] = None
 
+    def remove(self, topic: Topic) -> None:
+        """Note that somebody subscribes to a topic."""
+        self._topics.pop(topic, None)
+
     def forget_one(self, topics: dict[str, Topic]) -> None:
         """Delete the one without subscribers for longest, if there is any."""
-        while self._topics:
+        if self._topics:
             topic = self._topics.popitem(last=False)[0]
-            if not topic.subscriptions:
-                topic.is_deleted = True
-                del topics[topic.name]
-                return
+            topic.is_deleted = True
+            del topics[topic.name]
 
     def clear(self) -> None:
         """Forget all: nobody is connected any more."""

@@ -30,6 +30,22 @@ def test_sends_and_acknowledgements_are_one_batch(desk) -> None:
     assert not desk.client.replies
 
 
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_a_commit_takes_no_time_for_a_message_that_is_not_kept(desk, kind: str) -> None:
+    """
+    100,000 of them took 12 to 30 ms; where each goes now is found out as it is published.
+    """
+    destination = desk.queue() if kind == "queue" else desk.broker.topic("t")
+    transaction = Transaction("t", desk.settings)
+    for number in range(300):
+        desk.broker.hold(transaction, destination, b"", b"%d" % number, persistent=False)
+    desk.broker.commit(transaction, desk.client, b"done")
+    [publications] = desk.broker.batch.publications
+    assert publications.held is transaction.publications
+    bodies = [body for _, _, body in desk.broker.batch.published()]
+    assert bodies == [b"%d" % number for number in range(300)]
+
+
 def test_a_large_commit_keeps_numbers_free_and_gives_them_later(desk) -> None:
     """
     So its turn takes no time for each message; what others send meanwhile stands behind them.
