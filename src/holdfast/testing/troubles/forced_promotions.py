@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, MembershipError, StoreError
-from holdfast.journal.kept_log import take_back
+from holdfast.journal.kept_log import load_filling, take_back
 from holdfast.replication.membership import Member, Membership
 from holdfast.testing.generations import LAGGED
 from holdfast.testing.history import ViolationError
@@ -237,6 +237,9 @@ class Story:
         copy.stop(power=False)
         if filling is None or filling.kept is None:
             self._give_up()  # It was new: it has no older log, and the others have everything.
+            return
+        if load_filling(copy.journal.directory, copy.disk)[0] is None:
+            copy.start()  # It died before the writer began: its log is the whole one still.
             return
         try:
             take_back(copy.journal.directory, copy.disk)
