@@ -368,11 +368,15 @@ class BallotFile:
         draft = self._path.with_suffix(".tmp")
         file = self._disk.open(draft, create=True)
         first = replace(ballot, sequence=2, seen=self.seen)
-        file.write(encode_ballot(first), 0)
-        file.write(encode_ballot(replace(first, sequence=1)), SLOT_BYTES)
-        file.sync()
-        self._disk.rename(draft, self._path)
-        self._disk.sync_directory(self._path.parent)
+        try:
+            file.write(encode_ballot(first), 0)
+            file.write(encode_ballot(replace(first, sequence=1)), SLOT_BYTES)
+            file.sync()
+            self._disk.rename(draft, self._path)
+            self._disk.sync_directory(self._path.parent)
+        except BaseException:
+            file.close()  # Where there is no room it is tried again and again.
+            raise
         self._file = file
         self.current = first
 

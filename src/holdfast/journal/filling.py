@@ -29,7 +29,10 @@ class Filling:
     """A log that is being filled anew, and what is kept of the one before."""
 
     origin: int
-    """Where the new log began at first; what is kept bears this in its name."""
+    """
+    What is kept bears this in its name: where the new log began at first, or the next number that
+    no earlier one has.
+    """
     base_index: int
     target: Target
     kept: Target | None = None
@@ -64,15 +67,21 @@ def begin_filling(
     target: Target,
     end: Target,
     files: tuple[str, ...],
+    origin: int,
     *,
     is_of_voter: bool = False,
 ) -> Filling:
-    """A log of these files that ends there is begun anew; the log before a log not full stays."""
+    """
+    A log of these files that ends there is begun anew; the log before a log not full stays.
+
+    `origin` is higher than any there was: files of an earlier one may not have gone, and which of
+    two is the later one must show, also where a log begins anew before the one it replaces.
+    """
     if present is not None:
         is_of_voter = is_of_voter or present.is_of_voter
         return replace(present, base_index=base_index, target=target, is_of_voter=is_of_voter)
     return Filling(
-        origin=base_index,
+        origin=origin,
         base_index=base_index,
         target=target,
         kept=end if files else None,

@@ -7,10 +7,12 @@ rate. Removing a large file takes milliseconds, which would delay a sync. Both h
 Invariants:
     A spare is offered only after it is full of zeros and synced.
     Files are removed oldest first, each name durably gone before the next.
-    Before a file goes it is durable that the log no longer begins with it: a file that is missing
-    without that was lost, and one that is still there is no part of the log (see `scan`).
+    Before a file of the log goes it is durable that the log no longer begins with it: a file that
+    is missing without that was lost, and one that is still there is no part of the log (see
+    `scan`). What goes from elsewhere says nothing of where the log begins.
     A file that cannot be removed costs its room and nothing else: the others go, and it is tried
-    again. Only a note that speaks of files waits until all of them are gone. Where it can be
+    again. Only a note that speaks of files waits until all of them are gone, under a name that
+    tells that they are going. Where it can be
     renamed it gets a spare's name meanwhile, so that no log that is begun anew finds it in its way.
     A name of the log that is to be removed is one of the present log: before another is begun, and
     may give the name again, all that is left of this one is put aside (`clear_away`).
@@ -83,12 +85,24 @@ def aside_path(disk: Disk, path: Path) -> Path:
         number += 1
 
 
+class Note(NamedTuple):
+    """What speaks of files that are to be removed: its name, and that once they go."""
+
+    path: Path
+    retired: Path
+
+
 class _Doomed(NamedTuple):
-    """A file to be removed: from where on the log is kept without it, and what must go before."""
+    """
+    A file to be removed: from where on the log is kept without it, and what must go before.
+
+    With `retired` it only gets that name.
+    """
 
     path: Path
     first_index: int
     after: tuple[Path, ...] = ()
+    retired: Path | None = None
 
 
 class Housekeeper:
@@ -118,7 +132,7 @@ class Housekeeper:
         """A file could not be opened because too many are; tried again."""
         self.directory_lock = threading.Lock()
         self.log_lock = threading.Lock()
-        """Held while a file is removed, and while the log is cleared away: never within another."""
+        """Held while it is changed what is to be removed, and by who removes: never in another."""
         self.failure: OSError | None = None
         """The first failed write or sync here; final."""
         self.note_first: Callable[[int], None] = lambda _index: None
@@ -160,16 +174,18 @@ class Housekeeper:
                 raise self.failure
             self._disk.sync_directory(self._directory)
 
-    def drop(self, paths: list[Path], first_index: int, *, note: Path | None = None) -> None:
+    def drop(self, paths: list[Path], first_index: int, *, note: Note | None = None) -> None:
         """
         Remove these files, oldest first; at once if nobody takes turns for that.
 
-        From `first_index` on the log is kept: that is made durable before the first file goes.
-        `note` goes last, and not before all of them are gone.
+        From `first_index` on the log is kept: that is made durable before the first of its files
+        goes. `note` is retired before any of them, and goes last, not before all are gone.
         """
-        self._doomed.extend([_Doomed(path, first_index) for path in paths])
+        doomed = [_Doomed(path, first_index) for path in paths]
         if note is not None:
-            self._doomed.append(_Doomed(note, first_index, tuple(paths)))
+            doomed.insert(0, _Doomed(note.path, first_index, retired=note.retired))
+            doomed.extend(_Doomed(name, first_index, tuple(paths)) for name in note)
+        self._doomed.extend(doomed)
         if self._thread is None and not self.is_driven:
             self._take_up_refused()
             while self._doomed and self._remove_one():
@@ -330,10 +346,14 @@ class Housekeeper:
         if not self.unremovable.isdisjoint(doomed.after):
             self._refused.append(doomed)
             return True
-        try:
-            self.note_first(doomed.first_index)
-        except OSError as error:
-            return self._is_given_up(doomed, error)
+        if doomed.retired is not None:
+            return self._retire(doomed, doomed.retired)
+        if self._is_of_the_log(path):
+            # Only these: by the time another file goes, the log may be begun elsewhere.
+            try:
+                self.note_first(doomed.first_index)
+            except OSError as error:
+                return self._is_given_up(doomed, error)
         try:
             self._disk.unlink(path)
         except OSError as error:
@@ -344,6 +364,18 @@ class Housekeeper:
         if path in self.unremovable:
             self.unremovable.discard(path)
             logger.warning("%s is removed after all", path)
+        return self._make_durable(doomed)
+
+    def _retire(self, doomed: _Doomed, retired: Path) -> bool:
+        """Give a note the name that says that its files are going."""
+        try:
+            self._disk.rename(doomed.path, retired)
+        except FileNotFoundError:
+            pass  # It has it; perhaps not durably yet.
+        except OSError as error:
+            # The files go all the same: they take more room than the note is worth.
+            logger.warning("cannot rename %s: %s", doomed.path, error)
+            return True
         return self._make_durable(doomed)
 
     def _leave(self, doomed: _Doomed) -> bool:
@@ -381,8 +413,9 @@ class Housekeeper:
 
     def _take_up_refused(self) -> None:
         """Let what could not be removed be tried again, by the next turn."""
-        self._doomed.extend(self._refused)
-        self._refused.clear()
+        with self.log_lock:  # Else the writer, clearing the log away, might find it in neither.
+            self._doomed.extend(self._refused)
+            self._refused.clear()
 
     def _is_given_up(self, doomed: _Doomed, error: OSError) -> bool:
         """Put a removal off that found no descriptor or room; anything else fails for good."""

@@ -130,6 +130,7 @@ class Journal:
         self._repair: RepairJob | None = None
         self.filling: Filling | None = None
         """Set while this log was begun anew and does not yet have what the one before had."""
+        self._last_origin = 0
         self.memory = EntryMemory(settings, scan.last_index + 1)
         self._located: Entry | None = None
         self._files = OpenFiles(disk, settings.open_files_max)
@@ -165,9 +166,9 @@ class Journal:
         journal.housekeeper.note_first = opened.ballot_file.save_first
         journal.ballot_error = opened.ballot_error
         journal.filling = opened.filling
+        journal._last_origin = opened.last_origin
         for full in opened.full:
-            paths, note = kept_paths(directory, full)
-            journal.housekeeper.drop(paths, journal.first_index, note=note)
+            journal.housekeeper.drop(full.paths, 0, note=full.note)
         journal.housekeeper.drop(opened.left_over, journal.first_index)
         error = journal.housekeeper.failure
         if error is not None:
@@ -492,9 +493,11 @@ class Journal:
             if self.filling is not None and self.filling.is_reached(stored):
                 self.forget_filling()
             job.is_set_aside = self.filling is None
+            origin = max(base_index, self._last_origin + 1)
             self.filling = job.filling = begin_filling(
-                self.filling, base_index, target, end, names, is_of_voter=is_of_voter
+                self.filling, base_index, target, end, names, origin, is_of_voter=is_of_voter
             )
+            self._last_origin = self.filling.origin
         self._truncations.append(job)
         return job
 
@@ -503,7 +506,7 @@ class Journal:
         is_begun = all(isinstance(job, TruncateJob) or job.is_done for job in self._truncations)
         if self.filling is not None and is_begun:
             paths, note = kept_paths(self.directory, self.filling)
-            self.housekeeper.drop(paths, self._bases[0], note=note if is_full else None)
+            self.housekeeper.drop(paths, 0, note=note if is_full else None)
             self.filling = None if is_full else self.filling.without_kept()
 
     def drop_before(self, index: int) -> int:

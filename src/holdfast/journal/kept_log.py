@@ -12,9 +12,11 @@ Invariants:
     after its target is committed and durable here, or durable when it is begun anew once more; by a
     voter also where there is no room for both.
     What is only staged does not count: the writer may not even have moved the old files.
-    The note is there while the new log rules and has not reached its target, and then until the
-    last of the old files is gone. Without it, a move was cut short: the old files go back, and the
-    log is what it was.
+    The note is there while the new log rules and has not reached its target, and then, under a
+    name that says so, until the last of the old files is gone. Without it, a move was cut short:
+    the old files go back, and the log is what it was.
+    No two beginnings have one origin while anything of the first is there; the later one's is the
+    higher, also where a log is begun anew before the one it replaces.
     A log taken back is begun with the wish, noted durably; a crash in between finishes it.
 
 Written by the journal's writer, read at start and by the loop; taking back needs a stopped node.
@@ -26,7 +28,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from google_crc32c import value as crc32c
 
@@ -34,22 +36,31 @@ from holdfast.environment.disk import Disk
 from holdfast.errors import StoreError
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.filling import Filling, Target
-from holdfast.journal.housekeeper import put_aside
+from holdfast.journal.housekeeper import Note, put_aside
 from holdfast.journal.segment import base_index_of
 
 KEPT_DIRECTORY: Final = "before-reset"
 _NOTE: Final = ".filling"
+_FULL_NOTE: Final = ".full.filling"
 _DRAFT: Final = ".filling.tmp"
 _TAKING_BACK: Final = ".taking-back"
 _SEGMENT: Final = ".segment"
 _PREFIX_LENGTH: Final = 20
 
 
-def load_filling(directory: Path, disk: Disk) -> tuple[Filling | None, list[Filling]]:
+class Superfluous(NamedTuple):
+    """What was kept beside a log that is full, as far as it is still there."""
+
+    origin: int
+    paths: list[Path]
+    note: Note
+
+
+def load_filling(directory: Path, disk: Disk) -> tuple[Filling | None, list[Superfluous]]:
     """
     Return what is being filled, after finishing or undoing what a crash cut short.
 
-    With it the fillings that were full already: what is kept for them is still to be removed.
+    With it what was kept beside logs that were full already, and is still to be removed.
 
     Raises:
         StoreError: The note is damaged: which of the two logs is whole cannot be told.
@@ -61,11 +72,12 @@ def load_filling(directory: Path, disk: Disk) -> tuple[Filling | None, list[Fill
     # an order to take back that comes again would remove what was stored since.
     disk.sync_directory(kept)
     names = disk.list_directory(kept)
+    begun = [name for name in names if name.endswith(_TAKING_BACK)]
+    for name in begun:
+        _finish_taking_back(directory, disk, name)
+    if begun:
+        names = disk.list_directory(kept)
     notes = [name for name in names if name.endswith(_NOTE)]
-    for name in names:
-        if name.endswith(_TAKING_BACK):
-            _finish_taking_back(directory, disk, name)
-            return None, []
     known = {name[:_PREFIX_LENGTH] for name in notes}
     undone = [it for it in names if it.endswith(_SEGMENT) and it[:_PREFIX_LENGTH] not in known]
     for name in undone:
@@ -73,9 +85,20 @@ def load_filling(directory: Path, disk: Disk) -> tuple[Filling | None, list[Fill
     if undone:
         disk.sync_directory(directory / "journal")
         disk.sync_directory(kept)
-    # A later reset is begun only after an earlier one was full: then its removal was cut short.
-    full = [_read(kept / name, disk) for name in notes[:-1]]
-    return (_read(kept / notes[-1], disk) if notes else None), full
+    # A later reset is begun only after an earlier one was full, and so is what is taken back:
+    # then its removal was cut short.
+    is_filling = bool(notes) and not begun and not notes[-1].endswith(_FULL_NOTE)
+    full = notes[:-1] if is_filling else notes
+    present = _read(kept / notes[-1], disk) if is_filling else None
+    return present, [_superfluous(directory, name, names) for name in full]
+
+
+def _superfluous(directory: Path, note: str, names: list[str]) -> Superfluous:
+    """By the names alone: a note that cannot be read any more is not needed for that."""
+    prefix = note[:_PREFIX_LENGTH]
+    kept = directory / KEPT_DIRECTORY
+    paths = [kept / it for it in names if it.startswith(prefix) and it.endswith(_SEGMENT)]
+    return Superfluous(int(prefix), paths, _note(directory, int(prefix)))
 
 
 def set_aside(
@@ -126,10 +149,15 @@ def note_filling(directory: Path, disk: Disk, filling: Filling) -> None:
     disk.sync_directory(kept)
 
 
-def kept_paths(directory: Path, filling: Filling) -> tuple[list[Path], Path]:
+def kept_paths(directory: Path, filling: Filling) -> tuple[list[Path], Note]:
     """The old files, to be removed once the new log is full, and the note, which goes last."""
-    note = directory / KEPT_DIRECTORY / f"{filling.origin:020d}{_NOTE}"
-    return [_kept_path(directory, filling, name) for name in filling.kept_files], note
+    paths = [_kept_path(directory, filling, name) for name in filling.kept_files]
+    return paths, _note(directory, filling.origin)
+
+
+def _note(directory: Path, origin: int) -> Note:
+    kept = directory / KEPT_DIRECTORY
+    return Note(kept / f"{origin:020d}{_NOTE}", kept / f"{origin:020d}{_FULL_NOTE}")
 
 
 def take_back(directory: Path, disk: Disk) -> Filling:

@@ -14,7 +14,7 @@ from holdfast.errors import BallotLostError, JournalFailedError, StoreError, Sto
 from holdfast.journal.ballot import NO_CLAIM, BallotFile
 from holdfast.journal.filling import Filling
 from holdfast.journal.housekeeper import SPARE_PREFIX
-from holdfast.journal.kept_log import load_filling
+from holdfast.journal.kept_log import Superfluous, load_filling
 from holdfast.journal.recovery import finish_recovery
 from holdfast.journal.scan import LogScan, Progress, scan_log
 
@@ -27,11 +27,17 @@ class OpenedDirectory(NamedTuple):
     ballot_error: BallotLostError | None
     """Why the ballot could not be read, if so."""
     filling: Filling | None
-    full: list[Filling]
-    """Logs that replaced others and are full: what was kept for them is to be removed."""
+    full: list[Superfluous]
+    """What was kept beside logs that are full, and is to be removed."""
     left_over: list[Path]
     """Files that are no part of the log and are to be removed."""
     lock: DiskLock
+
+    @property
+    def last_origin(self) -> int:
+        """The newest origin that what is kept bears; 0 if nothing is."""
+        full = max((it.origin for it in self.full), default=0)
+        return full if self.filling is None else max(full, self.filling.origin)
 
 
 def open_directory(

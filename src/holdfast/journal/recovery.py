@@ -18,16 +18,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from holdfast.environment.disk import Disk, DiskFile, NoRoomError, fill_zeros
+from holdfast.environment.disk import Disk, DiskFile, NoRoomError, fill_zeros, is_no_room
 from holdfast.errors import CorruptEntryError, JournalFailedError
 from holdfast.journal.entry import FLAG_ZEROS, HEADER_BYTES, entry_bytes, parse_header
 from holdfast.journal.housekeeper import put_aside
 from holdfast.journal.jobs import RUN_BYTES_MAX
-from holdfast.journal.scan import LogScan
+from holdfast.journal.scan import LogScan, read_what_is_readable
 from holdfast.journal.segment import Segment
 
 CUT_BYTES_MAX: Final = RUN_BYTES_MAX // 2
 """The most bytes that a cut makes zero between two syncs."""
+
+KEPT_BYTES_DIRECTORY: Final = "cut-off"
+"""Where they are kept if `lost+found` is the file system's own."""
 
 logger = logging.getLogger("holdfast.journal")
 
@@ -79,25 +82,44 @@ def finish_recovery(
 def keep_bytes(
     disk: Disk, directory: Path, segment: Segment, file: DiskFile, start: int, end: int
 ) -> Path:
-    """Copy a part of a segment to a new file in `directory`, durably; return its path."""
+    """
+    Copy a part of a segment to a new file in `directory`, durably; return its path.
+
+    A power cut may leave a sector that cannot be read before it is written again: see `scan`. A
+    data directory may be the top of a file system, and that may have a folder of this name, which
+    only its own tools may write to. Then the copy goes to one beside it.
+
+    Raises:
+        NoRoomError: There is no room for the copy.
+    """
+    data = read_what_is_readable(file, start, end)
+    name = f"{segment.path.stem}-{start}"
+    try:
+        return _keep(disk, directory, name, data)
+    except PermissionError:
+        return _keep(disk, directory.with_name(KEPT_BYTES_DIRECTORY), name, data)
+
+
+def _keep(disk: Disk, directory: Path, name: str, data: bytes) -> Path:
     disk.make_directory(directory)
     number = 0
-    while True:
-        path = directory / f"{segment.path.stem}-{start}-{number}.bytes"
-        if not disk.exists(path):
-            break
+    while disk.exists(path := directory / f"{name}-{number}.bytes"):
         number += 1
     copy = disk.open(path, create=True)
     try:
-        copy.write(file.read(end - start, start), 0)
-        copy.sync()
-    except NoRoomError:
-        with suppress(OSError):  # What is left of the copy is in nobody's way.
+        try:
+            copy.write(data, 0)
+            copy.sync()
+        finally:
+            copy.close()
+        disk.sync_directory(directory)
+    except OSError as error:
+        if not is_no_room(error):
+            raise
+        # Nothing rests on this copy, so it does not matter which of its syncs failed.
+        with suppress(OSError):  # What is left of it is in nobody's way.
             disk.unlink(path)
-        raise
-    finally:
-        copy.close()
-    disk.sync_directory(directory)
+        raise NoRoomError(error.errno, error.strerror) from error
     return path
 
 

@@ -197,7 +197,7 @@ def scan_log(
                 scanner.claim_through(following.base - 1)
         file = disk.open(directory / name, writable=False)
         try:
-            data = _read_whole(file, file.size())
+            data = read_what_is_readable(file, 0, file.size())
         finally:
             file.close()
         scanner.add_segment(bases[place], data, following)
@@ -707,17 +707,18 @@ def _used_end(data: bytes) -> int:
     return (len(data.rstrip(b"\0")) + 7) & ~7
 
 
-def _read_whole(file: DiskFile, size: int) -> bytes:
-    """Read a file; pages that the disk cannot read come as 0xFF, which no checksum accepts."""
+def read_what_is_readable(file: DiskFile, start: int, end: int) -> bytes:
+    """Read a part; pages that the disk cannot read come as 0xFF, which no checksum accepts."""
     try:
-        return file.read(size, 0)
+        return file.read(end - start, start)
     except OSError:
         pass
     pages = []
-    for offset in range(0, size, _PAGE_BYTES):
-        count = min(_PAGE_BYTES, size - offset)
+    while start < end:
+        stop = min((start // _PAGE_BYTES + 1) * _PAGE_BYTES, end)
         try:
-            pages.append(file.read(count, offset))
+            pages.append(file.read(stop - start, start))
         except OSError:
-            pages.append(_UNREADABLE_PAGE[:count])
+            pages.append(_UNREADABLE_PAGE[: stop - start])
+        start = stop
     return b"".join(pages)

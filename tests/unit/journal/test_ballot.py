@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from google_crc32c import value as crc32c
 
+from holdfast.environment.disk import NoRoomError
 from holdfast.errors import BallotLostError
 from holdfast.journal.ballot import (
     SEEN_MAX,
@@ -18,7 +20,7 @@ from holdfast.journal.ballot import (
     decode_ballot,
     encode_ballot,
 )
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 
 PATH = Path("/node/ballot")
 BALLOT = Ballot(
@@ -319,3 +321,19 @@ def test_a_large_entry_is_announced_until_the_floor_has_passed_it(disk: Simulate
     file.announce_large(5, 4, b"")
     file.lower_floor(4)
     assert file.current.large_index == 0
+
+
+def test_a_first_save_that_finds_no_room_leaves_no_file_open(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again twice a second: else the descriptors would soon be gone."""
+    closed: list[SimulatedFile] = []
+    monkeypatch.setattr(SimulatedFile, "close", lambda file: closed.append(file))  # noqa: PLW0108 - bound
+    ballot_file = BallotFile(PATH, disk)
+    for count in range(1, 4):
+        disk.fail_next["write"] = errno.ENOSPC
+        with pytest.raises(NoRoomError):
+            ballot_file.save(vote(1, None))
+        assert count == len(closed)
+    ballot_file.save(vote(1, None))
+    assert 3 == len(closed)

@@ -10,7 +10,7 @@ TARGET = Target(index=200, record=900, timestamp=2_000_000)
 
 def test_a_new_log_is_full_when_it_reaches_the_leaders_end() -> None:
     """And not when it is as long as the old one: its beginning is further on."""
-    filling = begin_filling(None, 120, TARGET, KEPT, ("a.segment",))
+    filling = begin_filling(None, 120, TARGET, KEPT, ("a.segment",), 121)
 
     assert (KEPT, ("a.segment",)) == (filling.kept, filling.kept_files)
     assert [False, True] == [filling.is_reached(index) for index in (199, 200)]
@@ -19,15 +19,16 @@ def test_a_new_log_is_full_when_it_reaches_the_leaders_end() -> None:
 
 def test_an_empty_log_leaves_nothing_to_keep() -> None:
     """A new replica; that its log is not full is noted all the same."""
-    assert begin_filling(None, 120, TARGET, KEPT, ()).kept is None
+    assert begin_filling(None, 120, TARGET, KEPT, (), 120).kept is None
 
 
 def test_begun_anew_once_more_it_keeps_the_first_log() -> None:
     """The second was never full."""
-    first = begin_filling(None, 120, TARGET, KEPT, ("a.segment",))
+    first = begin_filling(None, 120, TARGET, KEPT, ("a.segment",), 121)
     later = Target(index=300, record=990, timestamp=3_000_000)
+    end = Target(index=150, record=700, timestamp=9)
 
-    again = begin_filling(first, 250, later, Target(index=150, record=700, timestamp=9), ("b",))
+    again = begin_filling(first, 250, later, end, ("b",), 251)
 
     assert (250, later, KEPT, ("a.segment",)) == (
         again.base_index,
@@ -35,7 +36,7 @@ def test_begun_anew_once_more_it_keeps_the_first_log() -> None:
         again.kept,
         again.kept_files,
     )
-    assert first.origin == again.origin
+    assert 121 == first.origin == again.origin
 
 
 def test_times_are_told_for_people() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.journal.housekeeper import Housekeeper
+from holdfast.journal.housekeeper import Housekeeper, Note
+from holdfast.journal.segment import segment_name
 from holdfast.journal.settings import JournalSettings, KiB, MiB
 from holdfast.testing.simulated_disk import SimulatedDisk
 
@@ -68,8 +69,8 @@ def test_what_cannot_be_removed_is_told_and_tried_again(
         disk.open(path, create=True)
     housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
     disk.refuse_unlink = {paths[1]}
-    housekeeper.drop(paths, 9, note=note)
-    assert disk.list_directory(DIRECTORY) == ["2", "note"]
+    housekeeper.drop(paths, 9, note=Note(note, DIRECTORY / "note of what goes"))
+    assert disk.list_directory(DIRECTORY) == ["2", "note of what goes"]
     housekeeper.drop([], 9)
     assert {paths[1]} == housekeeper.unremovable
     assert 1 == caplog.text.count("cannot remove")
@@ -201,3 +202,32 @@ def test_the_thread_waits_while_the_disk_is_full(disk: SimulatedDisk) -> None:
     while housekeeper.spare_count < 2:
         assert time.monotonic() < deadline
     housekeeper.close()
+
+
+def test_only_a_file_of_the_log_says_where_the_log_begins(disk: SimulatedDisk) -> None:
+    """What was kept elsewhere, or put aside, goes when the log may have been begun anew."""
+    housekeeper, noted = Housekeeper(DIRECTORY, disk, SETTINGS), []
+    housekeeper.note_first = noted.append
+    stuck = DIRECTORY / segment_name(1)
+    elsewhere = DIRECTORY.parent / "kept" / segment_name(5)
+    disk.make_directory(elsewhere.parent)
+    for path in (stuck, elsewhere):
+        disk.open(path, create=True)
+    disk.refuse_unlink = {stuck}
+    housekeeper.drop([stuck], 9)
+    housekeeper.drop([elsewhere], 200)
+    assert [9] == noted
+    assert not disk.exists(elsewhere)
+    assert {aside.name for aside in housekeeper.unremovable} == {f"spare-{stuck.stem}-0.tmp"}
+
+
+def test_a_note_that_cannot_be_renamed_keeps_no_file(disk: SimulatedDisk) -> None:
+    """Their room is worth more than what its name says."""
+    paths = [DIRECTORY / "1", DIRECTORY / "2"]
+    note = Note(DIRECTORY / "note", DIRECTORY / "note of what goes")
+    for path in (*paths, note.path):
+        disk.open(path, create=True)
+    housekeeper = Housekeeper(DIRECTORY, disk, SETTINGS)
+    disk.refuse_rename = {note.path}
+    housekeeper.drop(paths, 0, note=note)
+    assert disk.list_directory(DIRECTORY) == []

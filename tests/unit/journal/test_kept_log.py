@@ -443,8 +443,9 @@ def test_a_kept_file_that_cannot_be_removed_is_tried_again(failing: int) -> None
     log.reopen_after_power_cut()
     assert (100, 103) == (log.journal.first_index, log.journal.last_index)
     assert not log.journal.damage
+    assert log.journal.filling is None
     disk.refuse_unlink = set()
-    log.journal.forget_filling()
+    log.journal.housekeeper.drop([], 0)
     assert [] == kept_names(disk)
     assert not log.journal.housekeeper.unremovable
     assert 103 == log.reopen().last_index
@@ -523,3 +524,72 @@ def test_the_note_says_whose_log_it_was() -> None:
     log.perform(log.journal.stage_reset(200, 1, b"c" * 16, 2_000, TARGET))
     log.append(b"new")
     assert require_filling(disk).is_of_voter
+
+
+def test_which_of_two_beginnings_is_the_later_one_shows() -> None:
+    """
+    After a forced promotion a log may begin before the one it replaces.
+
+    What was kept beside the first is refused to go. Taken for the later one, it would have cost the
+    second its older log.
+    """
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    fill(log, 4)
+    disk.refuse_unlink = {it for it in disk.durable_paths() if it.suffix == ".segment"}
+    log.perform(begin_anew(log, 50, Target(index=90, record=2_000, timestamp=8_000_000)))
+    fill(log, 1)
+    for _ in range(2):
+        log.reopen_after_power_cut()
+        filling = log.journal.filling
+        assert filling is not None
+        assert (50, 90, 103) == (
+            filling.base_index,
+            filling.target.index,
+            filling.kept.index if filling.kept else 0,
+        )
+    log.close()
+    assert 103 == (take_back(NODE, disk).kept or TARGET).index
+    log._open()
+    assert (100, 103, None) == (
+        log.journal.first_index,
+        log.journal.last_index,
+        log.journal.filling,
+    )
+    disk.refuse_unlink = set()
+    log.reopen_after_power_cut()
+    assert [] == kept_names(disk)
+
+
+def test_no_two_beginnings_bear_one_name() -> None:
+    """Also where the second begins where the first did, and after a start."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    origins = []
+    for _ in range(3):
+        log.perform(begin_anew(log))
+        fill(log, 4)
+        disk.refuse_unlink = {it for it in disk.durable_paths() if it.parent.name == KEPT_DIRECTORY}
+        if len(origins) == 1:
+            log.reopen()
+        assert log.journal.filling is not None
+        origins.append(log.journal.filling.origin)
+    assert [100, 101, 102] == origins
+
+
+def test_a_damaged_note_of_a_full_log_keeps_nobody_from_starting() -> None:
+    """All that is to be known of what was kept beside it is that it may go."""
+    disk = SimulatedDisk()
+    log = old_log(disk)
+    log.perform(begin_anew(log))
+    fill(log, 4)
+    disk.refuse_unlink = {it for it in disk.durable_paths() if it.suffix == ".segment"}
+    log.journal.forget_filling()
+    note = next(it for it in disk.durable_paths() if it.name.endswith(".filling"))
+    disk.flip_bit(note, 200)
+    log.reopen_after_power_cut()
+    assert (103, None) == (log.journal.last_index, log.journal.filling)
+    disk.refuse_unlink = set()
+    log.journal.housekeeper.drop([], 0)
+    assert [] == kept_names(disk)

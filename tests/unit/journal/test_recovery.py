@@ -178,6 +178,67 @@ def test_kept_bytes_never_overwrite_older_ones(disk: SimulatedDisk) -> None:
     assert (disk.content(first), disk.content(second)) == (b"bcd", b"cd")
 
 
+@pytest.mark.promise("F5", "F17")
+@pytest.mark.parametrize(
+    ("step", "number"), [("write", errno.EDQUOT), ("sync", errno.ENOSPC), ("create", errno.ENOSPC)]
+)
+def test_a_torn_end_is_cut_where_its_copy_finds_no_room(
+    disk: SimulatedDisk, step: str, number: int
+) -> None:
+    """Some file systems tell of it only when they sync; nothing rests on the copy."""
+    log = killed(disk)
+    spoil(log, disk, 3, bytes(1024))
+
+    def fail_the_copy() -> None:
+        """Not a step of the log's own."""
+        is_copying = step == "create" or (disk.exists(LOST) and disk.list_directory(LOST))
+        disk.fail_next = {step: number} if is_copying and disk.exists(LOST) else {}
+
+    disk.before_step = fail_the_copy
+    log._open()
+    disk.before_step = lambda: None
+    assert (log.journal.last_index, log.journal.tail_state) == (2, "torn")
+    assert log.journal.recovered_tail.kept is None
+    assert [] == disk.list_directory(LOST)
+
+
+@pytest.mark.promise("F5")
+def test_the_file_systems_own_lost_and_found_keeps_no_node_from_starting(
+    disk: SimulatedDisk,
+) -> None:
+    """A data directory may be the top of a disk: only the system's tools may write there."""
+    log = killed(disk)
+    bad = spoil(log, disk, 3, bytes(1024))
+    disk.make_directory(LOST)
+    disk.fail_next["create"] = errno.EACCES
+    log._open()
+    kept = log.journal.recovered_tail.kept
+    assert kept is not None
+    assert LOST.parent / "cut-off" == kept.parent
+    assert disk.content(kept) == bad
+    assert 2 == log.journal.last_index
+
+
+@pytest.mark.promise("F5", "F19")
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_an_end_that_cannot_be_read_is_cut(disk: SimulatedDisk, is_alone: bool) -> None:
+    """A power cut in the middle of a sector leaves it unreadable until it is written again."""
+    log = LocalJournal(disk, resolve_unknown_tail=is_alone)
+    log.append(b"first")
+    copy = log.append(b"y" * 9000)
+    place = log.journal.place_of(2)
+    log.journal.close()
+    disk.make_unreadable(place.path, (place.byte + 5000) // 512)
+    log._open()
+    assert ("torn" if is_alone else "unknown") == log.journal.tail_state
+    if not is_alone:
+        log.perform(log.journal.stage([copy]))  # as a leader sends it
+    assert log.writer.failure is None
+    assert not disk.is_unreadable
+    assert 1 == len(disk.list_directory(LOST))
+    assert (1 if is_alone else 2) == log.reopen().last_index
+
+
 def test_zeros_are_written_from_the_end(disk: SimulatedDisk) -> None:
     """Interrupted, the front part is whole: the rest is no longer than one run."""
     disk.make_directory(Path("/node"))
