@@ -34,8 +34,7 @@ _WINDOW = 65_535
 _CONSUMERS = 200_000
 _PRODUCERS = 200_000
 _RECORDS_PER_STEP = 512
-_GARBAGE_THRESHOLDS = (10_000, 500, 100)
-"""As a node has them."""
+_OBJECTS = 100_000
 
 
 class Client:
@@ -74,7 +73,6 @@ def filled() -> Broker:
 def measure(what: str, count: int, step: Callable[[], bool]) -> None:
     """Do steps until one says that there is nothing left; print a line."""
     gc.collect()
-    gc.freeze()
     total = longest = 0.0
     is_left = True
     while is_left:
@@ -83,7 +81,6 @@ def measure(what: str, count: int, step: Callable[[], bool]) -> None:
         seconds = time.thread_time() - began
         total += seconds
         longest = max(longest, seconds)
-    gc.unfreeze()
     print(f"| {what} | {count:,} | {total / count * 1e6:.2f} us | {longest * 1000:.2f} ms |")
 
 
@@ -247,9 +244,20 @@ def end_leading() -> None:
     measure("after it: the queues", _QUEUES, step)
 
 
+def cycles() -> None:
+    """What the collector of cycles looks at in a tick: what was made since the last one."""
+    gc.collect()
+    kept = [Subscription(Client(), "s") for _ in range(_OBJECTS // 2)]
+    began = time.thread_time()
+    gc.collect(0)
+    seconds = time.thread_time() - began
+    each = seconds / _OBJECTS * 1e6
+    print(f"| cycles: a new object | {2 * len(kept):,} | {each:.2f} us | {seconds * 1000:.2f} ms |")
+
+
 def main() -> None:
     """Measure and print."""
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    gc.disable()  # A node looks for cycles at each tick, see `cycles`.
     print_heading(Path(tempfile.gettempdir()), nodes="none, one process")
     print("| what | at the limit | processor time of one | longest step |")
     print("|---|---|---|---|")
@@ -267,6 +275,7 @@ WORK = (
     acknowledge_late,
     producers,
     end_leading,
+    cycles,
 )
 
 

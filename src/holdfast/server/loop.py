@@ -75,6 +75,10 @@ _WAITING_PER_TURN = 256
 """Clients whose SENDs wait for room that are asked in one turn."""
 
 
+def _nothing(_now: float) -> None:
+    """Leave the collector of cycles to itself."""
+
+
 class Conductor:
     """One node's loop: connections, sessions, broker and store."""
 
@@ -125,6 +129,8 @@ class Conductor:
         """The rest of the committed entry that is being applied, and of what waited for it."""
         self.is_within_entry = False
         """It is applied in part: nothing is delivered."""
+        self.collect_cycles: Callable[[float], None] = _nothing
+        """What looks for cycles of objects at each tick; set by whoever has the process."""
         self.is_serving = False
         self.is_scheduled = False
         self.is_draining = False
@@ -175,6 +181,7 @@ class Conductor:
             self.on_failure(error)
 
     def _tick(self, now: float) -> None:
+        self.collect_cycles(now)
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self.heart_beats.begin(self.connections)

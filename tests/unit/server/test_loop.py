@@ -636,3 +636,14 @@ def test_two_large_requests_of_one_read_are_two_entries(new_node, send) -> None:
     assert [it for it in counts if it] == [3, 3]
     node.settle()
     assert connection.transport.take().count(b"RECEIPT") == 2
+
+
+def test_cycles_are_looked_for_at_each_tick(node) -> None:
+    """
+    Within the turn, whose length counts; not in those that what arrives brings about.
+    """
+    looked: list[float] = []
+    node.conductor.collect_cycles = looked.append
+    node.conductor.tick()
+    node.turn()
+    assert looked == [node.clock.now]
