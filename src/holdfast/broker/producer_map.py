@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 from itertools import chain
 from typing import Final
 from zlib import crc32
@@ -61,10 +61,14 @@ class ProducerMap:
         return True
 
     def as_they_are(self) -> Iterator[tuple[str, bytes]]:
-        """Give all as they are now, whatever changes later; this takes no time for each of them."""
+        """
+        Give all as they are now, whatever changes later; this takes no time for each of them.
+
+        Nor does the end: what is held until then is let go of part by part.
+        """
         self._is_given = bytearray(b"\1") * _PART_COUNT
         self.copied_count = 0
-        return chain.from_iterable(part.items() for part in list(self._parts))
+        return chain.from_iterable(_one_by_one(self._parts[::-1]))
 
     def piles(self) -> Iterator[dict[str, bytes]]:
         """Give the mappings, to be emptied by somebody who is alone with them."""
@@ -86,3 +90,9 @@ class ProducerMap:
         self.copied_count += 1
         part = self._parts[place] = self._parts[place].copy()
         return part
+
+
+def _one_by_one(parts: list[dict[str, bytes]]) -> Iterator[ItemsView[str, bytes]]:
+    """Give what is in each, the last first, and hold nothing that was passed."""
+    while parts:
+        yield parts.pop().items()
