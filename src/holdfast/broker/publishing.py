@@ -39,6 +39,11 @@ class Publishing:
         """Whether anything is to be delivered."""
         return bool(self.deliveries or self.spreads)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is to be delivered than goes out in one step."""
+        return len(self.deliveries) > self._settings.step_count_max
+
     def publish(self, topic: Topic, message: TransientMessage) -> None:
         """Hand a message to every live subscription of a topic, or begin to."""
         topic.enqueued_total += 1

@@ -82,6 +82,8 @@ from holdfast.replication.status import (
 
 logger = logging.getLogger("holdfast.replication")
 
+_LEASE_SPARE = 0.25
+"""The share of the lease that must be left where something is confirmed that only we have."""
 _HELD_MAX = 1000
 """Messages that wait for a ballot; the oldest are lost first, as on a link that breaks."""
 
@@ -311,9 +313,14 @@ class Driver:
         return is_sole and state.role is Role.LEADER and not self.hello.has_ended
 
     def holds_lease(self, now: float) -> bool:
-        """Whether this node leads, and no quorum can have turned to another leader by `now`."""
+        """
+        Whether this node leads, and no quorum can turn to another leader for a while yet.
+
+        What is confirmed now is delivered a few turns later at most: it must be ours still.
+        """
         state = self._state
-        return state.role is Role.LEADER and now < state.lease_until
+        spare = _LEASE_SPARE * state.settings.lease_seconds
+        return state.role is Role.LEADER and now < state.lease_until - spare
 
     def is_lease_awaited(self, now: float) -> bool:
         """Whether this node leads and a leader before it may still dispatch."""

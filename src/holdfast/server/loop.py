@@ -116,7 +116,6 @@ class Conductor:
         self.counters = Counters()
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
-        self.step_count = broker.settings.step_count_max
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
         self.admission = client_admission(settings.connection_count_max)
@@ -517,7 +516,8 @@ class Conductor:
         if len(self.pending) >= in_flight_max:
             self._close_full_batch()  # What is dispatched to who never acknowledges goes on.
             return
-        if self.context.is_lease_over and not (broker.batch.records or broker.acknowledged_queues):
+        is_certain = not (self.context.is_lease_over or broker.publishing.is_behind)
+        if not (is_certain or broker.batch.records or broker.acknowledged_queues):
             return  # Nothing that a quorum must store: its replies wait until one answers.
         if self.is_draining or sealer.is_due(now):
             self._propose(now)
@@ -725,7 +725,7 @@ class Conductor:
                 break
         steps.close()
         # A message that is being spread stops its own publisher only.
-        self.is_behind = len(broker.publishing.deliveries) > self.step_count
+        self.is_behind = broker.publishing.is_behind
         if broker.has_to_dispatch or self.ready:
             self.schedule()  # Of those who are ready some may have waited for just this.
         while broker.broken:

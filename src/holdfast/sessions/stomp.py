@@ -48,6 +48,7 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
 from holdfast.sessions.stomp_headers import (
     NOT_SERVED,
+    SendTarget,
     no_room,
     read_mode,
     read_number,
@@ -71,21 +72,6 @@ class LastReceipt(bytes):
     """The receipt id of a DISCONNECT: told apart from an equal one of an earlier frame."""
 
     __slots__ = ()
-
-
-class SendTarget:
-    """What the constant headers of a SEND come to: worked out once, used for every frame."""
-
-    __slots__ = ("destination", "lines", "persistent", "producer_id", "queue", "transaction")
-
-    def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
-        self.destination = destination
-        self.queue = destination if isinstance(destination, Queue) else None
-        """The destination again, if it is a queue."""
-        self.lines = lines
-        self.persistent = persistent
-        self.producer_id: str | None = None
-        self.transaction: str | None = None
 
 
 class StompSession:
@@ -134,6 +120,7 @@ class StompSession:
         """The operations of that transaction."""
         self.spreading: Topic | None = None
         """Where the last message published is on its way to many; what comes behind it waits."""
+        self.spreading_receipt: bytes | None = None
         self.id = f"{context.node}-{context.term}-{context.session_count}"
         self.delivered_count = 0
 
@@ -246,6 +233,7 @@ class StompSession:
         """Whether a message published is still on its way; else more would come in than leaves."""
         if self.spreading is not None and not self.spreading.spread_count:
             self.spreading = None
+            self._confirm(self.spreading_receipt)
         return self.spreading is not None
 
     def _send(self, frame: SendFrame) -> None:
@@ -303,13 +291,20 @@ class StompSession:
             self.effort = len(destination.subscriptions)
             if destination.spread_count:
                 self.spreading = destination
+                self.spreading_receipt = receipt
                 self.effort = _MUCH
+                return
         elif queue is not None:
             broker.send_transient(queue, target.lines, frame.body)
+        if receipt is not None:
+            self._confirm(receipt)
+
+    def _confirm(self, receipt: bytes | None) -> None:
+        """Say that a message was taken that only this node has: it must be ours as it goes out."""
         if receipt is None:
             return
-        if self.context.is_lease_over:
-            broker.reply_with_batch(self, receipt)
+        if self.context.is_lease_over or self.broker.publishing.is_behind:
+            self.broker.reply_with_batch(self, receipt)
         else:
             self.reply(receipt)
 
@@ -332,10 +327,10 @@ class StompSession:
         while effort < self.broker.settings.step_count_max or not is_spent():
             effort = effort % self.broker.settings.step_count_max + 1 + self.effort
             self.effort = 0
+            if self._is_spreading():
+                return
             if not waiting:
                 self.context.waiting.pop(self, None)
-                return
-            if self._is_spreading():
                 return
             frame = waiting.first()
             if isinstance(frame, Frame):

@@ -29,6 +29,21 @@ NOT_SERVED: Final = {
 """SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
 
 
+class SendTarget:
+    """What the constant headers of a SEND come to: worked out once, used for every frame."""
+
+    __slots__ = ("destination", "lines", "persistent", "producer_id", "queue", "transaction")
+
+    def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
+        self.destination = destination
+        self.queue = destination if isinstance(destination, Queue) else None
+        """The destination again, if it is a queue."""
+        self.lines = lines
+        self.persistent = persistent
+        self.producer_id: str | None = None
+        self.transaction: str | None = None
+
+
 def read_mode(text: str) -> AcknowledgeMode:
     """
     Give the acknowledgement mode of a SUBSCRIBE.

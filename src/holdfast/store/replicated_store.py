@@ -222,7 +222,7 @@ class ReplicatedStore:
         return self.driver.may_dispatch(now)
 
     def holds_lease(self, now: float) -> bool:
-        """Whether no other leader can have been elected by now."""
+        """Whether no other leader can be elected for a while yet."""
         return self.driver.holds_lease(now)
 
     def is_lease_awaited(self, now: float) -> bool:

@@ -2,7 +2,8 @@
 What keeps two leaders from dispatching at once, switched off one by one.
 
 Their trouble is links of which only one end knows that they are closed: then a new leader is
-elected while the one before still dispatches, rightly.
+elected while the one before still dispatches, rightly. Or a leader that is not deposed hears of no
+majority: what is in its memory only is confirmed when one has answered.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from holdfast.replication import lease
 from holdfast.replication.messages import VoteResponse
 from holdfast.replication.state import NEVER, State
+from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.ablation import Ablation, Patch
+from holdfast.testing.troubles.narrow_links import HELD_UP
 
 
 def _dispatch_at_once() -> list[Patch]:
@@ -34,6 +37,10 @@ def _take_a_closed_link_for_an_end() -> list[Patch]:
     return [(lease, "vote", vote)]
 
 
+def _confirm_without_the_lease() -> list[Patch]:
+    return [(ReplicatedStore, "holds_lease", lambda *_arguments: True)]
+
+
 ABLATIONS = [
     Ablation(
         "a new leader waits for the lease of the one before",
@@ -49,5 +56,10 @@ ABLATIONS = [
         "a closed link does not prove that its leader has ended",
         _take_a_closed_link_for_an_end,
         ("followers' links reset",),
+    ),
+    Ablation(
+        "what only a leader has is not confirmed without the lease",
+        _confirm_without_the_lease,
+        (HELD_UP,),
     ),
 ]

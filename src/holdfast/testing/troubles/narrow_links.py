@@ -4,6 +4,10 @@ Links that carry a message only in pieces, because it is larger than any buffer 
 The two ends hear of each piece, as they do on a real link; the message is there with the last one.
 Now and then a link stalls in the middle of a message, for less or longer than its ends wait for a
 sign of life. Counted for each message that came in pieces, and for each stall.
+
+Messages of a leader to everybody may move for longer than its lease lasts without that one is
+there. It is not deposed, since it lives, and may deliver nothing. Often it dies then: what it has
+confirmed meanwhile, and only it had, its subscribers never see. Counted when that is over.
 """
 
 from __future__ import annotations
@@ -15,9 +19,15 @@ from holdfast.testing.rare_trouble import RareTrouble
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
+    from holdfast.testing.simulated_node import SimulatedNode
 
+HELD_UP = "leader's messages move for longer than its lease"
 _STALL_SECONDS = (0.05, 1.5)
 _PIECE_BYTES = 512
+_HELD_UP_SECONDS = (1.6, 2.6)
+_END_CHANCE = 0.7
+_RECOVERY_SECONDS = 1.0
+"""Until one that lived through it may be held up again: answers that come late have come."""
 
 
 def stall(nemesis: Nemesis) -> bool:
@@ -26,8 +36,47 @@ def stall(nemesis: Nemesis) -> bool:
     return False
 
 
+def hold_up(nemesis: Nemesis) -> bool:
+    """Nothing that the leader sends arrives for a while; it moves."""
+    world = nemesis.world
+    leader = world.leader()
+    if leader is None or world.network.cut or len(world.nodes) < 2:
+        return False
+    if world.network.pieces.was_held_up(leader, _RECOVERY_SECONDS):
+        return False
+    seconds = nemesis.chance.uniform(*_HELD_UP_SECONDS)
+    world.network.pieces.hold_up(leader, seconds)
+    world.note("network", f"is slow with what {leader.name} sends")
+    before = (leader.life, leader.driver.term)
+    world.timeline.after(seconds - 0.01, _end, nemesis, leader, before)
+    return False
+
+
+def _end(nemesis: Nemesis, leader: SimulatedNode, before: tuple[int, int]) -> None:
+    """Most often it dies before its messages are there."""
+    if (leader.life, leader.driver.term) != before or not leader.driver.is_serving:
+        return
+    if nemesis.is_active and leader.is_running:
+        nemesis.world.count(HELD_UP)
+        if nemesis.chance.random() < _END_CHANCE:
+            leader.stop(power=False)
+
+
 def _narrow(plan: Plan) -> None:
     plan.piece_bytes = _PIECE_BYTES
 
 
-TROUBLES = (RareTrouble(name=IN_PIECES, act=stall, chance=0.08, prepare=_narrow),)
+def _long(plan: Plan) -> None:
+    plan.chaos_seconds = max(plan.chaos_seconds, 6.0)
+
+
+TROUBLES = (
+    RareTrouble(name=IN_PIECES, act=stall, chance=0.08, prepare=_narrow),
+    RareTrouble(
+        name=HELD_UP,
+        act=hold_up,
+        chance=0.03,
+        topologies=("three", "witness", "two", "learner", "far", "five"),
+        prepare=_long,
+    ),
+)
