@@ -37,6 +37,7 @@ def test_a_running_cluster_is_archived_held_and_audited(spark, cluster, tmp_path
     assert [] == result.findings
     assert result.account is not None
     assert result.account.messages >= done.messages
+    cluster.wait_level()  # Any node answers, and a follower hears of a commit a little later.
     holds = {each["name"]: each for each in log.ask("GET", "/holds")["holds"]}
     assert done.last_index + 1 == holds["s2-test"]["index"]
     log.ask("DELETE", "/holds/s2-test")

@@ -58,6 +58,7 @@ def joined(batches: list[list[str]]) -> list[str]:
 
 
 def hold_of(nodes: LocalCluster, name: str) -> dict[str, Any]:
+    nodes.wait_level()  # Any node answers, and a follower hears of a commit a little later.
     log = RemoteLog(tuple(url(nodes).replace("http://", "").split(",")))
     found: dict[str, Any] = {it["name"]: it for it in log.ask("GET", "/holds")["holds"]}
     return dict(found[name])

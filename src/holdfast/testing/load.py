@@ -293,7 +293,7 @@ class Load:
         links = [*self._producers, *self._consumers]
         return sum(max(0, link.connection_count - 1) for link in links)
 
-    def wait_confirmed(self, more: int, seconds: float = 30.0) -> None:
+    def wait_confirmed(self, more: int, seconds: float = 60.0) -> None:
         """
         Wait until so many more messages are confirmed than now.
 
@@ -307,7 +307,7 @@ class Load:
         wanted = self.ledger.confirmed_count + more
         self._wait(lambda: self.ledger.confirmed_count >= wanted, f"{more} confirms", seconds)
 
-    def wait_all_confirmed(self, seconds: float = 30.0) -> None:
+    def wait_all_confirmed(self, seconds: float = 60.0) -> None:
         """
         Wait until every message of a load with an end is confirmed, however early that is.
 

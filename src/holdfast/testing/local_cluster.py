@@ -15,10 +15,10 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -149,7 +149,7 @@ class LocalNode:
 
     def status(self) -> dict[str, Any] | None:
         """Give the node's status, None while it does not answer."""
-        with suppress(OSError, ValueError, urllib.error.HTTPError):
+        with suppress(OSError, ValueError, HTTPException):  # It may die in the middle of it.
             status: dict[str, Any] = self.get("/status")
             return status
         return None
@@ -161,7 +161,7 @@ class LocalNode:
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
 
     def wait_until(
-        self, condition: Callable[[dict[str, Any]], bool], what: str, seconds: float = 30.0
+        self, condition: Callable[[dict[str, Any]], bool], what: str, seconds: float = 60.0
     ) -> dict[str, Any]:
         """
         Wait until the status fulfils a condition, and give that status.
@@ -221,12 +221,20 @@ class NodeGroup(Generic[NodeT]):
                 node.kill()
 
     def start(self) -> NodeT:
-        """Start every node and give the leader once it serves clients."""
+        """
+        Start every node and give the leader once it serves clients and all others know of it.
+
+        A quorum elects before the slowest of them has opened its files: it would have no status
+        and no ballot yet, and be behind in all that a test looks at.
+        """
         for node in self.nodes.values():
             node.start()
-        return self.leader()
+        leader = self.leader()
+        for node in self.nodes.values():
+            node.wait_until(lambda status: status["leader"] is not None, "told of a leader")
+        return leader
 
-    def leader(self, seconds: float = 30.0, but: LocalNode | None = None) -> NodeT:
+    def leader(self, seconds: float = 60.0, but: LocalNode | None = None) -> NodeT:
         """
         Give the node that leads and serves clients; `but` is one that does not count.
 

@@ -207,7 +207,7 @@ class ChaosCluster(NodeGroup[ChaosNode]):
         self.nodes.pop(name).kill()
         self.members.pop(name)
 
-    def leader(self, seconds: float = 30.0, but: LocalNode | None = None) -> ChaosNode:
+    def leader(self, seconds: float = 60.0, but: LocalNode | None = None) -> ChaosNode:
         """
         Give the node that leads in the highest term and serves clients.
 
