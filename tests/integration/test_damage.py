@@ -156,7 +156,7 @@ def test_rot_on_a_single_node_is_told_and_never_served(start_cluster):
     with StompSocket(node.stomp_port) as client:
         client.connect()
         client.subscribe("/queue/load", "auto", {"activemq.prefetchSize": "10000"})
-        bodies = [frame.body for frame in client.read_all(quiet_seconds=1.5)]
+        bodies = [frame.body for frame in client.read_queue("/queue/load")]
     found = status["store"]["damage"]
 
     assert code == 1
@@ -208,7 +208,7 @@ def test_a_torn_tail_is_cut_and_told(start_cluster, kind):
     with StompSocket(node.stomp_port) as client:
         client.connect()
         client.subscribe("/queue/load", "auto", {"activemq.prefetchSize": "10000"})
-        bodies = [frame.body[18:26] for frame in client.read_all(quiet_seconds=1.0)]
+        bodies = [frame.body[18:26] for frame in client.read_queue("/queue/load")]
     log = node.log_path.read_text()
 
     assert (code, report["tail"]["state"]) == (0, "torn")

@@ -168,7 +168,7 @@ def test_a_queue_made_again_is_another_queue(start_cluster):
     A queue is deleted and made again while a member is away. It comes back and the leader dies: the
     new queue has its own message only, and the old one's acknowledgement settles nothing in it.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", is_patient=True)
     leader = cluster.leader()
     away, stays = others(cluster, leader)
     with connect(leader) as client:
@@ -187,7 +187,7 @@ def test_a_queue_made_again_is_another_queue(start_cluster):
     with connect(heir) as client:
         late = client.ask("ACK", {"id": old.headers["message-id"]})
         client.subscribe("/queue/again")
-        found = list(client.read_all(quiet_seconds=0.7))
+        found = client.read_queue("/queue/again")
 
     assert heir in {away, stays}
     assert late.command in {"RECEIPT", "ERROR"}
@@ -222,7 +222,7 @@ def test_failovers_alone_do_not_make_a_dead_letter(start_cluster):
         leader = cluster.leader(but=leader)
     with connect(leader) as client:
         client.subscribe("/queue/ActiveMQ.DLQ")
-        dead = list(client.read_all(quiet_seconds=0.5))
+        dead = client.read_queue("/queue/ActiveMQ.DLQ")
 
     assert flags == [False, *[True] * 19]
     assert dead == []

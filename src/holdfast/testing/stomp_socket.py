@@ -9,6 +9,7 @@ One thread owns a socket.
 
 from __future__ import annotations
 
+import secrets
 import select
 import socket
 import time
@@ -160,6 +161,20 @@ class StompSocket:
                 yield self.read(quiet_seconds)
             except (TimeoutError, ConnectionError):
                 return
+
+    def read_queue(self, destination: str) -> list[ReceivedFrame]:
+        """
+        Give all that a subscription to this queue gets before a message that is sent now.
+
+        A queue has an order: this is the whole of it, however long a new leader waits before it
+        dispatches and however slow the machine is. The prefetch must be larger than the queue.
+        """
+        end = secrets.token_bytes(8).hex().encode()
+        self.send("SEND", {"destination": destination, "persistent": "true"}, end)
+        found: list[ReceivedFrame] = []
+        while (frame := self.read_message()).body != end:
+            found.append(frame)
+        return found
 
     def acknowledge(self, message: ReceivedFrame) -> ReceivedFrame:
         """Acknowledge a delivery and wait until that is stored."""
