@@ -16,8 +16,8 @@ from holdfast.testing.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-# Ten times the target: this machine is shared and its disk is no better than it is.
-GAP_SECONDS_MAX = 5.0
+# Less than the shortest silence that makes a patient cluster elect: nobody has waited for that.
+GAP_SECONDS_MAX = 8.0
 _SHARED_SECONDS = 15.0
 
 
@@ -52,7 +52,7 @@ def test_nothing_is_lost_when_the_leader_is_killed(start_cluster):
     SIGKILL of the leader under load: no confirmed message is lost, numbered messages are stored
     once; the killed node returns, catches up, and its sealed segments are the same bytes.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", is_patient=True)
     settings = LoadSettings(deduplicated=True, settle_receipts=True, producers=2, consumers=2)
     with Load(addresses(cluster), settings) as load:
         for _ in range(2):
@@ -61,6 +61,8 @@ def test_nothing_is_lost_when_the_leader_is_killed(start_cluster):
             killed.kill()
             load.wait_confirmed(1000)
             killed.start()
+            # Before it is back the next kill would leave one of three, and nobody to elect it.
+            killed.wait_until(lambda status: status["leader"] is not None, "back")
         load.wait_confirmed(500)
         account = load.finish()
     cluster.wait_level()
@@ -96,7 +98,7 @@ def test_a_killed_follower_is_not_noticed(start_cluster):
     """
     SIGKILL of a follower neither loses anything nor stops the confirms, and it catches up later.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", is_patient=True)
     leader = cluster.leader()
     follower = next(node for node in cluster.nodes.values() if node is not leader)
     with Load(addresses(cluster), LoadSettings()) as load:
@@ -135,7 +137,7 @@ def test_a_paused_leader_serves_nobody_when_it_wakes(start_cluster):
         load.wait_confirmed(500)
         time.sleep(1.0)
         old.signal(signal.SIGCONT)
-        told = list(client.read_all(quiet_seconds=3.0))
+        told = list(client.read_all(quiet_seconds=15.0))
         follower = old.wait_until(lambda s: s["role"] == "follower", "a follower again")
         load.wait_confirmed(500)
         account = load.finish()
@@ -168,7 +170,7 @@ def test_a_leader_told_to_stop_hands_over(start_cluster):
     SIGTERM of the leader: it finishes what is under way and hands over; the gap is far below an
     election by silence, and nothing is lost or stored twice.
     """
-    cluster = start_cluster("three", "--election-seconds-min", "3", "--election-seconds-max", "6")
+    cluster = start_cluster("three", is_patient=True)
     with Load(addresses(cluster), LoadSettings(deduplicated=True)) as load:
         load.wait_confirmed(1000)
         old = cluster.leader()
@@ -178,14 +180,14 @@ def test_a_leader_told_to_stop_hands_over(start_cluster):
 
     assert code == 0
     assert (account.lost, account.unflagged, account.stored_twice) == (0, 0, 0)
-    assert account.gap_seconds < 2.0
+    assert account.gap_seconds < GAP_SECONDS_MAX
 
 
 def test_leadership_is_transferred_on_request(start_cluster):
     """
     `cluster transfer --to` makes the named member the leader without loss.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", is_patient=True)
     old = cluster.leader()
     heir = next(node for node in cluster.nodes.values() if node is not old)
     with Load(addresses(cluster), LoadSettings(deduplicated=True)) as load:

@@ -57,7 +57,7 @@ def test_idle_sockets_on_every_port_take_no_file_from_the_log(start_cluster, top
     want of a descriptor, and the node ends itself.
     """
     raise_limit()  # the test holds them all
-    cluster = start_cluster(topology, open_files_max=OPEN_FILES)
+    cluster = start_cluster(topology, open_files_max=OPEN_FILES, is_patient=True)
     leader = cluster.leader()
     ports = [leader.stomp_port, leader.admin_port]
     full = ["the client port is full", "the admin port is full"]

@@ -51,7 +51,7 @@ def test_accept_without_a_descriptor_ends_nobody(start_cluster, topology: str) -
     Each port is dialled while no descriptor is left. Clients that are connected are served
     meanwhile, and when there are descriptors again every port takes connections as before.
     """
-    cluster = start_cluster(topology)
+    cluster = start_cluster(topology, is_patient=True)
     leader = cluster.leader()
     process = leader.pid
     ports = [leader.stomp_port, leader.admin_port]

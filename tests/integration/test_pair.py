@@ -23,7 +23,7 @@ def test_any_one_of_a_pair_and_its_witness_may_die(start_cluster):
     Two nodes and a witness: each of the three is killed in turn under load; the confirms go on,
     the killed one returns and catches up, and nothing is lost or stored twice.
     """
-    cluster = start_cluster("witness")
+    cluster = start_cluster("witness", is_patient=True)
     with Load(cluster.stomp_addresses.split(","), LoadSettings(deduplicated=True)) as load:
         for name in ("a", "b", "c"):
             load.wait_confirmed(500)
@@ -59,7 +59,7 @@ def test_a_pair_stops_when_one_is_gone_until_the_operator_decides(start_cluster)
     the survivor go on with all that was confirmed. The old node's return is fenced; with an empty
     directory it is taken in again under a new identity.
     """
-    cluster = start_cluster("pair")
+    cluster = start_cluster("pair", is_patient=True)
     with Load(cluster.stomp_addresses.split(","), LoadSettings(deduplicated=True)) as load:
         load.wait_confirmed(1000)
         dead = cluster.leader()
@@ -94,14 +94,17 @@ def test_the_leader_of_a_pair_stops_serving_without_its_follower(start_cluster):
     The leader that cannot make a second copy confirms nothing: its clients are told why and cut
     off, its client port is closed, and it serves again by itself when the follower returns.
     """
-    cluster = start_cluster("pair")
+    # The lease must not end before the client has sent.
+    timings = ("--election-seconds-min", "3", "--election-seconds-max", "6")
+    cluster = start_cluster("pair", *timings)
     leader = cluster.leader()
     follower = next(node for node in cluster.nodes.values() if node is not leader)
-    follower.kill()
     with StompSocket(leader.stomp_port) as client:
+        # Before: when its lease is over, which may be soon, there is no client port to dial.
         client.connect()
+        follower.kill()
         client.send("SEND", {"destination": "/queue/a", "persistent": "true", "receipt": "one"})
-        told = list(client.read_all(quiet_seconds=4.0))
+        told = list(client.read_all(quiet_seconds=15.0))
     leader.wait_until(lambda status: not status["serving"], "not serving any more")
     with pytest.raises(ConnectionRefusedError):
         StompSocket(leader.stomp_port)

@@ -30,12 +30,25 @@ from holdfast.replication.settings import ReplicationSettings
 from holdfast.testing.free_ports import free_ports
 
 MiB = 1024 * 1024
+USUAL = ReplicationSettings()
+# So long a wait for an election that nothing this machine does beside can be taken for one.
+PATIENT = ReplicationSettings(election_seconds_min=10.0, election_seconds_max=15.0)
+QUICK = ReplicationSettings(
+    heartbeat_seconds=0.02, election_seconds_min=0.2, election_seconds_max=0.4
+)
 
 
 class Node:
     """One member: a turn after every input and at every deadline, as the server's loop does."""
 
-    def __init__(self, directory: Path, member: Member, members: Membership, secret: bytes) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        member: Member,
+        members: Membership,
+        secret: bytes,
+        settings: ReplicationSettings,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.member, self.members = member, members
         self.journal = Journal.open(
@@ -44,7 +57,7 @@ class Node:
         self.writer = JournalWriter(self.journal, self._written)
         self.links = PeerLinks(secret=secret, randomness=SystemRandomness(), listen=member.address)
         self.driver = Driver(
-            settings=ReplicationSettings(),
+            settings=settings,
             name=member.name,
             journal=self.journal,
             ballot_file=self.journal.ballot_file,
@@ -106,7 +119,7 @@ class Node:
         return index
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> float:
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> float:
     """Wait until something holds; return how long it took."""
     start = time.monotonic()
     while not condition():
@@ -116,10 +129,15 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> float:
 
 
 @asynccontextmanager
-async def cluster(directory: Path, **secrets: bytes) -> AsyncIterator[dict[str, Node]]:
+async def cluster(
+    directory: Path, settings: ReplicationSettings, **secrets: bytes
+) -> AsyncIterator[dict[str, Node]]:
     named = [Member(n, f"127.0.0.1:{p}") for n, p in zip("abc", free_ports(3), strict=True)]
     members = Membership(tuple(named))
-    nodes = {it.name: Node(directory, it, members, secrets.get(it.name, b"secret")) for it in named}
+    nodes = {
+        it.name: Node(directory, it, members, secrets.get(it.name, b"secret"), settings)
+        for it in named
+    }
     try:
         for node in nodes.values():
             await node.start()
@@ -139,7 +157,7 @@ def test_entries_reach_everybody_and_a_dead_leader_is_replaced(tmp_path: Path) -
     """Small entries and one of many frames' size; then the leader's links close."""
 
     async def scenario() -> None:
-        async with cluster(tmp_path) as nodes:
+        async with cluster(tmp_path, PATIENT) as nodes:
             await until(lambda: leader_of(nodes) is not None)
             leader = leader_of(nodes)
             assert leader is not None
@@ -151,8 +169,8 @@ def test_entries_reach_everybody_and_a_dead_leader_is_replaced(tmp_path: Path) -
             await leader.stop()
             seconds = await until(lambda: leader_of(nodes) is not None)
 
-            # The election timeout is at least a second: it was not waited for.
-            assert seconds < 0.9
+            # The election timeout was not waited for, nor half of it.
+            assert seconds < PATIENT.election_seconds_min / 2
             second = leader_of(nodes)
             assert second is not None
             second.propose(b"after")
@@ -166,8 +184,8 @@ def test_a_node_with_another_secret_stays_outside(tmp_path: Path) -> None:
     """Nothing is formed without it, and it hears nothing."""
 
     async def scenario() -> None:
-        async with cluster(tmp_path, c=b"another secret") as nodes:
-            await asyncio.sleep(0.5)
+        async with cluster(tmp_path, QUICK, c=b"another secret") as nodes:
+            await asyncio.sleep(4 * QUICK.election_seconds_max)
 
             assert [None] * 3 == [node.driver.leader for node in nodes.values()]
             views = {view.name: view for view in nodes["a"].driver.status().members}
@@ -180,7 +198,7 @@ def test_the_lead_is_handed_over_quickly(tmp_path: Path) -> None:
     """Within the time that a clean stop may cost."""
 
     async def scenario() -> None:
-        async with cluster(tmp_path) as nodes:
+        async with cluster(tmp_path, PATIENT) as nodes:
             await until(lambda: leader_of(nodes) is not None)
             leader = leader_of(nodes)
             assert leader is not None
@@ -189,7 +207,7 @@ def test_the_lead_is_handed_over_quickly(tmp_path: Path) -> None:
 
             seconds = await until(lambda: nodes[target].driver.is_serving)
 
-            assert seconds < 0.9
+            assert seconds < PATIENT.election_seconds_min / 2
 
     uvloop.run(scenario())
 
@@ -231,14 +249,14 @@ def test_silent_sockets_keep_no_restarted_node_out(tmp_path: Path) -> None:
     """Two hundred to the peer port of each node, from an address that members have too."""
 
     async def scenario() -> None:
-        async with cluster(tmp_path) as nodes:
+        async with cluster(tmp_path, USUAL) as nodes:
             await until(lambda: leader_of(nodes) is not None)
             ports = [int(node.links.address.rpartition(":")[2]) for node in nodes.values()]
             with silence(ports, 200):
                 old = nodes["c"]
                 await old.stop()
                 await until(lambda: leader_of(nodes) is not None)
-                nodes["c"] = Node(tmp_path, old.member, old.members, b"secret")
+                nodes["c"] = Node(tmp_path, old.member, old.members, b"secret", USUAL)
                 await nodes["c"].start()
 
                 await until(lambda: nodes["c"].driver.leader is not None)

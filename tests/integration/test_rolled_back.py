@@ -78,7 +78,7 @@ def test_an_older_ballot_alone_is_noticed_at_the_start(start_cluster, tmp_path):
     """
     One file is put back, the log is not: the node finds the contradiction itself and ends.
     """
-    cluster = start_cluster("three")
+    cluster = start_cluster("three", is_patient=True)
     leader = cluster.leader()
     follower = next(node for node in cluster.nodes.values() if node is not leader)
     follower.kill()
