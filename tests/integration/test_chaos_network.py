@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -49,6 +50,7 @@ def obey(order, *values):
     elif order == "connect":
         peer = socket.create_connection(values[:2], timeout=values[2])
     elif order == "send":
+        peer.settimeout(60)
         peer.sendall(values[0].encode())
     elif order == "receive":
         text, deadline = "", time.monotonic() + values[1]
@@ -139,17 +141,24 @@ def pair(network: Network) -> Iterator[tuple[Puppet, Puppet]]:
     b.close()
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what another process does."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.02)
+
+
 def test_a_link_without_trouble_carries_both_ways(network: Network, pair):
     """Quickly, and both directions are counted under their hosts' names."""
     a, b = pair
-    began = time.monotonic()
-    for _ in range(20):
+    for _ in range(19):
         a.send("ping")
         assert b.receive(4, 5) == "ping"
         b.send("pong")
         assert a.receive(4, 5) == "pong"
 
-    assert time.monotonic() - began < 1.0
+    assert quickest_round_trip(a, b) < 0.05
     counts = network.counts()
     assert counts["a", "b"].bytes >= 80
     assert counts["b", "a"].bytes >= 80
@@ -163,11 +172,10 @@ def test_a_cut_link_carries_nothing_until_it_is_healed(network: Network, pair):
     a.send("there")
     b.send("back")
     during = a.receive(1, 0.2), b.receive(1, 0.2)
-    dropped = network.counts()["a", "b"].dropped
+    wait_until(lambda: network.counts()["a", "b"].dropped > 0)
     network.heal()
 
     assert during == ("", "")
-    assert dropped > 0
     assert (b.receive(5, 10), a.receive(4, 10)) == ("there", "back")
 
 
@@ -212,13 +220,17 @@ def test_a_delay_is_of_one_direction(network: Network, pair):
     a, b = pair
     network.trouble("a", "b", LinkTrouble(delay_seconds=(0.25, 0.3)))
 
-    assert 0.24 < round_trip(a, b) < 0.7
+    assert 0.24 < quickest_round_trip(a, b, 3) < 0.7
     assert round_trip(b, a) > 0.24
     assert network.counts()["a", "b"].delayed >= 2
     assert network.counts()["b", "a"].delayed == 0
     network.heal()
-    round_trip(a, b)
-    assert round_trip(a, b) < 0.2
+    assert quickest_round_trip(a, b) < 0.2
+
+
+def quickest_round_trip(one: Puppet, other: Puppet, count: int = 20) -> float:
+    """What it takes when nothing else on this machine is in the way."""
+    return min(round_trip(one, other) for _ in range(count))
 
 
 def round_trip(one: Puppet, other: Puppet) -> float:
@@ -341,17 +353,20 @@ def test_the_dialing_socket_is_found_by_asking_the_kernel():
 
 
 def test_connections_are_dialed_again_and_again(network: Network, pair):
-    """Two hundred connections to a closed port and to an open one, within seconds."""
+    """Two hundred connections to a closed port and to an open one, none of them waited for."""
     a, b = pair
-    began = time.monotonic()
+    seconds = []
     for _ in range(100):
+        began = time.monotonic()
         a.tell("connect", network.address("c"), PORT, 1.0)
         a.tell("close")
         assert a.connect(b) is None
         assert b.accept() is None
         a.tell("close")
+        seconds.append(time.monotonic() - began)
 
-    assert time.monotonic() - began < 10
+    # Most, for a busy machine is late with some.
+    assert median(seconds) < 0.1
 
 
 def is_marked(pid: int, mark: str) -> bool:
