@@ -33,14 +33,19 @@ def verify(node: LocalNode) -> tuple[int, dict[str, Any]]:
 
 
 def flip_bit(node: LocalNode, sealed_number: int = 1) -> tuple[Path, int]:
-    """Turn one bit in a message body inside a sealed segment; its file and place."""
-    path = sorted((node.data / "journal").glob("*.segment"))[sealed_number]
-    content = bytearray(path.read_bytes())
+    """
+    Turn one bit in a message body inside a sealed segment; its file and place.
+
+    A batch is as large as the machine was slow, and begins a new segment where it does not fit: one
+    may hold no message, and be filled for the smallest part.
+    """
+    *sealed, _ = sorted((node.data / "journal").glob("*.segment"))
+    contents = [(path, path.read_bytes().rstrip(b"\0")) for path in sealed]
+    path, content = [each for each in contents if b"HL1 " in each[1]][sealed_number]
     place = content.index(b"HL1 ", len(content) // 3) + 300
-    content[place] ^= 0x10
     with path.open("r+b") as file:
         file.seek(place)
-        file.write(content[place : place + 1])
+        file.write(bytes([content[place] ^ 0x10]))
     return path, place
 
 
@@ -86,7 +91,8 @@ def test_rot_on_the_leader_is_repaired_and_then_served(start_cluster):
     """
     cluster = start_cluster("three", "--memory", "16MiB")
     leader = cluster.leader()
-    with Load(cluster.stomp_addresses.split(","), LoadSettings(consumers=0)) as load:
+    settings = LoadSettings(consumers=0, window=100)
+    with Load(cluster.stomp_addresses.split(","), settings) as load:
         load.wait_confirmed(1500)
         filled = load.finish()
         cluster.wait_level()
@@ -107,7 +113,8 @@ def test_rot_in_another_place_on_every_node_is_mended(start_cluster):
     hold everything; all is mended and served.
     """
     cluster = start_cluster("three")
-    with Load(cluster.stomp_addresses.split(","), LoadSettings(consumers=0)) as load:
+    settings = LoadSettings(consumers=0, window=100)
+    with Load(cluster.stomp_addresses.split(","), settings) as load:
         load.wait_confirmed(2000)
         filled = load.finish()
     cluster.wait_level()
