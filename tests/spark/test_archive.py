@@ -129,7 +129,7 @@ def test_the_archive_is_a_log_byte_for_byte(spark, log, tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_kill_the_driver_five_times(spark, tmp_path) -> None:
     """
     Killed without warning at random moments, then completed: nothing is missing, nothing is double.

@@ -26,7 +26,7 @@ from holdfast.admin.token_file import FILE_NAME, read_token
 from holdfast.testing.free_ports import free_ports
 
 _POLL_SECONDS = 0.01
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 60.0
 LOOPBACK = "127.0.0.1"
 
 
