@@ -12,7 +12,8 @@ import random
 import pytest
 
 from holdfast.replication import unknown_ends
-from holdfast.replication.membership import Member
+from holdfast.replication.membership import Member, Membership
+from holdfast.replication.state import State
 from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode, Trouble, ViolationError
 
 PAIR = [Member("a", "a:1"), Member("b", "b:1")]
@@ -171,6 +172,50 @@ def test_what_was_confirmed_with_a_new_third_voter_is_not_given_up(seed: int) ->
     assert {b"by the third"} == {node.taken[1] for node in group.nodes.values()}
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_third_voter_whom_only_the_other_one_knows_is_waited_for(seed: int) -> None:
+    """
+    The lost end had both: that the learner was taken in, and that it became a voter.
+
+    The other one of two knows it as a learner, so its log is the longer one, and it stands.
+    """
+    group, leader, other = serving(PAIR, seed)
+    group.nodes["l"] = SimulatedNode(group, "l", Membership((*PAIR, LEARNER)))
+    first = leader.driver.add_member(LEARNER)
+    group.turn(leader)
+    group.nodes["l"].start()
+    group.run(0.5)
+    group.partition({other}, {leader.name, "l"})
+    promoted = leader.driver.promote("l")
+    group.turn(leader)
+    group.run_until(lambda: leader.driver.commit_index >= promoted, 1)
+    group.propose(leader.name, b"by the third")
+    group.run_until(lambda: leader.driver.commit_index > promoted, 1)
+    crash_all(group)
+    lose_the_end(leader, first)
+    group.heal()
+    for name in "ab":
+        group.restart(name)
+
+    group.run(10)
+    assert group.leader() is None
+    assert "(not reached: l)" in leader.driver.status().unknown_end
+    group.restart("l")
+    goes_on(group, "abl")
+    assert {b"by the third"} == {node.taken[1] for node in group.nodes.values()}
+
+
+def test_without_asking_whom_the_candidate_knows_it_is_lost(monkeypatch) -> None:
+    """The safeguard's ablation: only whom the own log names is asked."""
+
+    def is_decided(state: State, _candidate: str) -> bool:
+        return all(unknown_ends._says_the_same(state, peer) for peer in state.peers)
+
+    monkeypatch.setattr(unknown_ends, "_is_decided_by_two", is_decided)
+    with pytest.raises((ViolationError, AssertionError)):
+        test_a_third_voter_whom_only_the_other_one_knows_is_waited_for(1)
+
+
 @pytest.mark.parametrize("name", ["may_stand", "_is_decided_by_two"])
 def test_without_asking_who_the_voters_are_it_is_lost(name: str, monkeypatch) -> None:
     """The safeguard's ablation: for who stands, and for who votes."""
@@ -179,17 +224,44 @@ def test_without_asking_who_the_voters_are_it_is_lost(name: str, monkeypatch) ->
         test_what_was_confirmed_with_a_new_third_voter_is_not_given_up(1)
 
 
-def test_an_end_that_was_noted_as_durable_is_an_operators_decision() -> None:
-    """It is damage, not perhaps a torn write; who has it is named behind the one that goes on."""
-    group, leader, other = serving(PAIR, 1)
-    group.partition({"a"}, {"b"})
+def noted_and_rotten(seed: int, members: list[Member]) -> tuple[SimulatedGroup, SimulatedNode, str]:
+    """A pair whose leader has lost an entry that was noted as durable; the other never had it."""
+    group, leader, other = serving(members, seed)
+    group.partition({leader.name}, set(group.nodes) - {leader.name})
     store_unconfirmed(group, leader)
     journal = leader.journal
     journal.ballot_file.save_floor(journal.durable_index, journal.durable_chain)
     crash_all(group)
     lose_the_end(leader, journal.last_index)
     group.heal()
+    return group, leader, other
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_an_end_that_was_noted_as_durable_and_never_confirmed(seed: int) -> None:
+    """It is damage, not perhaps a torn write. But the other one, who lost nothing, never had it."""
+    group, leader, _ = noted_and_rotten(seed, PAIR)
     for name in "ab":
+        group.restart(name)
+    assert leader.driver.status().damaged
+
+    goes_on(group, "ab")
+    for name in "ab":
+        assert () == group.nodes[name].driver.status().damaged
+        group.crash(name)
+        group.restart(name)
+    goes_on(group, "ab")
+
+
+def test_a_noted_end_that_both_have_lost_is_an_operators_decision() -> None:
+    """It may have been confirmed; who has noted it is named behind the one that goes on."""
+    group, leader, other = serving(PAIR, 1)
+    store_unconfirmed(group, leader, other)
+    journal = leader.journal
+    journal.ballot_file.save_floor(journal.durable_index, journal.durable_chain)
+    crash_all(group)
+    for name in "ab":
+        lose_the_end(group.nodes[name], group.nodes[name].journal.last_index)
         group.restart(name)
     group.run(15)
     assert group.leader() is None
@@ -201,6 +273,23 @@ def test_an_end_that_was_noted_as_durable_is_an_operators_decision() -> None:
     group.nodes[other].driver.promote_force([leader.driver.status().log_end])
     group.turn(group.nodes[other])
     goes_on(group, "ab")
+
+
+def test_who_is_left_alone_with_a_lost_noted_end_goes_on_by_force() -> None:
+    """As the status says; and it is over then, also after a crash."""
+    group, leader, other = noted_and_rotten(1, PAIR)
+    group.restart(leader.name)
+    group.run(15)
+    said = leader.driver.status().unknown_end
+    assert f"'holdfast cluster promote {leader.name} --force'" in said
+
+    leader.driver.promote_force()
+    group.turn(leader)
+    del group.nodes[other]
+    goes_on(group, leader.name)
+    group.crash(leader.name)
+    group.restart(leader.name)
+    goes_on(group, leader.name)
 
 
 def test_of_three_an_operator_decides(caplog) -> None:

@@ -131,11 +131,21 @@ def _judge_older(state: State, hello: Hello) -> Refusal | None:
 def renewed(state: State, hello: Hello) -> Hello:
     """What this node says of itself now; the same object if there is no news."""
     kept = taken_along(state) if state.generation else ()
-    wanted = (state.cluster_id, state.generation, kept, state.voter_ids)
-    if (hello.cluster_id, hello.generation, hello.kept, hello.voters) == wanted:
+    voters, members = state.voter_ids, state.possible_members
+    end_known = not state.log.unknown_index
+    wanted = (state.cluster_id, state.generation, kept, voters, members, end_known)
+    said = (hello.cluster_id, hello.generation, hello.kept, hello.voters, hello.members)
+    if (*said, hello.end_known) == wanted:
         return hello
-    cluster_id, generation, kept, voters = wanted
-    return replace(hello, cluster_id=cluster_id, generation=generation, kept=kept, voters=voters)
+    return replace(
+        hello,
+        cluster_id=state.cluster_id,
+        generation=state.generation,
+        kept=kept,
+        voters=voters,
+        members=members,
+        end_known=end_known,
+    )
 
 
 def own_fence(state: State, hello: Hello) -> str:

@@ -117,6 +117,8 @@ def what_is_awaited(state: State) -> str:
         return _what_mends(state, following, "it serves") if is_stuck else ""
     if log.hidden_change in log.damaged:
         return _what_mends(state, log.hidden_change, "it may be a change of members: it leads")
+    if log.unknown_index and not may_go_on_without(state):
+        return _what_mends(state, log.damaged.first_after(state.taken_index), "it leads")
     if asks_learners(state):
         return (
             f"what this log held after entry {log.last_index:,} was damaged or interrupted, and"
@@ -124,6 +126,8 @@ def what_is_awaited(state: State) -> str:
             f" ({_asked(state)}). If a learner is lost, 'holdfast cluster promote {state.name}"
             f" --force' here gives that end up and shuts the learners out"
         )
+    if log.unknown_index and not log.is_whole:
+        return _what_mends(state, log.damaged.last, "it leads")
     return ""
 
 
@@ -148,9 +152,14 @@ def _what_mends(state: State, index: int, wanted: str) -> str:
 
 
 def may_go_on_without(state: State) -> bool:
-    """Whether all that is damaged here was applied, so that the only voter can do without it."""
-    last = min(state.taken_index, state.log.last_index)
-    return is_only_voter(state) and state.log.damaged.last <= last
+    """
+    Whether the only voter can do without all that is damaged here.
+
+    It was applied, or is lost at the log's end, and that is given up.
+    """
+    log = state.log
+    following = log.damaged.first_after(min(state.taken_index, log.last_index))
+    return is_only_voter(state) and (not following or following > log.last_index)
 
 
 def _asked(state: State) -> str:

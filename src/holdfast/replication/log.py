@@ -138,6 +138,18 @@ class ReplicatedLog:
         """Whether the log has no known hole: with one its owner must not stand."""
         return not self.damaged
 
+    @property
+    def whole_index(self) -> int:
+        """The last entry before any damage."""
+        last = self.last_index
+        return min(last, self.damaged.first - 1) if self.damaged else last
+
+    def give_up_end(self) -> None:
+        """What is lost at the end is given up, also what was noted as durable there."""
+        self.forget_unknown()
+        if self.damaged.last > self.last_index:
+            self.cut_after(self.last_index, 0)
+
     def forget_unknown(self) -> None:
         """The end that recovery could not judge is proven uncommitted, or given up by force."""
         self.unknown_index = self.unknown_term = 0

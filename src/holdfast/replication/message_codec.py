@@ -265,6 +265,11 @@ def decode_hello(payload: bytes) -> Hello:
             space_low=bool(fields.get("space_low", False)),
             kept=tuple(bytes.fromhex(node_id).hex() for node_id in fields.get("kept", ())),
             voters=tuple(bytes.fromhex(node_id).hex() for node_id in fields.get("voters", ())),
+            members={
+                bytes.fromhex(node_id).hex(): str(name)
+                for node_id, name in dict(fields.get("members", {})).items()
+            },
+            end_known=bool(fields.get("end_known", False)),
         )
     except (
         ValueError,

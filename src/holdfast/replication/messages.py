@@ -185,6 +185,13 @@ class Hello:
     """Identities of the voters by its log, in the order of their names; empty while that tells none
     of them, and from an older version."""
 
+    members: dict[str, str] = field(default_factory=dict)
+    """Name by identity of whoever may be a member by its log, see `State.possible_members`; empty
+    from an older version."""
+
+    end_known: bool = False
+    """Nothing that it ever stored is missing at the end of its log; not said by older versions."""
+
 
 @dataclass(slots=True)
 class Editions:

@@ -161,7 +161,8 @@ def promote_force(
         raise MembershipError("this node belongs to no cluster yet; there is nothing to take over")
     if state.is_witness:
         raise MembershipError("a witness keeps no service to take over; promote a data node")
-    if state.log.damaged and not last_voter.may_go_on_without(state):
+    # What is lost at its end is given up.
+    if state.log.whole_index < state.log.last_index and not last_voter.may_go_on_without(state):
         raise MembershipError(
             f"entry {state.log.damaged.first} of this log is damaged; promote a node that is whole"
         )
@@ -172,7 +173,7 @@ def promote_force(
         raise MembershipError(f"{lack}; nobody can be filled from it: leave {state.name} out")
     for end in ends:
         _require_follows(state, end)
-    state.log.forget_unknown()
+    state.log.give_up_end()
     state.fenced_reason = ""
     # Who is taken along may have been promised to another one that died before it was its leader.
     generation = max(state.generation, *(end.generation for end in ends), 0) + 1

@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from enum import Enum
 
 from holdfast.environment.randomness import Randomness
@@ -92,6 +93,8 @@ class State:
         self.voter_names: list[str] = []
         self.voter_ids: tuple[str, ...] = ()
         """The identities of the voters, in the order of their names."""
+        self._present_ids: dict[str, str] = {}
+        self._possible_ids: dict[str, str] = {}
         self.copies = settings.copies or 1
         """Nodes with data that must hold an entry before it is committed."""
         self.connected: dict[str, Hello] = {}
@@ -206,6 +209,8 @@ class State:
         ]
         self.voter_names = [member.name for member in membership.voters]
         self.voter_ids = tuple(member.node_id for member in membership.voters)
+        self._present_ids = _identities(membership.members)
+        self._possible_ids = {**_identities(membership.before().members), **self._present_ids}
         data_count = len(membership.data_members)
         self.copies = self.settings.copies or default_copies(data_count, len(self.voter_names))
         self.bytes_since_config = 0
@@ -257,6 +262,15 @@ class State:
                 self.adopt(decode_membership(bytes(entry.body)), entry.index)
                 return
 
+    @property
+    def possible_members(self) -> dict[str, str]:
+        """
+        Name by identity of whoever may be a member, as far as this node's log tells.
+
+        Whom a change takes out that may yet be undone still counts.
+        """
+        return self._present_ids if self.has_settled_members else self._possible_ids
+
     def forget_unsettled_change(self) -> None:
         """Let the members before the newest change rule again, if it may be uncommitted."""
         membership = self.membership
@@ -307,3 +321,8 @@ class State:
         if self.leader == self.name:
             return True
         return self.now - self.leader_contact_at < self.settings.election_seconds_min
+
+
+def _identities(members: Iterable[Member]) -> dict[str, str]:
+    """Name by identity of those that were met and are not shut out."""
+    return {it.node_id: it.name for it in members if it.node_id and it.kind != "fenced"}

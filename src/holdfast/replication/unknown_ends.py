@@ -5,22 +5,23 @@ Such an end counts as held: its owner votes for nobody who may lack it, and lead
 votes that nothing in it can have been committed. Of two voters, each would wait for the other for
 ever. But what two voters have committed, both have stored: what the one cannot read and the other
 has not was never confirmed, or both have lost it. So of two, the one whose readable log is longer
-leads.
+leads. Where the candidate has lost nothing, what it lacks was surely never confirmed, whatever the
+other one has noted of it.
 
 Sure must be that there are only two. The lost end may have made a learner a voter, and with that
 one something may have been committed that the other of the two never had. Of more voters, their
 votes tell (quorum.py); of two, every learner says whom it takes for the voters by its own log. One
-that stored what was committed so, stored that change as well. The two must have stored its
-admission, so whoever could be the third is known to both, or the one that has it in its readable
-log has the longer one.
+that stored what was committed so, stored that change as well. The lost end may also have taken that
+learner in. That the two must have stored: where it is not in the one's readable log it is in the
+other's, who has the longer one and is the candidate. So those count whom the candidate knows.
 
 Invariants:
     An unknown end is given up for a candidate only by one of two voters, to the other, and only
-    where all other members say that these two are the voters.
+    where all other members, by either's log, say that these two are the voters.
     One of two voters with an unknown end stands only where all learners say so.
     Nobody votes for a log that ends before its own readable one, or before what it knows to be
     committed.
-    An end that was noted as durable once is damage, and never given up.
+    An end that was noted as durable once is damage, and given up only to one who knows its own end.
 """
 
 from __future__ import annotations
@@ -42,21 +43,42 @@ TOLD_AFTER_TIMEOUTS: Final = 3.0
 def is_complete(state: State, candidate: str, last_term: int, last_index: int) -> bool:
     """Whether a candidate with this last entry has all that this voter may have to answer for."""
     position = (last_term, last_index)
-    log = state.log
-    if position >= log.election_position():
+    if position >= state.log.election_position():
         return True
-    journal = log.journal
-    is_past_ours = position >= (journal.last_term, journal.last_index)
+    end = state.log.whole_index
+    is_past_ours = position >= (state.log.term_at(end), end)
     return (
-        is_past_ours and last_index >= state.commit_index and _is_decided_by_two(state, candidate)
+        is_past_ours
+        and last_index >= state.commit_index
+        and _is_certain(state, candidate, last_index)
+        and _is_decided_by_two(state, candidate)
     )
+
+
+def _is_certain(state: State, candidate: str, last_index: int) -> bool:
+    """
+    Whether what is damaged here does not stand against giving up what the candidate lacks.
+
+    What the candidate has mends it. Beyond that there is no damage, or it was never confirmed: the
+    candidate, who had to store it as well, has lost nothing.
+    """
+    damaged = state.log.damaged
+    if not damaged:
+        return True
+    hello = state.connected.get(candidate)
+    return damaged.first > last_index and hello is not None and hello.end_known
 
 
 def _is_decided_by_two(state: State, candidate: str) -> bool:
     """Whether this node and the candidate are the voters, as far as any other member knows."""
-    if not state.log.is_whole or set(state.voter_names) != {state.name, candidate}:
+    if set(state.voter_names) != {state.name, candidate}:
         return False
-    return all(_says_the_same(state, peer) for peer in state.peers)
+    known = state.connected[candidate].members if candidate in state.connected else {}
+    words = {hello.node_id: hello.voters for hello in state.connected.values()}
+    asked = {state.members[peer].node_id for peer in state.peers} | known.keys()
+    return bool(known) and all(
+        words.get(node_id) == state.voter_ids for node_id in asked - {state.node_id}
+    )
 
 
 def _says_the_same(state: State, peer: str) -> bool:
@@ -76,26 +98,56 @@ def what_is_awaited(state: State) -> str:
     if last_voter.is_only_voter(state):
         return last_voter.what_is_awaited(state)
     is_ended = state.leader is not None or state.role is Role.LEADER or not state.is_voter
-    if is_ended or not state.log.unknown_index or len(state.voter_names) < 2:
-        return ""
     count = len(state.voter_names)
     is_pair = count == _PAIR
-    asked = state.peers if is_pair else state.other_voters()
-    silent = [peer for peer in asked if not state.is_counted(peer)]
+    is_lost = state.log.unknown_index > 0 or (is_pair and not state.log.is_whole)
+    if is_ended or not is_lost or count < _PAIR:
+        return ""
+    silent = _silent(state)
     missing = f"not reached: {', '.join(silent)}" if silent else "all are reached"
-    remedy = "Bring back who is missing; or, if that one is lost," if silent else "If that lasts,"
     needed = votes_needed(count, has_unknown_tail=True)
     word = ", and with every learner's word that there are no others" if is_pair else ""
+    return (
+        f"what this log held after entry {state.log.whole_index:,} was damaged or interrupted, and"
+        f" nobody leads: this node votes only for a log that cannot lack it, and leads only with"
+        f" {needed} of {count} votes{word} ({missing}). {_remedy(state, is_missing=bool(silent))}"
+    )
+
+
+def _silent(state: State) -> list[str]:
+    """Who is not reached and might vote, or tell who the voters are."""
+    if len(state.voter_names) != _PAIR:
+        return [peer for peer in state.other_voters() if not state.is_counted(peer)]
+    reached = {hello.node_id for hello in state.connected.values()}
+    others = {name for peer in state.other_voters() for name in _unreached_by(state, peer, reached)}
+    return sorted(others | {peer for peer in state.peers if not state.is_counted(peer)})
+
+
+def _unreached_by(state: State, voter: str, reached: set[str]) -> list[str]:
+    """Whom the other one of two voters takes for a member, and this node has no link to."""
+    hello = state.connected.get(voter)
+    known = hello.members if hello is not None else {}
+    return [it for node_id, it in known.items() if node_id not in {*reached, state.node_id}]
+
+
+def _remedy(state: State, *, is_missing: bool) -> str:
+    """What an operator can do about it."""
+    bring = "Bring back who is missing" if is_missing else ""
     reached = [peer for peer in state.peers if state.is_counted(peer)]
     names = [name for name in reached if "witness" not in _kinds(state, name)]
-    # Of equals the first one named goes on, and nobody with damage in its log does.
-    names = sorted([*names, state.name]) if state.log.is_whole else [*names, state.name]
+    # Of equals the first one named goes on; nobody does with damage within its log, nor is one with
+    # such a log taken along by a shorter one.
+    if state.log.is_whole:
+        names = sorted([*names, state.name])
+    elif state.log.damaged.first > state.log.last_index:
+        names.append(state.name)
+    if not names:
+        return f"{bring or 'Wait'}; or restore the damaged segment file from a copy"
+    remedy = f"{bring}; or, if that one is lost," if bring else "If that lasts,"
     return (
-        f"what this log held after entry {state.log.last_index:,} was damaged or interrupted, and"
-        f" nobody leads: this node votes only for a log that cannot lack it, and leads only with"
-        f" {needed} of {count} votes{word} ({missing}). {remedy} 'holdfast cluster"
-        f" promote {' '.join(names)} --force' lets the furthest log of these go on, gives up what"
-        f" only lost ends and lost nodes held, and shuts everybody else out"
+        f"{remedy} 'holdfast cluster promote {' '.join(names)} --force' lets the furthest log of"
+        f" these go on, gives up what only lost ends and lost nodes held, and shuts everybody else"
+        f" out"
     )
 
 

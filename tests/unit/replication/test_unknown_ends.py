@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.errors import MembershipError
 from holdfast.replication import candidate, unknown_ends, voting
 from holdfast.replication.messages import PreVoteRequest, PreVoteResponse
+from holdfast.replication.promotion import promote_force
 from holdfast.replication.state import Role
+
+
+def node_id(name: str) -> str:
+    return name.encode().hex().ljust(32, "0")
 
 
 def doubtful(member, *words):
@@ -17,7 +23,9 @@ def doubtful(member, *words):
     state = bench.state
     state.log.unknown_index, state.log.unknown_term = 5, 2
     for peer, hello in state.connected.items():
-        state.connected[peer] = replace(hello, voters=state.voter_ids)
+        state.connected[peer] = replace(
+            hello, voters=state.voter_ids, members=state.possible_members
+        )
     return bench
 
 
@@ -52,6 +60,73 @@ def test_what_is_known_to_be_committed_is_not_given_up(member) -> None:
     assert is_voted_for(known, 4)
     assert not is_voted_for(noted, 4)
     assert is_voted_for(noted, 5)
+
+
+@pytest.mark.parametrize("damaged", [4, 3])
+def test_what_a_candidate_who_lost_nothing_never_had_was_not_confirmed(member, damaged) -> None:
+    """Of two, both had to store it: also what is damaged here, and was noted as durable once."""
+    bench = doubtful(member)
+    bench.state.log.damaged.add(damaged)
+    assert not is_voted_for(bench, damaged - 1)
+    says(bench, "b", end_known=True)
+
+    assert is_voted_for(bench, damaged - 1)
+    assert not is_voted_for(bench, damaged - 2)
+    bench.state.commit_index = damaged
+    assert not is_voted_for(bench, damaged - 1)
+
+
+def test_what_the_candidate_has_is_mended_first(member) -> None:
+    """It may be needed to lead with what stands behind it."""
+    bench = doubtful(member)
+    bench.state.log.damaged.add(2)
+    says(bench, "b", end_known=True)
+
+    assert not is_voted_for(bench, 3)
+    bench.state.log.damaged.clear()
+    assert is_voted_for(bench, 3)
+
+
+def test_whom_only_the_candidate_knows_must_say_it_too(member) -> None:
+    """Our lost end may have taken it in and made it a voter; it is linked, or it is missing."""
+    bench = doubtful(member)
+    third = node_id("l")
+    says(bench, "b", members={**bench.state.possible_members, third: "l"})
+    assert not is_voted_for(bench, 3)
+    assert "(not reached: l)" in unknown_ends.what_is_awaited(bench.state)
+
+    bench.link("l", voters=(*bench.state.voter_ids, third))
+    assert not is_voted_for(bench, 3)
+    says(bench, "l", voters=bench.state.voter_ids)
+    assert is_voted_for(bench, 3)
+    assert "(all are reached)" in unknown_ends.what_is_awaited(bench.state)
+
+    says(bench, "b", members={})  # An older version: it does not say whom it knows.
+    assert not is_voted_for(bench, 3)
+
+
+def test_nobody_is_named_who_would_be_refused(member) -> None:
+    """Not who has damage within its log; alone with that, it is told what else there is."""
+    bench = doubtful(member)
+    state = bench.state
+    state.log.damaged.add(3)
+    assert "'holdfast cluster promote b --force'" in unknown_ends.what_is_awaited(state)
+    state.log.forget_unknown()
+    assert "'holdfast cluster promote b --force'" in unknown_ends.what_is_awaited(state)
+    del state.connected["b"]
+
+    said = unknown_ends.what_is_awaited(state)
+    assert "--force" not in said
+    assert "restore the damaged segment file" in said
+    with pytest.raises(MembershipError, match="entry 3 of this log is damaged"):
+        promote_force(state)
+    state.log.damaged.clear()
+    state.log.damaged.add(4)  # Noted as durable once, and nothing of it is left.
+    state.log.unknown_index = 5
+    assert "'holdfast cluster promote a --force'" in unknown_ends.what_is_awaited(state)
+    promote_force(state)
+    assert Role.CANDIDATE is state.role
+    assert state.log.is_whole
 
 
 @pytest.mark.parametrize("who", ["b", "l"])
