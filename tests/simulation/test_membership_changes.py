@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.replication.membership import Member
+from holdfast.replication.membership import Member, Membership
+from holdfast.replication.message_codec import encode_message
+from holdfast.replication.messages import Message
+from holdfast.replication.progress import Progress
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode
 
@@ -178,6 +181,64 @@ def test_a_voter_that_lacks_the_entry_that_names_it_votes(seed: int) -> None:
     group.run_until(lambda: group.leader() is leader, 20.0)
     group.run(1.0)
     assert len(wiped.taken) == 100
+
+
+class SlowLink(SimulatedGroup):
+    """A group of which one node is reached over a link that carries so many bytes in a second."""
+
+    slow = "d"
+    bytes_per_second = 1e6
+    busy_until = 0.0
+
+    def carry(self, source: str, target: str, message: Message) -> None:
+        """Let it wait until all before it have passed."""
+        if target != self.slow:
+            super().carry(source, target, message)
+            return
+        size = sum(map(len, encode_message(message)))
+        self.busy_until = max(self.busy_until, self.now) + size / self.bytes_per_second
+        carry = super().carry
+        self.after(self.busy_until - self.now, lambda: carry(source, target, message))
+
+
+def slowest_confirm(voters: str, *, with_one_dead: bool) -> float:
+    """How long commits take at worst while one more voter is added over a slow link."""
+    members = [Member(name, f"{name}:1") for name in voters]
+    group = SlowLink(members, seed=3, segment_bytes=1 << 21)
+    group.start()
+    group.run_until(lambda: group.leader() is not None, 5.0)
+    leader = group.leader()
+    assert leader is not None
+    if with_one_dead:
+        group.crash(next(name for name in voters if name != leader.name))
+    for _ in range(60):
+        group.propose(leader.name, bytes(100_000))
+        group.run(0.02)
+    added = Member("d", "d:1")
+    group.nodes["d"] = SimulatedNode(group, "d", Membership((*members, added)))
+    leader.driver.add_member(added)
+    group.turn(leader)
+    group.nodes["d"].start()
+    slowest = 0.0
+    while kind_of(leader, "d") != "voter" or slowest == 0.0 or group.now < 20:
+        index = group.propose(leader.name, b"while it is filled")
+        is_done = lambda index=index: leader.driver.commit_index >= index  # noqa: E731
+        slowest = max(slowest, group.run_until(is_done, 30.0))
+        group.run(0.1)
+    group.checker.check_end()
+    return slowest
+
+
+@pytest.mark.parametrize(("voters", "with_one_dead"), [("a", False), ("abc", True)])
+def test_commits_do_not_wait_for_a_new_voter_to_be_filled(voters, with_one_dead) -> None:
+    """All that are there are needed once it counts: it becomes a voter when it keeps up."""
+    assert slowest_confirm(voters, with_one_dead=with_one_dead) < 0.5
+
+
+def test_counting_entries_alone_they_wait(monkeypatch) -> None:
+    """The safeguard's ablation: sixty entries are few, and take six seconds."""
+    monkeypatch.setattr(Progress, "keeps_up", property(lambda _: True, lambda *_: None))
+    assert slowest_confirm("a", with_one_dead=False) > 2.0
 
 
 def kind_of(leader: SimulatedNode, name: str) -> str:

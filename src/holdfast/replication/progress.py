@@ -8,6 +8,7 @@ Invariants:
     REPLICATING: requests follow each other without waiting, within the window.
     RESETTING: the peer was told to start over; nothing is sent until it has answered.
     match_index counts only what the peer said is durable there, in this leader's term.
+    keeps_up is about the link as well: what a peer lacks then is there as soon again.
     contact_at is when the newest answered request was SENT, by the leader's clock: a lease may be
     counted from it, never from when the answer came.
 """
@@ -32,11 +33,14 @@ class Progress:
     __slots__ = (
         "contact_at",
         "is_waiting",
+        "keeps_up",
         "match_index",
         "moved_at",
         "next_index",
         "pace",
         "probed_at",
+        "round_at",
+        "round_index",
         "sent_at",
         "under_way",
         "under_way_bytes",
@@ -58,6 +62,20 @@ class Progress:
         self.under_way: deque[tuple[int, int]] = deque()
         """(last index, bytes) of each append request that is sent and not yet matched."""
         self.under_way_bytes = 0
+        self.keeps_up = False
+        """What this leader had when the last round began, the peer had within a short time."""
+        self.round_index = 0
+        self.round_at = float("-inf")
+
+    def look(self, now: float, last_index: int, seconds_max: float) -> None:
+        """See whether the peer keeps up: a round ends when it has what there was as it began."""
+        is_over = self.match_index >= self.round_index
+        if now - self.round_at > seconds_max:
+            self.keeps_up = False
+        elif is_over:
+            self.keeps_up = True
+        if is_over:
+            self.round_index, self.round_at = last_index, now
 
     def sent(self, last_index: int, size: int) -> None:
         """Note that entries through `last_index`, of `size` bytes, are on their way."""

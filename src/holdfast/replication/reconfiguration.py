@@ -9,7 +9,8 @@ Invariants:
     No change before an entry of the leader's own term is committed, and none before the last
     change is.
     No change that would leave the voters in contact without a majority.
-    Nobody becomes a voter who lacks what this leader cannot read.
+    Nobody becomes a voter who lacks what this leader cannot read, nor who does not keep up where
+        more are needed then.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def promote(state: State, name: str) -> Entry:
             f"{name} cannot get entry {hole:,}, which is damaged here: it is asked from the other"
             f" members; restore the segment's file if none of them has it"
         )
-    if missing > state.settings.promote_entries_max:
+    if lags(state, name):
         raise MembershipError(
             f"{name} still lacks {missing:,} entries; wait until it has caught up"
         )
@@ -66,6 +67,22 @@ def missing_entries(state: State, name: str) -> int:
     """How many entries a peer is not known to hold durably."""
     progress = state.progress.get(name)
     return state.log.last_index - (progress.match_index if progress else 0)
+
+
+def lags(state: State, name: str) -> bool:
+    """
+    Whether a learner lacks so much that commits might wait for it for long, were it a voter.
+
+    An odd number of voters grows by one, and so do those that all commits need: should one more be
+    missing, they wait for the learner. Then it must keep up: a few large entries take longer on a
+    slow link than thousands of small ones elsewhere. An even number needs no more than before, and
+    may need the learner soon.
+    """
+    missing = missing_entries(state, name)
+    progress = state.progress.get(name)
+    keeps_up = missing == 0 or (progress is not None and progress.keeps_up)
+    is_needed_more = len(state.voter_names) % 2 == 1
+    return missing > state.settings.promote_entries_max or (is_needed_more and not keeps_up)
 
 
 def hole_before(state: State, name: str) -> int:
@@ -92,7 +109,13 @@ def may_change(state: State) -> str:
 
 def maintain(state: State) -> None:
     """Make the one change that is due by itself, if any; a leader looks now and then."""
-    if state.membership is None or state.is_witness or may_change(state):
+    if state.membership is None or state.is_witness:
+        return
+    for member in state.membership.members:
+        progress = state.progress.get(member.name)
+        if member.kind == "learner" and progress is not None:
+            progress.look(state.now, state.log.last_index, state.settings.election_seconds_min)
+    if may_change(state):
         return
     for member in state.membership.members:
         if _readmit(state, member) or _promote_when_ready(state, member):
@@ -125,8 +148,7 @@ def _promote_when_ready(state: State, member: Member) -> bool:
     if progress is None or not state.is_counted(member.name) or not progress.match_index:
         return False
     is_fresh = state.now - progress.contact_at < state.settings.election_seconds_min
-    lag = state.log.last_index - progress.match_index
-    if not is_fresh or lag > state.settings.promote_entries_max:
+    if not is_fresh or lags(state, member.name):
         return False
     if hole_before(state, member.name):
         return False

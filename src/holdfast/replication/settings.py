@@ -79,7 +79,9 @@ class ReplicationSettings:
     check and store a small one takes as long as so many bytes of a large one."""
 
     promote_entries_max: int = 1_000
-    """A learner that lacks more entries is not made a voter: commits would wait for it."""
+    """A learner that lacks more entries is not made a voter: commits would wait for it. Of an odd
+    number of voters, nor one that has lately taken longer than the shortest election timeout to
+    have what the leader had."""
 
     config_repeat_bytes: int = 64 * MiB
     """The members are written again after this much log, so that old segments may go."""

@@ -64,3 +64,24 @@ def test_the_match_stays_below_next(steps: list[tuple[str, int]]) -> None:
 
         assert progress.match_index < progress.next_index
         assert progress.under_way_bytes == sum(size for _, size in progress.under_way)
+
+
+def test_a_peer_keeps_up_if_it_soon_has_what_there_was() -> None:
+    """However much there is by then; a round that takes longer tells that it does not, at once."""
+    progress = Progress(1)
+    progress.look(10.0, 100, 1.0)
+    assert not progress.keeps_up  # How long what it has took is not known.
+    progress.matched(100)
+    progress.look(10.5, 180, 1.0)
+    assert progress.keeps_up
+
+    progress.look(11.4, 300, 1.0)
+    assert progress.keeps_up
+    progress.look(11.6, 310, 1.0)
+    assert not progress.keeps_up
+    progress.matched(250)
+    progress.look(12.0, 320, 1.0)
+    assert not progress.keeps_up
+    progress.matched(320)
+    progress.look(12.2, 330, 1.0)
+    assert progress.keeps_up

@@ -128,6 +128,32 @@ def test_a_plain_learner_waits_for_the_operator(leading, answered) -> None:
     assert "voter" == kinds(bench)["d"]
 
 
+@pytest.mark.parametrize("is_even", [False, True])
+def test_who_does_not_keep_up_becomes_no_voter_where_more_are_needed_then(
+    leading, answered, is_even
+) -> None:
+    """Of three voters with one dead, commits would wait for the fourth. A third adds to two."""
+    bench = leading(*(("a", "b") if is_even else ("a", "b", "c")), "d:learner")
+    state = bench.state
+    reconfiguration.maintain(state)
+    leader.propose(state, [b"x"], 1, 0)
+    bench.store()
+    for peer in state.peers:
+        state.now += 0.01
+        answered(bench, peer, state.log.last_index - (peer == "d"))
+    leader.advance_commit(state)
+    if not is_even:
+        with pytest.raises(MembershipError, match="lacks 1 entries"):
+            reconfiguration.promote(state, "d")
+        for _ in range(2):
+            answered(bench, "d", state.log.last_index)
+            reconfiguration.maintain(state)
+        leader.propose(state, [b"y"], 1, 0)
+
+    reconfiguration.promote(state, "d")
+    assert "voter" == kinds(bench)["d"]
+
+
 @pytest.mark.promise("F24")
 def test_a_lost_disk_is_readmitted_under_its_new_identity(leading, answered) -> None:
     """The old identity is out at once and for good; the new one has no vote yet."""
