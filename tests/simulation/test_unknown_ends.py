@@ -224,11 +224,12 @@ def test_without_asking_who_the_voters_are_it_is_lost(name: str, monkeypatch) ->
         test_what_was_confirmed_with_a_new_third_voter_is_not_given_up(1)
 
 
-def noted_and_rotten(seed: int, members: list[Member]) -> tuple[SimulatedGroup, SimulatedNode, str]:
+def noted_and_rotten(seed: int, count: int = 1) -> tuple[SimulatedGroup, SimulatedNode, str]:
     """A pair whose leader has lost an entry that was noted as durable; the other never had it."""
-    group, leader, other = serving(members, seed)
-    group.partition({leader.name}, set(group.nodes) - {leader.name})
-    store_unconfirmed(group, leader)
+    group, leader, other = serving(PAIR, seed)
+    group.partition({leader.name}, {other})
+    for _ in range(count):
+        store_unconfirmed(group, leader)
     journal = leader.journal
     journal.ballot_file.save_floor(journal.durable_index, journal.durable_chain)
     crash_all(group)
@@ -238,9 +239,14 @@ def noted_and_rotten(seed: int, members: list[Member]) -> tuple[SimulatedGroup, 
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_an_end_that_was_noted_as_durable_and_never_confirmed(seed: int) -> None:
-    """It is damage, not perhaps a torn write. But the other one, who lost nothing, never had it."""
-    group, leader, _ = noted_and_rotten(seed, PAIR)
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_end_that_was_noted_as_durable_and_never_confirmed(seed: int, count: int) -> None:
+    """
+    It is damage, not perhaps a torn write. But the other one, who lost nothing, never had it.
+
+    Nor had it what is left before the damage, which is no reason to wait for it.
+    """
+    group, leader, _ = noted_and_rotten(seed, count)
     for name in "ab":
         group.restart(name)
     assert leader.driver.status().damaged
@@ -277,7 +283,7 @@ def test_a_noted_end_that_both_have_lost_is_an_operators_decision() -> None:
 
 def test_who_is_left_alone_with_a_lost_noted_end_goes_on_by_force() -> None:
     """As the status says; and it is over then, also after a crash."""
-    group, leader, other = noted_and_rotten(1, PAIR)
+    group, leader, other = noted_and_rotten(1)
     group.restart(leader.name)
     group.run(15)
     said = leader.driver.status().unknown_end

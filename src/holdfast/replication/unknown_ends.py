@@ -19,9 +19,9 @@ Invariants:
     An unknown end is given up for a candidate only by one of two voters, to the other, and only
     where all other members, by either's log, say that these two are the voters.
     One of two voters with an unknown end stands only where all learners say so.
-    Nobody votes for a log that ends before its own readable one, or before what it knows to be
-    committed.
-    An end that was noted as durable once is damage, and given up only to one who knows its own end.
+    Nobody votes for a log that ends before what it knows to be committed; nor, unless that one has
+    lost nothing, before its own readable one.
+    An end that was noted as durable once is damage, and given up only to one who has lost nothing.
 """
 
 from __future__ import annotations
@@ -43,30 +43,25 @@ TOLD_AFTER_TIMEOUTS: Final = 3.0
 def is_complete(state: State, candidate: str, last_term: int, last_index: int) -> bool:
     """Whether a candidate with this last entry has all that this voter may have to answer for."""
     position = (last_term, last_index)
-    if position >= state.log.election_position():
+    log = state.log
+    if position >= log.election_position():
         return True
-    end = state.log.whole_index
-    is_past_ours = position >= (state.log.term_at(end), end)
-    return (
-        is_past_ours
-        and last_index >= state.commit_index
-        and _is_certain(state, candidate, last_index)
-        and _is_decided_by_two(state, candidate)
-    )
+    if log.is_whole:
+        is_further = position >= (log.journal.last_term, log.journal.last_index)
+    else:
+        is_further = _has_lost_nothing(state, candidate, last_index)
+    is_enough = is_further and last_index >= state.commit_index
+    return is_enough and _is_decided_by_two(state, candidate)
 
 
-def _is_certain(state: State, candidate: str, last_index: int) -> bool:
+def _has_lost_nothing(state: State, candidate: str, last_index: int) -> bool:
     """
-    Whether what is damaged here does not stand against giving up what the candidate lacks.
+    Whether a candidate, if it is the other one of two, surely has all that was ever committed.
 
-    What the candidate has mends it. Beyond that there is no damage, or it was never confirmed: the
-    candidate, who had to store it as well, has lost nothing.
+    What it has mends damage here, and we may lead then. Beyond that we never shall.
     """
-    damaged = state.log.damaged
-    if not damaged:
-        return True
     hello = state.connected.get(candidate)
-    return damaged.first > last_index and hello is not None and hello.end_known
+    return hello is not None and hello.end_known and state.log.damaged.first > last_index
 
 
 def _is_decided_by_two(state: State, candidate: str) -> bool:
