@@ -131,11 +131,11 @@ def _judge_older(state: State, hello: Hello) -> Refusal | None:
 def renewed(state: State, hello: Hello) -> Hello:
     """What this node says of itself now; the same object if there is no news."""
     kept = taken_along(state) if state.generation else ()
-    voters, members = state.voter_ids, state.possible_members
+    voters, members, index = state.voter_ids, state.possible_members, state.config_index
     end_known = not state.log.unknown_index
-    wanted = (state.cluster_id, state.generation, kept, voters, members, end_known)
+    wanted = (state.cluster_id, state.generation, kept, voters, members, index, end_known)
     said = (hello.cluster_id, hello.generation, hello.kept, hello.voters, hello.members)
-    if (*said, hello.end_known) == wanted:
+    if (*said, hello.config_index, hello.end_known) == wanted:
         return hello
     return replace(
         hello,
@@ -144,6 +144,7 @@ def renewed(state: State, hello: Hello) -> Hello:
         kept=kept,
         voters=voters,
         members=members,
+        config_index=index,
         end_known=end_known,
     )
 

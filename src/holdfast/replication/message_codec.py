@@ -269,6 +269,7 @@ def decode_hello(payload: bytes) -> Hello:
                 bytes.fromhex(node_id).hex(): str(name)
                 for node_id, name in dict(fields.get("members", {})).items()
             },
+            config_index=int(fields.get("config_index", 0)),
             end_known=bool(fields.get("end_known", False)),
         )
     except (

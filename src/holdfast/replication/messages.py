@@ -189,6 +189,9 @@ class Hello:
     """Name by identity of whoever may be a member by its log, see `State.possible_members`; empty
     from an older version."""
 
+    config_index: int = 0
+    """Where its log names them last."""
+
     end_known: bool = False
     """Nothing that it ever stored is missing at the end of its log; not said by older versions."""
 

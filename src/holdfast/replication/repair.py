@@ -54,13 +54,14 @@ class Repairs:
             self._asked.clear()
             return
         peers = _who_may_have_it(state)
-        if not peers:
-            return
-        for index in damaged.smallest(REPAIRS_MAX):
-            if self._asked.get(index, 0.0) > state.now:
-                continue
-            self._asked[index] = state.now + state.settings.repair_seconds
-            state.send(self._choose(state, peers), RepairRequest(index))
+        # What was cut or is mended, and what nobody can be asked for, is due at no time.
+        asked: dict[int, float] = {}
+        for index in damaged.smallest(REPAIRS_MAX) if peers else ():
+            asked[index] = self._asked.get(index, 0.0)
+            if asked[index] <= state.now:
+                asked[index] = state.now + state.settings.repair_seconds
+                state.send(self._choose(state, peers), RepairRequest(index))
+        self._asked = asked
 
     def deadline(self, state: State) -> float:
         """When the next peer is to be asked."""

@@ -210,7 +210,8 @@ class State:
         self.voter_names = [member.name for member in membership.voters]
         self.voter_ids = tuple(member.node_id for member in membership.voters)
         self._present_ids = _identities(membership.members)
-        self._possible_ids = {**_identities(membership.before().members), **self._present_ids}
+        learners = [it for it in membership.previous_members if it.kind == "learner"]
+        self._possible_ids = {**_identities(learners), **self._present_ids}
         data_count = len(membership.data_members)
         self.copies = self.settings.copies or default_copies(data_count, len(self.voter_names))
         self.bytes_since_config = 0
@@ -267,7 +268,7 @@ class State:
         """
         Name by identity of whoever may be a member, as far as this node's log tells.
 
-        Whom a change takes out that may yet be undone still counts.
+        A learner that a change takes out which may yet be undone still counts.
         """
         return self._present_ids if self.has_settled_members else self._possible_ids
 

@@ -66,14 +66,23 @@ def _has_lost_nothing(state: State, candidate: str, last_index: int) -> bool:
 
 def _is_decided_by_two(state: State, candidate: str) -> bool:
     """Whether this node and the candidate are the voters, as far as any other member knows."""
-    if set(state.voter_names) != {state.name, candidate}:
+    hello = state.connected.get(candidate)
+    if set(state.voter_names) != {state.name, candidate} or hello is None or not hello.members:
         return False
-    known = state.connected[candidate].members if candidate in state.connected else {}
-    words = {hello.node_id: hello.voters for hello in state.connected.values()}
-    asked = {state.members[peer].node_id for peer in state.peers} | known.keys()
-    return bool(known) and all(
-        words.get(node_id) == state.voter_ids for node_id in asked - {state.node_id}
-    )
+    words = {it.node_id: it.voters for it in state.connected.values()}
+    asked = {state.members[peer].node_id for peer in state.peers} | _known_to(state, candidate)
+    return all(words.get(node_id) == state.voter_ids for node_id in asked - {state.node_id})
+
+
+def _known_to(state: State, voter: str) -> set[str]:
+    """
+    Identities of those that our lost end may have taken in, as the other one of two has stored.
+
+    Nobody, where its log names the members no further on than what can be read of ours.
+    """
+    hello = state.connected.get(voter)
+    is_further = hello is not None and hello.config_index > state.config_index
+    return set(hello.members) if hello is not None and is_further else set()
 
 
 def _says_the_same(state: State, peer: str) -> bool:
@@ -119,10 +128,9 @@ def _silent(state: State) -> list[str]:
 
 
 def _unreached_by(state: State, voter: str, reached: set[str]) -> list[str]:
-    """Whom the other one of two voters takes for a member, and this node has no link to."""
-    hello = state.connected.get(voter)
-    known = hello.members if hello is not None else {}
-    return [it for node_id, it in known.items() if node_id not in {*reached, state.node_id}]
+    """Whom the other one of two voters may know alone, and this node has no link to."""
+    unreached = _known_to(state, voter) - reached - {state.node_id}
+    return [state.connected[voter].members[node_id] for node_id in unreached]
 
 
 def _remedy(state: State, *, is_missing: bool) -> str:

@@ -307,3 +307,20 @@ class Looked(IndexSet):
         for index in super().__iter__():
             self.looked_at_count += 1
             yield index
+
+
+def test_nothing_is_due_where_nobody_can_be_asked(member) -> None:
+    """Nor for what was asked for and is mended: whoever waits for that turns for ever."""
+    bench, repairs = member(terms=[2, 2, 2]), Repairs()
+    state = bench.state
+    state.log.damaged.update((2, 3))
+    assert 2 == len(asked(bench, repairs))
+    state.log.damaged.discard(2)
+    state.now = repairs.deadline(state)
+    asked(bench, repairs)
+    assert repairs.deadline(state) > state.now
+
+    state.connected.clear()
+    state.now = repairs.deadline(state)
+    assert [] == asked(bench, repairs)
+    assert repairs.deadline(state) > state.now

@@ -92,6 +92,8 @@ def test_whom_only_the_candidate_knows_must_say_it_too(member) -> None:
     bench = doubtful(member)
     third = node_id("l")
     says(bench, "b", members={**bench.state.possible_members, third: "l"})
+    assert is_voted_for(bench, 3)  # Its members are no newer: ours took that one out.
+    says(bench, "b", config_index=3)
     assert not is_voted_for(bench, 3)
     assert "(not reached: l)" in unknown_ends.what_is_awaited(bench.state)
 
