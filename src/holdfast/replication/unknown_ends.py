@@ -58,10 +58,11 @@ def _has_lost_nothing(state: State, candidate: str, last_index: int) -> bool:
     """
     Whether a candidate, if it is the other one of two, surely has all that was ever committed.
 
-    What it has mends damage here, and we may lead then. Beyond that we never shall.
+    What it has mends damage within our log, and we may lead then. With other damage we never shall.
     """
     hello = state.connected.get(candidate)
-    return hello is not None and hello.end_known and state.log.damaged.first > last_index
+    mended = min(last_index, state.log.last_index)
+    return hello is not None and hello.end_known and state.log.damaged.first > mended
 
 
 def _is_decided_by_two(state: State, candidate: str) -> bool:
@@ -70,8 +71,14 @@ def _is_decided_by_two(state: State, candidate: str) -> bool:
     if set(state.voter_names) != {state.name, candidate} or hello is None or not hello.members:
         return False
     words = {it.node_id: it.voters for it in state.connected.values()}
-    asked = {state.members[peer].node_id for peer in state.peers} | _known_to(state, candidate)
+    met = {state.members[peer].node_id for peer in _met(state)}
+    asked = met | _known_to(state, candidate)
     return all(words.get(node_id) == state.voter_ids for node_id in asked - {state.node_id})
+
+
+def _met(state: State) -> list[str]:
+    """The other members but who has yet to be met: it stored nothing, or the two know of it."""
+    return [peer for peer in state.peers if state.members[peer].node_id]
 
 
 def _known_to(state: State, voter: str) -> set[str]:
@@ -93,7 +100,7 @@ def may_stand(state: State) -> bool:
     """Whether the lost end of this log can have made nobody a voter with whom it was committed."""
     if not state.log.unknown_index or len(state.voter_names) != _PAIR:
         return True
-    learners = [peer for peer in state.peers if peer not in state.voter_names]
+    learners = [peer for peer in _met(state) if peer not in state.voter_names]
     return all(_says_the_same(state, peer) for peer in learners)
 
 
@@ -124,7 +131,7 @@ def _silent(state: State) -> list[str]:
         return [peer for peer in state.other_voters() if not state.is_counted(peer)]
     reached = {hello.node_id for hello in state.connected.values()}
     others = {name for peer in state.other_voters() for name in _unreached_by(state, peer, reached)}
-    return sorted(others | {peer for peer in state.peers if not state.is_counted(peer)})
+    return sorted(others | {peer for peer in _met(state) if not state.is_counted(peer)})
 
 
 def _unreached_by(state: State, voter: str, reached: set[str]) -> list[str]:

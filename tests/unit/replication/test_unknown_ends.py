@@ -84,7 +84,8 @@ def test_what_the_candidate_has_is_mended_first(member) -> None:
 
     assert not is_voted_for(bench, 3)
     bench.state.log.damaged.clear()
-    assert is_voted_for(bench, 3)
+    bench.state.log.damaged.add(4)
+    assert is_voted_for(bench, 4)  # Only who leads can bring what is lost at our end.
 
 
 def test_whom_only_the_candidate_knows_must_say_it_too(member) -> None:
@@ -104,6 +105,22 @@ def test_whom_only_the_candidate_knows_must_say_it_too(member) -> None:
     assert "(all are reached)" in unknown_ends.what_is_awaited(bench.state)
 
     says(bench, "b", members={})  # An older version: it does not say whom it knows.
+    assert not is_voted_for(bench, 3)
+
+
+def test_a_learner_that_was_never_met_is_not_waited_for(member) -> None:
+    """Its identity, had our lost end had it, would stand in the other voter's log."""
+    bench = doubtful(member, "b", "l:learner")
+    state = bench.state
+    del state.connected["l"]
+    assert not is_voted_for(bench, 3)
+    met = state.members["l"]
+    state.members["l"] = replace(met, node_id="")
+    assert is_voted_for(bench, 3)
+    assert unknown_ends.may_stand(state)
+    assert "(all are reached)" in unknown_ends.what_is_awaited(state)
+
+    says(bench, "b", config_index=3)
     assert not is_voted_for(bench, 3)
 
 
