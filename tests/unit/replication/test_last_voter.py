@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import MembershipError
 from holdfast.journal.entry import HEADER_BYTES, KIND_CONFIG, seal_entry
 from holdfast.journal.journal import Journal
-from holdfast.replication import candidate, last_voter, leader
+from holdfast.replication import candidate, last_voter, leader, unknown_ends
 from holdfast.replication.messages import (
     PreVoteRequest,
     PreVoteResponse,
@@ -262,3 +262,34 @@ def test_with_an_end_that_is_missing_it_does_not_lead(member) -> None:
     candidate.stand(bench.state)
 
     assert ([], Role.FOLLOWER) == (bench.sent(), bench.state.role)
+
+
+@pytest.mark.parametrize("words", [("l:learner",), ("f:fenced",), ("b",), ("b", "l:learner")])
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("damaged", [(), (2,), (3,), (4,), (2, 3), (2, 4), (3, 4)])
+@pytest.mark.parametrize("taken", [0, 2, 3])
+@pytest.mark.parametrize("unknown", [0, 4])
+def test_a_promotion_that_is_named_is_not_refused(
+    member, words, linked, damaged, taken, unknown
+) -> None:
+    """Whatever is wrong with the log: entries 2 and 3 stand in it, the fourth is lost."""
+    bench = member("a", *words, terms=[1, 1])
+    state = bench.state
+    state.log.damaged.update(damaged)
+    state.log.unknown_index = max(unknown, *(it for it in (0, *damaged) if it > 3), 0)
+    state.log.unknown_term = 1 if state.log.unknown_index else 0
+    state.taken_index = taken
+    if not linked:
+        state.connected.clear()
+    state.now = state.election_deadline
+    candidate.stand(state)
+    candidate.on_ballot_stored(state, state.term, "a")
+
+    said = unknown_ends.what_is_awaited(state)
+
+    is_led = state.role is Role.LEADER
+    assert said or is_led or state.role is not Role.FOLLOWER or not (damaged or unknown)
+    if "'holdfast cluster promote a --force'" in said and not is_led:
+        promote_force(state)
+        candidate.on_ballot_stored(state, state.term, "a")
+        assert Role.LEADER is state.role
