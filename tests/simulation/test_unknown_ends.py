@@ -201,7 +201,7 @@ def test_a_third_voter_whom_only_the_other_one_knows_is_waited_for(seed: int) ->
     assert group.leader() is None
     assert "(not reached: l)" in leader.driver.status().unknown_end
     group.restart("l")
-    goes_on(group, "abl")
+    goes_on(group, "".join(group.nodes))
     assert {b"by the third"} == {node.taken[1] for node in group.nodes.values()}
 
 
