@@ -42,7 +42,12 @@ def may_stand(state: State) -> bool:
     is_called = state.is_voter and state.knows_its_generation and not state.awaited
     if not is_called or state.fenced_reason or state.is_disk_hanging:
         return False
-    is_fit = state.log.is_whole or not state.peers or last_voter.stands_with_damage(state)
+    is_fit = (
+        state.log.is_whole
+        or not state.peers
+        or last_voter.stands_with_damage(state)
+        or unknown_ends.is_fit_without_end(state)
+    )
     return is_fit and unknown_ends.may_stand(state)
 
 

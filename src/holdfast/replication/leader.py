@@ -45,7 +45,7 @@ def become_leader(state: State) -> None:
     state.election_deadline = ALWAYS
     state.progress.clear()
     sync_progress(state)
-    state.log.forget_unknown()
+    state.log.give_up_end()
     state.term_start = append(state, KIND_NOOP, [], 0, 0).index
     if state.forced is not None:
         append_config(state, state.forced)

@@ -21,7 +21,8 @@ Invariants:
     One of two voters with an unknown end stands only where all learners say so.
     Nobody votes for a log that ends before what it knows to be committed; nor, unless that one has
     lost nothing, before its own readable one.
-    An end that was noted as durable once is damage, and given up only to one who has lost nothing.
+    An end that was noted as durable once is damage, and given up only to one who has lost nothing,
+    or with that one's vote.
 """
 
 from __future__ import annotations
@@ -102,6 +103,23 @@ def may_stand(state: State) -> bool:
         return True
     learners = [peer for peer in _met(state) if peer not in state.voter_names]
     return all(_says_the_same(state, peer) for peer in learners)
+
+
+def is_fit_without_end(state: State) -> bool:
+    """
+    Whether this node may stand although its log's end is lost that was noted as durable.
+
+    One of two whose other one has lost nothing: that one's vote proves that it never had more than
+    can be read here, so that no more was confirmed.
+    """
+    others = state.other_voters()
+    log = state.log
+    return (
+        len(state.voter_names) == _PAIR
+        and log.unknown_index > 0
+        and log.whole_index == log.last_index
+        and all(state.is_counted(peer) and state.connected[peer].end_known for peer in others)
+    )
 
 
 def what_is_awaited(state: State) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import MembershipError
 from holdfast.replication import candidate, unknown_ends, voting
-from holdfast.replication.messages import PreVoteRequest, PreVoteResponse
+from holdfast.replication.messages import PreVoteRequest, PreVoteResponse, VoteResponse
 from holdfast.replication.promotion import promote_force
 from holdfast.replication.state import Role
 
@@ -74,6 +74,28 @@ def test_what_a_candidate_who_lost_nothing_never_had_was_not_confirmed(member, d
     assert is_voted_for(bench, damaged - 2)  # What stands between was not confirmed either.
     bench.state.commit_index = damaged
     assert not is_voted_for(bench, damaged - 1)
+
+
+def test_the_vote_of_one_who_lost_nothing_lets_a_noted_end_be_given_up(member) -> None:
+    """It never had more than can be read here; damage within the log is waited for as ever."""
+    bench = doubtful(member)
+    state = bench.state
+    state.log.damaged.add(4)
+    candidate.stand(state)
+    assert Role.FOLLOWER is state.role
+    says(bench, "b", end_known=True)
+    state.log.damaged.add(3)
+    candidate.stand(state)
+    assert Role.FOLLOWER is state.role
+    state.log.damaged.discard(3)
+
+    candidate.stand(state)
+    candidate.on_pre_vote_response(state, "b", PreVoteResponse(state.term + 1, granted=True))
+    candidate.on_ballot_stored(state, state.term, "a")
+    assert Role.CANDIDATE is state.role
+    candidate.on_vote_response(state, "b", VoteResponse(state.term, granted=True))
+    assert Role.LEADER is state.role
+    assert (0, True, 4) == (state.log.unknown_index, state.log.is_whole, state.log.last_index)
 
 
 def test_what_the_candidate_has_is_mended_first(member) -> None:
