@@ -53,6 +53,8 @@ _SCAN_BYTES_PER_STEP = 4 * MiB
 _COPIED_BYTES_PER_STEP = MiB
 _RECORDS_PER_STEP = 2_000
 _RECORDS_AT_ONCE = 100
+_BYTES_AT_ONCE = 256 * KiB
+"""So much is done at least in each step, of however many entries: else cleaning falls behind."""
 _PIECES_PER_STEP = 4
 _LIMIT_STEPS = 10
 _HOMELESS_PER_STEP = 500
@@ -288,7 +290,8 @@ class Cleaner:
             if self.records is not None:
                 return
             self.next_index += 1
-            if is_spent():
+            is_much = looked_at >= _RECORDS_AT_ONCE or read_bytes >= _BYTES_AT_ONCE
+            if is_much and is_spent():
                 return
         self._finish(is_spent)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -596,3 +597,21 @@ def test_producers_are_looked_through_as_far_as_the_time_goes(new_node) -> None:
     assert looked_at[0] == 0
     assert 0 < looked_at[1] <= 1_000
     assert limit._last_moment is not None
+
+
+def test_a_step_without_time_goes_through_some_small_entries(new_node, send) -> None:
+    """
+    With one at a time cleaning fell behind what traffic and itself add to the log.
+    """
+    node = new_node(settings=ServerSettings(clean_segment_count_min=0))
+    node.serve()
+    node.store.sealed_segments = lambda: [SimpleNamespace(base_index=1, last_index=60)]
+    producer = node.connect()
+    for _ in range(60):
+        producer.data_received(send(b"x"))
+        node.settle()
+    node.broker.purge("q", producer.session, b"p")
+    node.settle()
+    cleaner = node.conductor.cleaner
+    cleaner.step(node.clock.now + 1, lambda: True)
+    assert cleaner.next_index > 20 or node.broker.has_batch()
