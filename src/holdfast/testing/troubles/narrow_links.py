@@ -8,12 +8,16 @@ sign of life. Counted for each message that came in pieces, and for each stall.
 Messages of a leader to everybody may move for longer than its lease lasts without that one is
 there. It is not deposed, since it lives, and may deliver nothing. Often it dies then: what it has
 confirmed meanwhile, and only it had, its subscribers never see. Counted when that is over.
+
+Invariants (each violation is raised with its name):
+    V4: nothing that only a leader has is confirmed while it cannot know that it leads.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.testing.history import ViolationError
 from holdfast.testing.pieces import IN_PIECES
 from holdfast.testing.rare_trouble import RareTrouble
 
@@ -48,18 +52,31 @@ def hold_up(nemesis: Nemesis) -> bool:
     world.network.pieces.hold_up(leader, seconds)
     world.note("network", f"is slow with what {leader.name} sends")
     before = (leader.life, leader.driver.term)
-    world.timeline.after(seconds - 0.01, _end, nemesis, leader, before)
+    since = world.timeline.now + world.replication_settings.election_seconds_min
+    world.timeline.after(seconds - 0.01, _end, nemesis, leader, before, since)
     return False
 
 
-def _end(nemesis: Nemesis, leader: SimulatedNode, before: tuple[int, int]) -> None:
+def _end(nemesis: Nemesis, leader: SimulatedNode, before: tuple[int, int], since: float) -> None:
     """Most often it dies before its messages are there."""
     if (leader.life, leader.driver.term) != before or not leader.driver.is_serving:
         return
     if nemesis.is_active and leader.is_running:
         nemesis.world.count(HELD_UP)
+        _check_unconfirmed(nemesis, leader, since)
         if nemesis.chance.random() < _END_CHANCE:
             leader.stop(power=False)
+
+
+def _check_unconfirmed(nemesis: Nemesis, leader: SimulatedNode, since: float) -> None:
+    """V4: since then it has had no lease, and nobody could have stored anything for it."""
+    if leader.driver.may_dispatch(leader.clock.monotonic()):
+        return  # Alone after a forced promotion, it asks nobody.
+    volatile = nemesis.world.volatile
+    leadership = (leader.name, leader.life, leader.driver.term)
+    for token, note in (*volatile.topic.items(), *volatile.queue.items()):
+        if note.confirmed_at and note.sent_at > since and note.leadership == leadership:
+            raise ViolationError("V4", f"{leader.name} confirms {token} without a lease")
 
 
 def _narrow(plan: Plan) -> None:
