@@ -13,6 +13,7 @@ from holdfast.spark.pipelines.replica_audit import Replica
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_running_cluster_is_archived_held_and_audited(spark, cluster, tmp_path) -> None:
     """
     Three live nodes and the archive hold the same; the hold stands where the archive ends.

@@ -19,7 +19,7 @@ from holdfast.spark.log_client import RemoteLog
 from holdfast.testing.local_cluster import LocalCluster
 from holdfast.testing.written_log import WrittenLog, clean_first_segment, message
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
