@@ -632,8 +632,9 @@ class Broker:
     def has_batch(self) -> bool:
         """Whether there is anything that must last."""
         batch = self.batch
-        is_begun = batch.records or batch.replies or batch.publications
-        return bool(is_begun or self.acknowledged_queues or self.closed)
+        if batch.records or batch.replies or batch.publications:
+            return True
+        return bool(self.acknowledged_queues or self.closed)
 
     def close_batch(self) -> None:
         """Let what comes next begin a batch of its own: what is gathered fills a log entry."""
@@ -715,7 +716,8 @@ class Broker:
     @property
     def has_to_dispatch(self) -> bool:
         """Whether there may be deliveries to be made."""
-        return bool(self.state.touched or self.publishing)
+        publishing = self.publishing  # Asked in every turn: its parts, which costs no call.
+        return bool(self.state.touched or publishing.deliveries or publishing.spreads)
 
     def dispatch(self) -> Generator[list[Delivery], None, None]:
         """

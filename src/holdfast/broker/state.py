@@ -142,6 +142,9 @@ class BrokerState:
         self.term = term
         if self.snapshot is not None:
             records = self.snapshot.ahead_of(records)
+        if type(records) is list and len(records) == 1 and type(records[0]) is MessageRecord:
+            self._apply_alone(records[0], first_record)
+            return
         number = first_record
         rest = iter(records)
         record = next(rest, None)
@@ -166,7 +169,7 @@ class BrokerState:
         if queue is None:
             queue = self.queues[queue_number] = Queue(queue_number, "")
         if first.sequence < queue.next_sequence:
-            self._apply_again(queue, first, first_number)
+            self._apply_one(queue, first, first_number)
             return first_number + 1, next(rest, None)
         sequence = first.sequence
         overhead = self.overhead
@@ -202,14 +205,25 @@ class BrokerState:
             self.producers.stored(producer_id, last.producer_sequence, number, self.timestamp)
         return first_number + len(sizes), record
 
-    def _apply_again(self, queue: Queue, record: MessageRecord, number: int) -> None:
-        """Apply a message with a sequence that was there before: the cleaner wrote it again."""
+    def _apply_alone(self, record: MessageRecord, number: int) -> None:
+        """Apply the only message of an entry: as a run of one, with less than a run needs."""
+        queue = self.queues.get(record.queue_number)
+        if queue is None:
+            queue = self.queues[record.queue_number] = Queue(record.queue_number, "")
+        if record.sequence >= queue.next_sequence:
+            queue.next_sequence = record.sequence + 1
+            queue.numbered_term = self.term
+        self._apply_one(queue, record, number)
+
+    def _apply_one(self, queue: Queue, record: MessageRecord, number: int) -> None:
+        """Apply one message, maybe of a sequence from before: the cleaner wrote it again."""
         size = record.size
         producer_id = record.producer_id
         in_log = size if producer_id is None else size + len(producer_id) + _PRODUCER_BYTES
         if queue.index.put(record.sequence, number, in_log):
             cost = size + self.overhead
-            if record.body is not None and self.memory_bytes + cost <= self.settings.memory_bytes:
+            room = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
+            if record.body is not None and cost <= room:
                 queue.cache[record.sequence] = record
                 self.cached_bytes += cost
             self._note_added(queue, 1, in_log)

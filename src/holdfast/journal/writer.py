@@ -488,6 +488,11 @@ class JournalWriter:
 
 def _plan(jobs: list[WriteJob], steps: deque[_Step]) -> None:
     """Put the steps to these jobs behind those that are there: what may share a run does."""
+    if len(jobs) == 1:
+        job = jobs[0]
+        if isinstance(job, AppendJob) and job.cut is None and len(job.pieces) == 1:
+            steps.append(_Step(job.pieces[0], [job]))  # Nothing to be joined.
+            return
     run: Piece | None = None
     complete: list[WriteJob] = []
     for job in jobs:

@@ -65,13 +65,16 @@ class DiskWatch:
         if not jobs:
             return self.seconds
         if jobs[0].is_done:
+            jobs.popleft()
             while jobs and jobs[0].is_done:
                 jobs.popleft()
             self._since = now
             self.is_at_work = bool(jobs)
-        elif pause > self._pause_seconds:
+            self.seconds = 0.0
+            return 0.0
+        if pause > self._pause_seconds:
             self._since = min(self._since + pause, now)
-        self.seconds = now - self._since if jobs else 0.0
+        self.seconds = now - self._since
         return self.seconds
 
     def judge(self, state: State, *, is_backlog_full: bool, is_full: bool = False) -> bool:

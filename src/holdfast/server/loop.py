@@ -51,6 +51,7 @@ from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.idleness import client_admission, turn_away
+from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
 from holdfast.server.releasing import Releasing
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
@@ -81,6 +82,8 @@ def _nothing(_now: float) -> None:
 
 class Conductor:
     """One node's loop: connections, sessions, broker and store."""
+
+    __slots__ = LOOP_ATTRIBUTES
 
     def __init__(
         self,

@@ -94,6 +94,44 @@ def test_a_copy_of_the_cleaner_only_moves(state) -> None:
     assert state.producers.get("p") == (3, 2, 7)
 
 
+@pytest.mark.parametrize("memory_bytes", [0, 1500, 1 << 20])
+def test_messages_alone_change_the_state_as_a_run_of_them_does(memory_bytes) -> None:
+    """
+    A leader's entries are a message each where its clients send one at a time, a replica may be
+    given the same ones as a run; also those that find no room in memory and those of before.
+    """
+    settings = BrokerSettings(memory_bytes=memory_bytes)
+    records = [
+        *(message(number, producer_id="p", producer_sequence=number) for number in (1, 2, 3)),
+        message(7, queue=2, producer_id="q", producer_sequence=1),
+        message(2, producer_id="p", producer_sequence=2, rewritten=True),
+        message(8, queue=2),
+    ]
+    names = [QueueRecord(1, "one"), QueueRecord(2, "two")]
+    run, alone = BrokerState(settings), BrokerState(settings)
+    for state in (run, alone):
+        state.apply(1, names, 7, 3)
+
+    run.apply(3, iter(records), 8, 4)
+    for number, record in enumerate(records, 3):
+        alone.apply(number, [record], 8, 4)
+
+    assert run.digest() == alone.digest()
+    for name in ("cached_bytes", "memory_bytes", "enqueued_total", "timestamp", "term"):
+        assert getattr(run, name) == getattr(alone, name)
+    assert (run.live_count(), run.live_bytes()) == (alone.live_count(), alone.live_bytes())
+    for number, queue in run.queues.items():
+        other = alone.queues[number]
+        assert (queue.next_sequence, queue.numbered_term) == (
+            other.next_sequence,
+            other.numbered_term,
+        )
+        assert queue.cache.keys() == other.cache.keys()
+        assert [queue.index.record_number(it) for it in queue.index.sequences(1, 9)] == [
+            other.index.record_number(it) for it in other.index.sequences(1, 9)
+        ]
+
+
 def test_producers_are_kept_with_the_time_of_their_last_message(state) -> None:
     """
     Written again by the cleaner they are no younger.

@@ -325,6 +325,22 @@ def test_a_new_generation_is_told_when_it_is_durable() -> None:
     assert (0, 1) == (early, desk.driver.hello.generation)
 
 
+def test_a_generation_that_was_joined_is_told_when_it_is_durable() -> None:
+    """As its ballot is stored and not before: whoever hears of it relies on it."""
+    desk = Desk().form()
+    desk.store()
+    state = desk.driver._state
+    hello = desk.link("b", cluster_id=state.cluster_id, generation=1, kept=(state.node_id,))
+    desk.driver.receive("b", hello)
+    desk.turn()
+    desk.turn()
+    early = desk.driver.hello.generation
+
+    desk.store()
+
+    assert (0, 1) == (early, desk.driver.hello.generation)
+
+
 def test_only_a_fencing_refusal_fences() -> None:
     """A refusal that may pass is only logged."""
     desk = Desk().form()

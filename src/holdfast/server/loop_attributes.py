@@ -1,0 +1,57 @@
+"""
+The names of the loop's attributes, as its slots.
+
+CPython 3.11 keeps up to 30 attributes in the object itself. Beyond that, and without slots, they go
+into a mapping, and calls of the object's methods are not specialized any more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LOOP_ATTRIBUTES: Final = (
+    "admission",
+    "apply_again_at",
+    "applying",
+    "broker",
+    "budget",
+    "cleaner",
+    "clock",
+    "collect_cycles",
+    "commit_count",
+    "connections",
+    "containment",
+    "context",
+    "counters",
+    "departures",
+    "has_failed",
+    "heart_beats",
+    "heart_beats_at",
+    "is_behind",
+    "is_draining",
+    "is_scheduled",
+    "is_serving",
+    "is_within_entry",
+    "loop",
+    "on_damage",
+    "on_failure",
+    "on_role_change",
+    "paused",
+    "pending",
+    "ready",
+    "received_bytes",
+    "record_step_count",
+    "refusal_at",
+    "releasing",
+    "sealer",
+    "settings",
+    "silent_until",
+    "slow_consumers",
+    "stomp_settings",
+    "store",
+    "turned_at",
+    "unfinished",
+    "withheld",
+    "__dict__",
+    "__weakref__",
+)
