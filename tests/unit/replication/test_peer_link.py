@@ -461,7 +461,7 @@ def test_one_link_does_not_keep_the_loop_to_itself() -> None:
     """What waits in a socket may be many megabytes; in between, everybody else has a turn."""
 
     async def main() -> None:
-        a, b = Side("a"), Side("b", read_bytes_max=1000)
+        a, b = Side("a"), Side("b", read_bytes_max=1200)
         _, there = join(a, b)
         end = there._transport
         assert isinstance(end, Pipe)
