@@ -53,6 +53,7 @@ from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.idleness import client_admission, turn_away
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
 from holdfast.server.releasing import Releasing
+from holdfast.server.resuming import Resuming
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
@@ -124,6 +125,7 @@ class Conductor:
         self.admission = client_admission(settings.connection_count_max)
         self.ready: list[ClientConnection] = []
         self.paused: set[ClientConnection] = set()
+        self.resuming = Resuming(broker, self.containment)
         self.pending: deque[tuple[int, Batch]] = deque()
         """Index and batch of what was proposed in this leadership and is not applied."""
         self.sealer = Sealer(broker, settings)
@@ -223,6 +225,10 @@ class Conductor:
         is_more_committed = self._apply_committed(now)
         is_served = self._follow_role()
         if is_served:
+            if self.resuming.are_waiting:
+                self.budget.begin()
+                if not self.resuming.step(self.connections, self.budget.is_spent):
+                    self.schedule()
             self._dispatch()
             if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
                 self._close_slow_consumers()
@@ -334,7 +340,7 @@ class Conductor:
     def output_drained(self, connection: ClientConnection) -> None:
         """Let a client have deliveries again: its socket has caught up."""
         connection.session.room_bytes = self.settings.output_bytes_max
-        self._resume(connection.session)
+        self.resuming.later(connection)
         self._serve_deferred(connection)
         self.schedule()
 
@@ -359,7 +365,8 @@ class Conductor:
             is_deaf = connection.is_output_full and connection.is_deaf
             try:
                 if is_deaf and session.go_on_rolling_back(is_spent):
-                    self._defer(connection)
+                    connection.is_deferred = True
+                    self.pause(connection)
                     continue
                 is_done = not is_deaf and self._receive(connection)
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
@@ -384,11 +391,6 @@ class Conductor:
                 self.pause(connection)
         if self.ready and any(it.session.spreading is None for it in self.ready):
             self.schedule()
-
-    def _defer(self, connection: ClientConnection) -> None:
-        """Serve a client that takes no answers only once it has taken most of them."""
-        connection.is_deferred = True
-        self.pause(connection)
 
     def _receive(self, connection: ClientConnection) -> bool:
         """Do what a client asks, as far as the time goes; whether that was all."""
@@ -558,13 +560,6 @@ class Conductor:
             return
         self.applying = chain(self.applying or (), self.releasing.steps(batch, self))
 
-    def _resume(self, session: StompSession) -> None:
-        """Let a session have deliveries again."""
-        try:
-            self.broker.resume(session)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-            self.containment.broke(session, error)
-
     def _has_to_apply(self) -> bool:
         return self.applying is not None or self.store.has_committed()
 
@@ -693,6 +688,7 @@ class Conductor:
         self.paused.clear()
         self.unfinished.clear()
         self.ready.clear()
+        self.resuming.stop()
         self.withheld.clear()
         self.context.forget_sessions()
         self.broker.follow()
@@ -776,7 +772,7 @@ class Conductor:
                 self.containment.broke(session, error)
                 continue
             if was_full and connection.session.room_bytes > 0:
-                self._resume(connection.session)
+                self.resuming.resume(connection.session)
                 again = True
             if (again or place % 16 == 0) and self.budget.is_spent():
                 self.context.dirty[:0] = dirty[place:]

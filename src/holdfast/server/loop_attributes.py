@@ -43,6 +43,7 @@ LOOP_ATTRIBUTES: Final = (
     "record_step_count",
     "refusal_at",
     "releasing",
+    "resuming",
     "sealer",
     "settings",
     "silent_until",
