@@ -7,7 +7,9 @@ costs start-up time, never data.
 
 Invariants:
     A file under its final name was complete and durable when it got that name.
-    A checkpoint is used only if the journal has the same chain value at its index.
+    A checkpoint is used only if the journal has the same chain value at its index, and does not
+    begin before the log of which it was taken: of one that was begun anew, and then given up for
+    the log before it, it knows only what stood in that half.
 
 Blocking and independent of the journal's threads; call `save` where waiting is fine.
 """
@@ -30,8 +32,8 @@ from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.journal.journal import Journal
 
 _MAGIC: Final = b"HFCP"
-_VERSION: Final = 1
-_HEADER: Final = struct.Struct("<4sHHIIQQQQ16s16s")
+_VERSION: Final = 2
+_HEADER: Final = struct.Struct("<4sHHIIQQQQQ16s16s")
 _NAME: Final = re.compile(r"(\d{20})\.checkpoint")
 _DRAFT_SUFFIX: Final = ".tmp"
 _KEPT_COUNT: Final = 2
@@ -48,6 +50,9 @@ class Checkpoint:
     term: int
     chain: bytes
     next_record_number: int
+    first_index: int
+    """Where the log began when this was taken."""
+
     body: bytes
 
 
@@ -68,19 +73,23 @@ class CheckpointStore:
         term: int,
         chain: bytes,
         next_record_number: int,
+        first_index: int,
         parts: Sequence[bytes],
     ) -> Path:
         """
         Write a checkpoint, durable and read back when this returns, and drop all but two.
+
+        `first_index` is where the log began when the state was taken.
 
         Raises:
             StoreError: It could not be written or does not read back; older ones are untouched.
         """
         path = self._directory / f"{index:020d}.checkpoint"
         draft = path.with_suffix(_DRAFT_SUFFIX)
+        header = _encode_header(index, term, chain, next_record_number, first_index, parts)
         try:
             self._disk.make_directory(self._directory)
-            self._write(draft, _encode_header(index, term, chain, next_record_number, parts), parts)
+            self._write(draft, header, parts)
             self._disk.rename(draft, path)
             self._disk.sync_directory(self._directory)
         except OSError as error:
@@ -174,14 +183,19 @@ class CheckpointStore:
 
 
 def _encode_header(
-    index: int, term: int, chain: bytes, next_record_number: int, parts: Sequence[bytes]
+    index: int,
+    term: int,
+    chain: bytes,
+    next_record_number: int,
+    first_index: int,
+    parts: Sequence[bytes],
 ) -> bytes:
     digest = blake2b(digest_size=16)
     length = 0
     for part in parts:
         digest.update(part)
         length += len(part)
-    fields = (index, term, next_record_number, length, chain, digest.digest())
+    fields = (index, term, next_record_number, first_index, length, chain, digest.digest())
     header = _HEADER.pack(_MAGIC, _VERSION, 0, 0, _HEADER.size, *fields)
     checksum: int = crc32c(header)
     return header[:8] + checksum.to_bytes(4, "little") + header[12:]
@@ -191,9 +205,8 @@ def _decode(path: Path, data: bytes) -> Checkpoint:
     header = data[: _HEADER.size]
     if len(header) < _HEADER.size:
         raise StoreError(f"{path} is cut short")
-    magic, version, _, checksum, _, index, term, record, length, chain, digest = _HEADER.unpack(
-        header
-    )
+    magic, version, _, checksum, _, *place, length, chain, digest = _HEADER.unpack(header)
+    index, term, record, first = place
     if crc32c(header[:8] + bytes(4) + header[12:]) != checksum:
         raise StoreError(f"{path}: the header checksum is wrong")
     if magic != _MAGIC or version != _VERSION:
@@ -201,7 +214,7 @@ def _decode(path: Path, data: bytes) -> Checkpoint:
     body = data[_HEADER.size :]
     if len(body) != length or blake2b(body, digest_size=16).digest() != digest:
         raise StoreError(f"{path}: the checksum of the state is wrong")
-    return Checkpoint(index, term, chain, record, body)
+    return Checkpoint(index, term, chain, record, first, body)
 
 
 def _mismatch(checkpoint: Checkpoint, journal: Journal) -> str | None:
@@ -210,6 +223,11 @@ def _mismatch(checkpoint: Checkpoint, journal: Journal) -> str | None:
         return (
             f"the log holds {journal.first_index:,} to {journal.last_index:,} and cannot"
             f" continue it"
+        )
+    if checkpoint.first_index > journal.first_index:
+        return (
+            f"it was made from a log that began with {checkpoint.first_index:,}, and this one"
+            f" begins with {journal.first_index:,}"
         )
     try:
         chain = journal.chain_at(checkpoint.index)

@@ -45,6 +45,8 @@ class Checkpoints:
         """The entry it stands behind."""
         self.place = (0, b"", 0)
         """Term, chain and next record number of that entry."""
+        self.first_index = 0
+        """Where the log began when the state was taken."""
         self.task: asyncio.Task[None] | None = None
         self.saved_index = 0
 
@@ -77,6 +79,7 @@ class Checkpoints:
             log.warning("checkpoint was not written", index=index, reason=str(error))
             return False
         self.index = index
+        self.first_index = self.store.first_index
         state = self.broker.state
         self.snapshot = state.snapshot = Snapshot(state)
         return True
@@ -92,11 +95,11 @@ class Checkpoints:
         if not snapshot.step(work_max):
             return None
         self.snapshot = state.snapshot = None
-        index, place, parts = self.index, self.place, snapshot.parts
+        index, place, first, parts = self.index, self.place, self.first_index, snapshot.parts
 
         def write() -> None:
             try:
-                self.files.save(index, *place, parts)
+                self.files.save(index, *place, first, parts)
             except StoreError as error:
                 log.warning("checkpoint was not written", index=index, reason=str(error))
                 return

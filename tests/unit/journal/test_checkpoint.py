@@ -33,9 +33,12 @@ def store(disk: SimulatedDisk) -> CheckpointStore:
     return CheckpointStore(Path("/node"), disk)
 
 
-def save(store: CheckpointStore, log: LocalJournal, index: int, body: bytes = b"state") -> Path:
+def save(
+    store: CheckpointStore, log: LocalJournal, index: int, body: bytes = b"state", first: int = 1
+) -> Path:
     entry = log.stored[index]
-    return store.save(index, entry.term, entry.chain, entry.next_record, [body[:2], body[2:]])
+    parts = [body[:2], body[2:]]
+    return store.save(index, entry.term, entry.chain, entry.next_record, first, parts)
 
 
 def test_without_checkpoints_there_is_none(store: CheckpointStore, log: LocalJournal) -> None:
@@ -49,8 +52,22 @@ def test_the_newest_is_loaded_whole(store: CheckpointStore, log: LocalJournal) -
     save(store, log, 3, b"old")
     save(store, log, 5, b"new state")
     entry = log.stored[5]
-    expected = Checkpoint(5, entry.term, entry.chain, entry.next_record, b"new state")
+    expected = Checkpoint(5, entry.term, entry.chain, entry.next_record, 1, b"new state")
     assert store.load_newest(8, log.journal) == expected
+
+
+def test_one_of_a_log_that_began_later_is_not_used(
+    store: CheckpointStore, log: LocalJournal
+) -> None:
+    """Of a half-filled log, when the one before it was taken back: it lacks what was before."""
+    save(store, log, 3, b"old")
+    save(store, log, 5, b"half", first=4)
+
+    loaded = store.load_newest(8, log.journal)
+
+    assert loaded is not None
+    assert (3, b"old") == (loaded.index, loaded.body)
+    assert "began with 4, and this one begins with 1" in store.problems[0]
 
 
 def test_two_are_kept(store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk) -> None:
@@ -187,7 +204,7 @@ def test_an_unknown_version_is_named(
     data = bytearray(disk.content(path))
     data[4] = 9
     data[8:12] = bytes(4)
-    data[8:12] = google_crc32c.value(bytes(data[:80])).to_bytes(4, "little")
+    data[8:12] = google_crc32c.value(bytes(data[:88])).to_bytes(4, "little")
     disk.replace_content(path, bytes(data))
     assert store.load_newest(8, log.journal) is None
     assert "version 9" in store.problems[0]

@@ -24,7 +24,9 @@ class Files:
         self.saved: list[tuple[int, bytes]] = []
         self.fails = False
 
-    def save(self, index: int, term: int, chain: bytes, record: int, parts: list[bytes]) -> None:
+    def save(
+        self, index: int, term: int, chain: bytes, record: int, first: int, parts: list[bytes]
+    ) -> None:
         if self.fails:
             raise StoreError("no room")
         self.saved.append((index, b"".join(parts)))
@@ -41,6 +43,7 @@ class Scene:
         self.store = SimpleNamespace(
             last_segment_base=1,
             applied_index=5,
+            first_index=1,
             is_applying=False,
             place_of=lambda index: (1, bytes(16), 6),
         )
