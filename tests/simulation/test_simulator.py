@@ -120,6 +120,7 @@ AS_DRAWN = [
     (90002444, "a simulated subscriber was owed what a leader took that did not know it led"),
     (90003686, "a simulated operator took back a log that had never been set aside"),
     (90004023, "the cleaner took one entry a tick where the time for it was always over"),
+    (90010471, "a simulated subscriber did not know for how long the broker had slept before"),
     (90003122, "a simulated client guessed what was on its way to it, and so settled it"),
 ]
 """The same, with all that the seed draws."""

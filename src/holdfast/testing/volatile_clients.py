@@ -186,7 +186,8 @@ class TopicSubscriber(Client):
         if command == b"RECEIPT":
             assert self.pipe is not None
             leadership = (self.pipe.node.name, self.pipe.life, self.term)
-            self.presence = _Presence(leadership, world.timeline.now, at)
+            slept = self.pipe.node.slept_seconds
+            self.presence = _Presence(leadership, world.timeline.now, at, slept)
             world.volatile.presences.append(self.presence)
         elif command == b"MESSAGE":
             token = body.decode()
