@@ -92,7 +92,7 @@ def test_only_what_a_checkpoint_covers_is_certain_in_a_cluster(tmp_path: Path) -
         log.put(kind=KIND_CONFIG, body=members(3))
         second = log.put(QueueRecord(1, "q"))
         log.put(message(1, 1))
-        CheckpointStore(tmp_path / "log", RealDisk()).save(2, 1, second.chain, 2, [b"state"])
+        CheckpointStore(tmp_path / "log", RealDisk()).save(2, 1, second.chain, 2, 1, [b"state"])
     source = LogDirectory(str(tmp_path / "log"))
 
     membership = newest_membership(source, source.position())
