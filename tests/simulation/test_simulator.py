@@ -121,6 +121,8 @@ AS_DRAWN = [
     (90003686, "a simulated operator took back a log that had never been set aside"),
     (90004023, "the cleaner took one entry a tick where the time for it was always over"),
     (90010471, "a simulated subscriber did not know for how long the broker had slept before"),
+    (91000114, "a small segment took the cleaner five steps where the time was always over"),
+    (92000891, "a simulated operator emptied no disk of which the oldest files were gone"),
     (90003122, "a simulated client guessed what was on its way to it, and so settled it"),
 ]
 """The same, with all that the seed draws."""
@@ -190,7 +192,7 @@ def test_a_leader_whose_disk_hangs_stops_nobody() -> None:
 @pytest.mark.slow
 def test_producers_that_are_forgotten_go_on() -> None:
     """A week that passes at once makes the log forget who is sending: they send all the same."""
-    results = [simulate(seed, focused(seed, (WEEKS,))) for seed in (10, 12, 19)]
+    results = [simulate(seed, focused(seed, (WEEKS,))) for seed in (15, 32)]
 
     assert not [result.violation for result in results if result.violation]
     assert sum(result.acts[RENEWED] for result in results) > 0

@@ -162,55 +162,54 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iter
     Give the records that carry on what has its home at or before `through_record`, in pieces.
 
     Each piece takes a bounded time and says what is so when it is asked for; between two of them
-    the broker goes on. Homes only move on, so nothing can come to need carrying meanwhile.
+    the broker goes on. Homes only move on, so nothing can come to need carrying meanwhile. What is
+    few is one piece: a small log must not take more steps to clean than it has work.
     """
-    state = broker.state
-    queues = iter(list(state.queues.values()))
-    producer_ids = (producer_id for producer_id, _ in state.producers.as_they_are())
-    yield _homeless_counters(broker, through_record)
-    while some_queues := list(islice(queues, _LOOKED_AT_PER_PIECE)):
-        # A queue's record says what is assigned, not what is applied: everything on its way to the
-        # log stands before this record there, and may be cleaned away before it.
-        yield [
-            QueueRecord(queue.number, queue.name, queue.assigned_sequence, queue.asked_mark)
-            for queue in some_queues
-            if queue.is_declared and not queue.is_deleted and queue.home <= through_record
-        ]
-    idle_before = now_microseconds - int(broker.settings.producer_idle_seconds * 1_000_000)
-    while some_ids := list(islice(producer_ids, _LOOKED_AT_PER_PIECE)):
-        yield _homeless_producers(broker, some_ids, through_record, idle_before)
+    looked_at = chain(
+        _homeless_counters(broker, through_record),
+        _homeless_queues(broker, through_record),
+        _homeless_producers(broker, through_record, now_microseconds),
+    )
+    while some := list(islice(looked_at, _LOOKED_AT_PER_PIECE)):
+        yield [record for record in some if record is not None]
 
 
-def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
+def _homeless_counters(broker: Broker, through_record: int) -> Iterator[Record | None]:
     state = broker.state
-    records: list[Record] = []
     if state.counters_home <= through_record:
         number = max(broker.next_queue_number, state.next_queue_number)
-        records.append(CountersRecord(number))
+        yield CountersRecord(number)
     # A hold that is moved or ended by a record on its way must not come back behind it.
     moving = holds_under_way(broker)
-    records.extend(
+    yield from [
         hold
         for name, hold in state.holds.items()
         if state.hold_homes[name] <= through_record and name not in moving
-    )
-    return records
+    ]
+
+
+def _homeless_queues(broker: Broker, through_record: int) -> Iterator[Record | None]:
+    for queue in list(broker.state.queues.values()):
+        if queue.is_declared and not queue.is_deleted and queue.home <= through_record:
+            # It says what is assigned, not what is applied: everything on its way to the log stands
+            # before this record there, and may be cleaned away before it.
+            yield QueueRecord(queue.number, queue.name, queue.assigned_sequence, queue.asked_mark)
+        else:
+            yield None
 
 
 def _homeless_producers(
-    broker: Broker, producer_ids: list[str], through_record: int, idle_before: int
-) -> list[Record]:
+    broker: Broker, through_record: int, now_microseconds: int
+) -> Iterator[Record | None]:
+    """Those that have not sent for long are forgotten instead."""
     producers = broker.state.producers
-    records: list[Record] = []
-    for producer_id in producer_ids:
+    idle_before = now_microseconds - int(broker.settings.producer_idle_seconds * 1_000_000)
+    for producer_id, _ in producers.as_they_are():
         value = producers.by_id.get(producer_id)
-        if value is None:
-            continue
-        producer = unpack_producer(value)
-        if producer.home > through_record:
-            continue
-        if producer.used_at < idle_before and producer_id not in producers.assigned:
-            records.append(ForgetProducerRecord(producer_id))
+        producer = None if value is None else unpack_producer(value)
+        if producer is None or producer.home > through_record:
+            yield None
+        elif producer.used_at < idle_before and producer_id not in producers.assigned:
+            yield ForgetProducerRecord(producer_id)
         else:
-            records.append(ProducerRecord(producer_id, producer.last, producer.used_at))
-    return records
+            yield ProducerRecord(producer_id, producer.last, producer.used_at)

@@ -20,9 +20,11 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     DeadLetterRecord,
+    ForgetProducerRecord,
     MessageRecord,
     ProducerRecord,
     QueueRecord,
+    Record,
 )
 from holdfast.replication.membership import Membership, decode_membership
 from holdfast.store.record_codec import decode_records
@@ -58,6 +60,13 @@ class CommittedLog:
         """Up to which entry nothing lives any more, and the entry that says so; both rising."""
         self.message_count = 0
         self._last_sequence: dict[str, int] = {}
+        self._forgotten: set[str] = set()
+        """
+        Producers of which the log knows nothing any more. One that sends its very first message or
+        transaction once more is as good as new: what it stored before is stored again.
+        """
+        self._twice = ""
+        """Stored again by a transaction whose producer is not known yet; or nothing."""
 
     def feed(self, entry: Entry) -> None:
         """Take the next committed entry."""
@@ -74,11 +83,13 @@ class CommittedLog:
             if type(record) is MessageRecord:
                 self._message(record, entry.index, sent)
             else:
+                self._end_unit(record)
                 if type(record) is CleanedRecord:
                     self.cleaned.append((record.through_index, entry.index))
                 take = self._TAKERS.get(type(record))
                 if take is not None:
                     take(self, record)
+        self._end_unit(None)
         for unit, count in sent.items():
             expected = self._history.transactions[unit]
             if count != expected:
@@ -106,9 +117,10 @@ class CommittedLog:
         self.live[place] = index
         places = self.identities.setdefault(token, [])
         if self._is_twice(token, record.queue_number):
-            raise ViolationError("S9", f"{token} was stored twice")
+            self._twice = token
         places.append(place)
         if record.producer_id is not None:
+            self._end_unit(record)
             self._count(record.producer_id, record.producer_sequence)
         if note.unit and self.names.get(record.queue_number) != DEAD_LETTERS:
             sent[note.unit] = sent.get(note.unit, 0) + 1
@@ -122,11 +134,34 @@ class CommittedLog:
         queues = [queue_number, *(number for number, _ in self.identities[token])]
         return sum(self.names.get(number) != DEAD_LETTERS for number in queues) > 1
 
+    def _end_unit(self, record: Record | None) -> None:
+        """
+        What is stored again was the first of a producer that is forgotten, or the broker is wrong.
+
+        The number of a message stands in its own record, that of a transaction in the one behind.
+        """
+        token, self._twice = self._twice, ""
+        if not token:
+            return
+        if isinstance(record, MessageRecord):
+            number = record.producer_id, record.producer_sequence
+        elif isinstance(record, ProducerRecord) and not record.used_at:
+            number = record.producer_id, record.sequence
+        else:
+            number = None, 0
+        if number[0] not in self._forgotten or number[1] != 1:
+            raise ViolationError("S9", f"{token} was stored twice")
+
+    def _forget(self, record: ForgetProducerRecord) -> None:
+        self._forgotten.add(record.producer_id)
+
     def _count(self, producer: str, sequence: int) -> None:
         last = self._last_sequence.get(producer, 0)
-        if sequence != last + 1:
+        begins_again = sequence == 1 and producer in self._forgotten
+        if sequence != last + 1 and not begins_again:
             raise ViolationError("S9", f"{producer} has {sequence} after {last} in the log")
         self._last_sequence[producer] = sequence
+        self._forgotten.discard(producer)
 
     def _queue(self, record: QueueRecord) -> None:
         self.names[record.queue_number] = record.name
@@ -152,6 +187,7 @@ class CommittedLog:
         AcknowledgeRecord: _settle,
         DeadLetterRecord: _settle,
         QueueRecord: _queue,
+        ForgetProducerRecord: _forget,
         ProducerRecord: _producer,
     }
 

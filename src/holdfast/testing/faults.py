@@ -57,6 +57,8 @@ TOPOLOGIES: dict[str, tuple[Member, ...]] = {
         Member("w", "w:1", "witness", site="north"),
     ),
 }
+_EMPTIED_AFTER = frozenset({"StoreError", "LogDivergedError", "SegmentsMissingError"})
+"""Ends after which the operator does as the error says: the node joins again with an empty disk."""
 _TOPOLOGY_WEIGHTS = {"three": 60, "one": 6, "witness": 12, "two": 5, "learner": 8, "five": 9}
 
 SAFE = {
@@ -322,7 +324,7 @@ class Nemesis:
         if node.is_removed and node.is_ending:
             return
         is_useless = node.ended_by == "JournalFailedError" and node.disk.is_unreadable
-        if is_useless or node.is_ending or node.ended_by in {"StoreError", "LogDivergedError"}:
+        if is_useless or node.is_ending or node.ended_by in _EMPTIED_AFTER:
             node.replace_disk()
             self.world.count("operator empties a disk")
         node.disk.limit(None)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from holdfast.journal.entry import KIND_RECORDS, seal_entry
-from holdfast.model.records import MessageRecord, QueueRecord, Record
+from holdfast.model.records import (
+    ForgetProducerRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+    Record,
+)
 from holdfast.store.record_codec import encode_records
 from holdfast.testing.committed_log import DEAD_LETTERS, CommittedLog
 from holdfast.testing.history import History, ViolationError
@@ -24,20 +32,20 @@ def message(queue_number: int, sequence: int, producer_id: str | None) -> Messag
     return MessageRecord(queue_number, sequence, b"", BODY, len(BODY), producer_id, 1)
 
 
-def feed(log: CommittedLog, *records: Record) -> None:
+def feed(log: CommittedLog, *records: Record, raises: str = "") -> None:
     index = log.last_index + 1
-    log.feed(
-        seal_entry(
-            index=index,
-            term=1,
-            kind=KIND_RECORDS,
-            timestamp=index,
-            first_record=index,
-            record_count=len(records),
-            parts=encode_records([*records]),
-            previous_chain=bytes(16),
-        )
+    entry = seal_entry(
+        index=index,
+        term=1,
+        kind=KIND_RECORDS,
+        timestamp=index,
+        first_record=index,
+        record_count=len(records),
+        parts=encode_records([*records]),
+        previous_chain=bytes(16),
     )
+    with pytest.raises(ViolationError, match=raises) if raises else nullcontext():
+        log.feed(entry)
 
 
 @pytest.fixture
@@ -69,3 +77,26 @@ def test_a_dead_letter_is_no_second_message(log: CommittedLog) -> None:
     feed(log, message(2, 1, None))
 
     assert len(log.identities["p1.1"]) == 2
+
+
+def test_the_very_first_of_a_forgotten_producer_may_be_stored_again(log: CommittedLog) -> None:
+    """The broker cannot tell it from a new producer; of what follows it can."""
+    feed(log, ForgetProducerRecord("p1"))
+    feed(log, message(1, 2, "p1"))
+
+    with pytest.raises(ViolationError, match=r"S9: p1\.1 was stored twice"):
+        feed(log, message(1, 3, "p1"))
+
+
+def test_a_transaction_of_a_forgotten_producer_too(log: CommittedLog) -> None:
+    """Its number stands behind what it sends."""
+    feed(log, ForgetProducerRecord("p2"))
+    feed(log, message(1, 3, None), ProducerRecord("p2", 1, 0))
+
+    assert 2 == len(log.identities["p1.1"])
+    feed(log, message(1, 4, None), ProducerRecord("p2", 2, 0), raises="p1.1 was stored twice")
+
+
+def test_what_is_stored_twice_at_the_end_of_an_entry_is_seen(log: CommittedLog) -> None:
+    """Whether or not anything comes behind it."""
+    feed(log, message(1, 2, None), raises="p1.1 was stored twice")

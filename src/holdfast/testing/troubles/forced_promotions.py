@@ -302,8 +302,9 @@ class Story:
                 for client in self.world.clients:
                     self.world.client_cut.add((client.name, node.name))
             self.nemesis.revive(node)
-            # Its next process, on an empty disk, is told whom to join.
-            node.bootstrap = self.copy.whom_to_join()
+        # Its next process, on an empty disk, is told whom to join: also if it dies before it is
+        # shut out.
+        node.bootstrap = self.copy.whom_to_join()
         self.nemesis.kept_down.discard(node.name)
 
     def _await_fenced(self, left: list[SimulatedNode]) -> None:
