@@ -419,6 +419,7 @@ class Simulation:
         Where a spoilt disk says that an entry cannot be mended in place (bytes of others stand in
         its room), the operator does what it says: with an empty disk the node is taken in anew.
         """
+        self._await_read_again()
         try:
             self.expect(
                 "L4", "somebody does not catch up", self._catch_up_seconds(), self._is_level
@@ -429,6 +430,29 @@ class Simulation:
             self.expect(
                 "L4", "somebody does not catch up", self._catch_up_seconds(), self._is_level
             )
+
+    def _await_read_again(self) -> None:
+        """Where bits were flipped on good disks, each has read all that is sealed since."""
+        if not self.nemesis.spoilt:
+            return
+        begun = {node.name: (node.scrubber, node.scrubber.rounds) for node in self._reading()}
+
+        def is_read(node: SimulatedNode) -> bool:
+            scrubber, rounds = begun.get(node.name, (None, 0))
+            # A round that was under way may have been past it.
+            return node.scrubber.rounds >= (rounds + 2 if node.scrubber is scrubber else 1)
+
+        sizes = [node.store.log_bytes for node in self._reading()]
+        seconds = 1.0 + 3 * max(sizes, default=0) / self.plan.scrub_bytes_per_second
+        self.expect("L4", "disks are not read", seconds, lambda: all(map(is_read, self._reading())))
+
+    def _reading(self) -> list[SimulatedNode]:
+        """Those who run and have a sealed log."""
+        return [
+            node
+            for node in self.nodes
+            if node.is_running and node.journal.sealed_through >= node.journal.first_index
+        ]
 
     def _catch_up_seconds(self) -> float:
         """How long it may take whoever lacks most."""
