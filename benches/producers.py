@@ -87,7 +87,8 @@ def print_nodes(cluster: LocalCluster, when: str) -> None:
         print(
             f"{when} {node.name}: {memory_mib(node):7.1f} MiB, producers {producers['count']:,}"
             f" of {producers['count_max']:,}, forgotten {producers['forgotten']:,};"
-            f" longest turn {status['turn_seconds_max'] * 1000:.1f} ms; term {status['term']}"
+            f" longest turn {status['turn_seconds_max'] * 1000:.1f} ms, a core's work"
+            f" {status['turn_cpu_seconds_max'] * 1000:.1f} ms; term {status['term']}"
         )
 
 

@@ -145,6 +145,11 @@ def _node_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("applied_index", "Last entry handed to the broker", status.applied_index)
     yield _gauge("uptime_seconds", "Seconds since the process started", status.uptime_seconds)
     yield _gauge("turn_seconds_max", "Longest turn of the loop so far", status.turn_seconds_max)
+    yield _gauge(
+        "turn_cpu_seconds_max",
+        "Longest that a core has worked for one turn of the loop",
+        status.turn_cpu_seconds_max,
+    )
     yield _gauge("connections", "Clients connected", status.connections)
     yield _gauge("connections_max", "Clients that the port takes", status.connections_max)
     text = "Clients closed because the port was full"

@@ -255,6 +255,9 @@ class NodeStatus:
     turn_seconds_max: float = 0.0
     """The longest turn of the loop since the process started."""
 
+    turn_cpu_seconds_max: float = 0.0
+    """The longest that a core has worked for one turn; what a turn takes beyond that is waiting."""
+
     version: str = ""
     stomp: str = ""
     admin: str = ""

@@ -19,6 +19,10 @@ class Clock(Protocol):
         """Return seconds since an unknown start; never goes back."""
         ...
 
+    def thread_cpu(self) -> float:
+        """Return the seconds for which a core has worked for the calling thread."""
+        ...
+
     def wall_microseconds(self) -> int:
         """Return microseconds since 1970 in UTC; may jump either way."""
         ...
@@ -31,6 +35,9 @@ class SystemClock:
 
     monotonic = staticmethod(time.monotonic)
     """Seconds since an unknown start; never goes back. The function itself: it is asked often."""
+
+    thread_cpu = staticmethod(time.thread_time)
+    """Seconds for which a core has worked for the calling thread; it is asked twice a turn."""
 
     def wall_microseconds(self) -> int:
         """Return microseconds since 1970 in UTC; may jump either way."""

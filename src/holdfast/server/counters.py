@@ -24,6 +24,7 @@ class Counters:
         "redeliveries",
         "sync_seconds",
         "syncs",
+        "turn_cpu_seconds_max",
         "turn_seconds_max",
     )
 
@@ -37,13 +38,17 @@ class Counters:
         self.damaged = 0
         self.turn_seconds_max = 0.0
         """The longest turn of the loop."""
+        self.turn_cpu_seconds_max = 0.0
+        """The longest that a core has worked for one turn; the rest of a turn is waiting for one."""
         self.syncs = 0
         self.sync_seconds = DurationHistogram()
 
-    def turned(self, seconds: float) -> None:
-        """Note how long a turn took."""
+    def turned(self, seconds: float, cpu_seconds: float) -> None:
+        """Note how long a turn took, and for how long of that a core has worked for it."""
         if seconds > self.turn_seconds_max:
             self.turn_seconds_max = seconds
+        if cpu_seconds > self.turn_cpu_seconds_max:
+            self.turn_cpu_seconds_max = cpu_seconds
 
     def synced(self, result: WriteResult) -> None:
         """Note that a write came back."""

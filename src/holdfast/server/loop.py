@@ -174,10 +174,11 @@ class Conductor:
         """Let nothing go on after a failure: what it left half done must not be built upon."""
         if self.has_failed:
             return
-        began = self.clock.monotonic()
+        clock = self.clock
+        began, cpu = clock.monotonic(), clock.thread_cpu()
         try:
             work(began)
-            self.counters.turned(self.clock.monotonic() - began)
+            self.counters.turned(clock.monotonic() - began, clock.thread_cpu() - cpu)
         except Exception as error:
             self.has_failed = True
             if not isinstance(error, HoldfastError):

@@ -56,6 +56,7 @@ def node_status(node: Node) -> NodeStatus:
         cluster_id=replication.cluster_id,
         generation=replication.generation,
         turn_seconds_max=conductor.counters.turn_seconds_max,
+        turn_cpu_seconds_max=conductor.counters.turn_cpu_seconds_max,
         uptime_seconds=node.clock.monotonic() - node.started_at,
         version=__version__,
         stomp=node.config.advertised_stomp,

@@ -64,6 +64,10 @@ class SimulatedClock:
         """Return this machine's monotonic seconds."""
         return self._base + (self._timeline.now - self._since) * self._rate
 
+    def thread_cpu(self) -> float:
+        """Return 0: no simulated time passes in a turn."""
+        return 0.0
+
     def wall_microseconds(self) -> int:
         """Return this machine's wall clock in microseconds."""
         true = self._timeline.now + self.wall_offset_seconds

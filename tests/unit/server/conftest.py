@@ -247,6 +247,9 @@ class FakeClock:
     def monotonic(self) -> float:
         return self.now
 
+    def thread_cpu(self) -> float:
+        return self.now / 2
+
     def wall_microseconds(self) -> int:
         return 1_700_000_000_000_000 + int(self.now * 1_000_000)
 

@@ -27,5 +27,6 @@ def test_the_longest_turn_is_kept() -> None:
     """
     counters = Counters()
     for seconds in (0.001, 0.02, 0.003):
-        counters.turned(seconds)
+        counters.turned(seconds, seconds / 2)
     assert counters.turn_seconds_max == 0.02
+    assert counters.turn_cpu_seconds_max == 0.01
