@@ -315,7 +315,7 @@ def main() -> None:
     directory = chosen.directory or Path(tempfile.gettempdir())
     print_heading(directory, nodes="three")
     print(
-        "| what | took | a core's work | longest turn | followers' | honest client's 99 %, slowest |"
+        "| what | took | work | leader's longest turn | followers' | honest client's 99 %, slowest |"
     )
     print("|---|---|---|---|---|---|")
     for work in WORK:

@@ -39,7 +39,7 @@ class Counters:
         self.turn_seconds_max = 0.0
         """The longest turn of the loop."""
         self.turn_cpu_seconds_max = 0.0
-        """The longest that a core has worked for one turn; the rest of a turn is waiting for one."""
+        """The longest that a core has worked for one turn; the rest is waiting for a core."""
         self.syncs = 0
         self.sync_seconds = DurationHistogram()
 
