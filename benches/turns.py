@@ -314,9 +314,7 @@ def main() -> None:
     chosen = options.parse_args()
     directory = chosen.directory or Path(tempfile.gettempdir())
     print_heading(directory, nodes="three")
-    print(
-        "| what | took | work | leader's longest turn | followers' | honest client's 99 %, slowest |"
-    )
+    print("| what | took | work | leader's turn | followers' | honest client's 99 %, slowest |")
     print("|---|---|---|---|---|---|")
     for work in WORK:
         if chosen.only in {None, work.__name__}:
