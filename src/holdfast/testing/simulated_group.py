@@ -87,6 +87,10 @@ class SimulatedClock:
         """Return the group's time."""
         return self._group.now
 
+    def thread_cpu(self) -> float:
+        """Return 0: no simulated time passes in a turn."""
+        return 0.0
+
     def wall_microseconds(self) -> int:
         """Return the group's time in microseconds."""
         return int(self._group.now * 1e6) + 1
