@@ -123,6 +123,7 @@ AS_DRAWN = [
     (90010471, "a simulated subscriber did not know for how long the broker had slept before"),
     (91000114, "a small segment took the cleaner five steps where the time was always over"),
     (92000891, "a simulated operator emptied no disk of which the oldest files were gone"),
+    (93001543, "a simulated disk was still slow when it had to be enough"),
     (92003351, "a simulated world ended before a spoilt entry could be found"),
     (90003122, "a simulated client guessed what was on its way to it, and so settled it"),
 ]

@@ -148,6 +148,8 @@ class SimulatedNode:
         self.mistaken_settings: ReplicationSettings | None = None
         """What it is started with instead of what the others have."""
         self.slowness = 1.0
+        self.is_writing_slowly = False
+        """A write that began while its disk was slow is not done yet."""
         """How many times slower than usual its disk is."""
         self.is_disk_hanging = False
         """Nothing that its disk was asked to write is done, until `thaw_disk`."""
@@ -277,6 +279,7 @@ class SimulatedNode:
         self.is_disk_hanging = self._is_write_held = False
         self.world.network.forget_half_open(self)
         self.writing, self._waiting = [], []
+        self.is_writing_slowly = False
         self._backlog = []
         self.pipes = {}
         self._shut_out_by = None
@@ -455,6 +458,7 @@ class SimulatedNode:
 
     def _write_soon(self) -> None:
         self.writing, self._waiting = self._waiting, []
+        self.is_writing_slowly = self.slowness > 1.0
         low, high = self.world.sync_seconds
         self.post((low + self.chance.random() * (high - low)) * self.slowness, self._write)
 
@@ -464,6 +468,7 @@ class SimulatedNode:
             return
         self._take_writers_turn()
         self.writing = []
+        self.is_writing_slowly = False
         self._written_at = self.world.timeline.now
         if self._written_at - self._floor_at > _FLOOR_BUSY_SECONDS:
             self._floor_at = self._written_at
