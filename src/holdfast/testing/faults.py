@@ -139,6 +139,7 @@ class Plan:
     sites: int = 1
     late_seconds: float = 1.5
     scrub_bytes_per_second: int = 1
+    """1 is as good as never."""
     beat_seconds: float = 0.05
     """Clients act on this common beat, so that batches are large; 0 if everybody acts alone."""
     turn_seconds: float = 0.01

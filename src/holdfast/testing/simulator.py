@@ -440,7 +440,8 @@ class Simulation:
 
     def _await_read_again(self) -> None:
         """Where bits were flipped on good disks, each has read all that is sealed since."""
-        if not self.nemesis.spoilt:
+        rate = self.plan.scrub_bytes_per_second
+        if not self.nemesis.spoilt or rate == 1:
             return
         begun = {node.name: (node.scrubber, node.scrubber.rounds) for node in self._reading()}
 
@@ -450,7 +451,7 @@ class Simulation:
             return node.scrubber.rounds >= (rounds + 2 if node.scrubber is scrubber else 1)
 
         sizes = [node.store.log_bytes for node in self._reading()]
-        seconds = 1.0 + 3 * max(sizes, default=0) / self.plan.scrub_bytes_per_second
+        seconds = 1.0 + 3 * max(sizes, default=0) / rate
         self.expect("L4", "disks are not read", seconds, lambda: all(map(is_read, self._reading())))
 
     def _reading(self) -> list[SimulatedNode]:
