@@ -395,8 +395,8 @@ class ClientPipe:
             self.node.post(pause, self.connection.connection_lost, None)
 
     def _to_server(self, data: bytes) -> None:
-        if not self.is_open:
-            return
+        if not self.is_open or self._is_server_told:
+            return  # Who closes reads no more, although the client may not know yet.
         if self._is_reading:
             self.connection.data_received(data)
         else:
