@@ -27,7 +27,7 @@ CONNECTIONS = "more connections wanted than there may be"
 AHEAD = "client sends faster than it is served"
 _PREFIX = "z"
 _BURST = 4
-_LOOK_SECONDS = 0.1
+_WANT_SECONDS = 0.1
 _CROWD = 8
 _CROWD_SECONDS = 0.1
 _STAY_SECONDS = 0.6
@@ -108,7 +108,7 @@ class QueueTaker(Client):
                 made = Consumer(self.world, name, queue=queue, mode="auto")
                 self.consumers[queue] = made
                 self.world.clients.append(made)
-        self.world.timeline.after(_LOOK_SECONDS, self._look)
+        self.world.timeline.after(_WANT_SECONDS, self._look)
 
     def _check(self) -> None:
         for token in self.refused:
