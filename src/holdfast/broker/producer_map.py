@@ -29,9 +29,9 @@ class ProducerMap:
     __slots__ = ("_count", "_is_given", "_parts", "copied_count")
 
     def __init__(self) -> None:
-        self._parts: list[dict[str, bytes]] = [{} for _ in range(_PART_COUNT)]
-        self._is_given = bytearray(_PART_COUNT)
-        """1 for each part that somebody may be reading."""
+        self._parts: list[dict[str, bytes]] = [{}] * _PART_COUNT
+        self._is_given = bytearray(b"\1") * _PART_COUNT
+        """1 for each part that somebody may be reading, as all do the one that is empty."""
         self._count = 0
         self.copied_count = 0
         """Parts copied since somebody asked for all."""
@@ -68,12 +68,13 @@ class ProducerMap:
         """
         self._is_given = bytearray(b"\1") * _PART_COUNT
         self.copied_count = 0
-        return chain.from_iterable(_one_by_one(self._parts[::-1]))
+        return chain.from_iterable(_one_by_one(list(filter(None, reversed(self._parts)))))
 
     def piles(self) -> Iterator[dict[str, bytes]]:
         """Give the mappings, to be emptied by somebody who is alone with them."""
-        for place in range(_PART_COUNT):
-            yield self._own(place) if self._is_given[place] else self._parts[place]
+        for place, part in enumerate(self._parts):
+            if part:
+                yield self._own(place) if self._is_given[place] else part
 
     def __len__(self) -> int:
         return self._count
