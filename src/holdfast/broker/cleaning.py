@@ -165,27 +165,31 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iter
     the broker goes on. Homes only move on, so nothing can come to need carrying meanwhile. What is
     few is one piece: a small log must not take more steps to clean than it has work.
     """
+    records = _homeless_counters(broker, through_record)
     looked_at = chain(
-        _homeless_counters(broker, through_record),
         _homeless_queues(broker, through_record),
         _homeless_producers(broker, through_record, now_microseconds),
     )
-    while some := list(islice(looked_at, _LOOKED_AT_PER_PIECE)):
-        yield [record for record in some if record is not None]
+    while (some := list(islice(looked_at, _LOOKED_AT_PER_PIECE))) or records:
+        records += [record for record in some if record is not None]
+        yield records
+        records = []
 
 
-def _homeless_counters(broker: Broker, through_record: int) -> Iterator[Record | None]:
+def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
     state = broker.state
+    records: list[Record] = []
     if state.counters_home <= through_record:
         number = max(broker.next_queue_number, state.next_queue_number)
-        yield CountersRecord(number)
+        records.append(CountersRecord(number))
     # A hold that is moved or ended by a record on its way must not come back behind it.
     moving = holds_under_way(broker)
-    yield from [
+    records.extend(
         hold
         for name, hold in state.holds.items()
         if state.hold_homes[name] <= through_record and name not in moving
-    ]
+    )
+    return records
 
 
 def _homeless_queues(broker: Broker, through_record: int) -> Iterator[Record | None]:
