@@ -123,6 +123,23 @@ def test_homes_are_carried_on(three) -> None:
     assert homeless(three.broker, last, 2_000_000) == []
 
 
+def test_what_is_few_is_carried_on_in_one_piece_and_what_is_many_is_not(three) -> None:
+    """
+    A small segment takes one step, whatever kinds of things have their home there.
+    """
+    three.broker.send(three.queue(), b"", b"x", three.client, None, "p", 1)
+    three.turn()
+    last = three.next_record - 1
+    (piece,) = homeless_pieces(three.broker, last, 2_000_000)
+    assert len(piece) == 3
+    for number in range(2_000):
+        three.queue(f"q{number}")
+    three.turn()
+    sizes = [len(it) for it in homeless_pieces(three.broker, three.next_record - 1, 2_000_000)]
+    assert sum(sizes) == 2_003
+    assert max(sizes) <= 1_001
+
+
 def test_a_queues_record_covers_what_is_on_its_way(three) -> None:
     """
     What is assigned stands before it in the log, and may be cleaned away before it.
