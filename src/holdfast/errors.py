@@ -33,6 +33,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── MembershipError          a change that is refused, and why
     │   ├── FencedError              this node was removed or a newer generation rules
     │   └── LogDivergedError         two logs differ where they must be the same: halt
+    ├── MisplacedCallError           a blocking call from where it could never return
     └── LinkError
         ├── LinkLostError            the connection went away in the middle of something
         ├── AuthenticationError      the other side does not know the secret
@@ -232,3 +233,7 @@ class AuthenticationError(LinkError):
 
 class FailoverExhaustedError(LinkError):
     """No address answered within the attempts allowed."""
+
+
+class MisplacedCallError(HoldfastError):
+    """A blocking call from where it could never return: a listener, a forked child."""

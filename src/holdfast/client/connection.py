@@ -19,16 +19,16 @@ import logging
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
 from typing import Any, Self
-from weakref import WeakSet
 
 from holdfast.client.consumer import WIRE_MODES, AcknowledgeMode, Subscription
 from holdfast.client.events import Event, Interrupted, Resumed
+from holdfast.client.failures import Failures
 from holdfast.client.producer import Producer, send_single
 from holdfast.client.session import ClientSession
 from holdfast.client.settings import ClientSettings, settings_from_options
 from holdfast.client.transaction import Transaction
 from holdfast.client.uri import Target, parse_uri
-from holdfast.client.wire import Body, Headers
+from holdfast.client.wire import Body, Headers, encode_text
 from holdfast.environment.randomness import Randomness, SystemRandomness
 from holdfast.errors import ConfigError
 
@@ -88,7 +88,8 @@ class Connecting:
         Close; after a block without an error, wait for all confirmations first.
 
         Raises:
-            HoldfastError: A producer's message was refused and nobody has been told yet.
+            HoldfastError: A message was not stored and nobody has been told yet; see
+                `Connection.close`.
         """
         assert self._connection is not None
         await self._connection.close(is_graceful=error is None)
@@ -100,7 +101,6 @@ class Connection:
     def __init__(self, target: Target, settings: ClientSettings, randomness: Randomness) -> None:
         self._session = ClientSession(target, settings, randomness, self)
         self._settings = settings
-        self._producers: WeakSet[Producer] = WeakSet()
         self._interrupted: list[Callable[[Interrupted], object]] = []
         self._resumed: list[Callable[[Resumed], object]] = []
         self._event_queues: list[asyncio.Queue[Event | None]] = []
@@ -148,13 +148,13 @@ class Connection:
 
         Raises:
             ConfigError: The window is less than 1.
+            LocalProtocolError: The destination is no text, or no UTF-8.
         """
+        encode_text(destination, "the destination")
         if window < 1:
             raise ConfigError([f"window is {window}; it must be 1 or more"])
         self._session.check_open()
-        producer = Producer(self._session, destination, window, producer_id)
-        self._producers.add(producer)
-        return producer
+        return Producer(self._session, destination, window, producer_id)
 
     def transaction(self) -> Transaction:
         """A transaction: commits at the end of its `async with` block, rolls back on an error."""
@@ -184,9 +184,12 @@ class Connection:
 
         Raises:
             ConfigError: An unknown mode, or a prefetch below 1.
+            LocalProtocolError: The destination or the selector is no text, or no UTF-8.
         """
         prefetch = self._settings.prefetch_count if prefetch is None else prefetch
         problems = []
+        for name, text in {"destination": destination, "selector": selector or ""}.items():
+            encode_text(text, f"the {name}")
         if acknowledge not in WIRE_MODES:
             problems.append(f"acknowledge is {acknowledge!r}; known are {', '.join(WIRE_MODES)}")
         if prefetch < 1:
@@ -283,8 +286,16 @@ class Connection:
         Cancelling ends the connection at once. Without `is_graceful` nothing is waited for.
 
         Raises:
-            HoldfastError: A producer's message was refused and nobody has been told yet.
+            HoldfastError: A message was refused, or its outcome stayed unknown, and nobody has been
+                told yet. It is the first of them; its notes tell how many, and of the others.
         """
+        await self.end(is_graceful=is_graceful)
+        failure = self.failures.take_all() if is_graceful else None
+        if failure is not None:
+            raise failure
+
+    async def end(self, *, is_graceful: bool) -> None:
+        """As `close`, but leaves what it would raise in `failures`."""
         try:
             if is_graceful and not self.is_closed:
                 await self._session.wait_idle()
@@ -292,9 +303,11 @@ class Connection:
             await self._session.close(is_graceful=False)
             raise
         await self._session.close(is_graceful=is_graceful)
-        if is_graceful:
-            for producer in list(self._producers):
-                await producer.flush()
+
+    @property
+    def failures(self) -> Failures:
+        """What was not stored and nobody has been told of yet."""
+        return self._session.failures
 
     async def __aenter__(self) -> Self:
         """For a connection that was awaited."""

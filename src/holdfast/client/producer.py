@@ -17,6 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from holdfast.client.failures import Failure
 from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.requests import fail, succeed
 from holdfast.client.sequence import ProducerSequence, is_lasting
@@ -26,6 +27,7 @@ from holdfast.client.wire import (
     Headers,
     encode_body,
     encode_lines,
+    encode_text,
     plain_send,
     produced_send,
     send_prefix,
@@ -54,6 +56,9 @@ class Producer:
         self.window = window
         self.unconfirmed = 0
         self.confirmed_count = 0
+        self.told: Failure | None = None
+        """The failure that was raised last."""
+
         self._session = session
         self._is_fixed = producer_id is not None
         self._sequence = ProducerSequence(
@@ -61,7 +66,6 @@ class Producer:
         )
         self._places = Waiters()
         self._settled = Waiters()
-        self._failure: HoldfastError | None = None
         self._ended_by: HoldfastError | None = None
         self._refused_number = 0
         self._refused_code = ""
@@ -89,14 +93,19 @@ class Producer:
                 the next call goes on.
             LocalProtocolError: The message can never be sent.
         """
+        return await self.send_encoded(*encode_body(body), headers, persistent=persistent)
+
+    async def send_encoded(
+        self, encoded: bytes, text_line: bytes, headers: Headers | None, *, persistent: bool
+    ) -> Confirmation:
+        """As `send`, for a body that `encode_body` has encoded."""
         session = self._session
         if (
             self.unconfirmed >= self.window
-            or self._failure is not None
+            or session.failures
             or session.outstanding.bytes >= session.settings.unconfirmed_bytes_max
         ):
             await self._wait_place()
-        encoded, text_line = encode_body(body)
         prefix = self._prefix(headers, persistent)
         if session.failure is not None:
             raise session.failure
@@ -141,13 +150,13 @@ class Producer:
 
     async def _wait_place(self) -> None:
         while True:
-            if self._failure is not None:
+            if self in self._session.failures:
                 await self.flush()
             if self.unconfirmed >= self.window:
                 await self._places.wait()
             elif not self._session.has_room:
                 await self._session.wait_room()
-            elif self._failure is None:
+            elif self not in self._session.failures:
                 return
 
     def _prefix(self, headers: Headers | None, persistent: bool) -> bytes:
@@ -177,7 +186,9 @@ class Producer:
 
     def message_refused(self, number: int, error: HoldfastError) -> None:
         """The broker has not stored a message."""
-        self._failure = self._failure or error
+        self._session.failures.add(self, f"to {self.destination}", error)
+        if self._is_fixed:
+            self._ended_by = self._ended_by or error
         if number and not self._refused_number:
             self._refused_number = number
             self._refused_code = error.code if isinstance(error, RefusedError) else ""
@@ -208,12 +219,12 @@ class Producer:
         self._prefixes = {}
 
     def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
+        failure = self._session.failures.take(self)
         if failure is not None:
-            self._ended_by = failure if self._is_fixed else None
+            self.told = failure
             # Whoever waited for a place was woken to hear this, and may have handed nothing on.
             self._places.wake_all()
-            raise failure
+            raise failure.error
 
 
 class ProducedMessage(Operation):
@@ -259,15 +270,20 @@ class ProducedMessage(Operation):
 class SingleMessage(Operation):
     """A message sent by `Connection.send`, with a borrowed producer id if it is numbered."""
 
-    __slots__ = ("frame", "outcome", "sequence", "session")
+    __slots__ = ("destination", "frame", "outcome", "sequence", "session")
 
     is_limited_by_timeout = True
 
     def __init__(
-        self, session: ClientSession, sequence: ProducerSequence | None, frame: bytes
+        self,
+        session: ClientSession,
+        sequence: ProducerSequence | None,
+        destination: str,
+        frame: bytes,
     ) -> None:
         super().__init__(len(frame))
         self.session = session
+        self.destination = destination
         self.sequence = sequence
         self.frame = frame
         self.outcome: asyncio.Future[None] = session.loop.create_future()
@@ -285,12 +301,18 @@ class SingleMessage(Operation):
             code = error.code if isinstance(error, RefusedError) else ""
             self.sequence.refused(self.sequence.last, code)
             self.session.return_sequence(self.sequence)
-        fail(self.outcome, error)
+        self._fail(error)
 
     def abandoned(self, error: HoldfastError) -> None:
         if self.sequence is not None:
             self.sequence.renew()
             self.session.return_sequence(self.sequence)
+        self._fail(error)
+
+    def _fail(self, error: HoldfastError) -> None:
+        if self.outcome.done():
+            # The caller was cancelled and has gone; somebody must hear of it.
+            self.session.failures.add(self, f"to {self.destination}", error)
         fail(self.outcome, error)
 
     def replay(self) -> list[tuple[str, bytes]]:
@@ -307,6 +329,7 @@ async def send_single(
     persistent: bool,
 ) -> None:
     """Send one message and wait for its receipt; see `Connection.send`."""
+    encode_text(destination, "the destination")
     encoded, text_line = encode_body(body)
     lines = encode_lines(headers)
     await session.wait_room()
@@ -321,6 +344,6 @@ async def send_single(
     else:
         prefix = send_prefix(destination, sequence.line + lines, persistent=persistent)
         frame = produced_send(prefix, sequence.next(), receipt, text_line, encoded)
-    operation = SingleMessage(session, sequence, frame)
+    operation = SingleMessage(session, sequence, destination, frame)
     session.request(operation, receipt, frame)
     await operation.outcome

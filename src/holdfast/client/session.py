@@ -23,6 +23,7 @@ from typing import Protocol
 
 from holdfast.client.dialer import Dialer, term_of
 from holdfast.client.events import BrokerComplaint, Event, Interrupted, Resumed
+from holdfast.client.failures import Failures
 from holdfast.client.link import Link
 from holdfast.client.outstanding import Operation, Outstanding
 from holdfast.client.requests import Farewell, SettlementRequest
@@ -117,6 +118,7 @@ class ClientSession:
         self.settings = settings
         self.outstanding = Outstanding()
         self.settlements = Settlements()
+        self.failures = Failures()
         self.subscribers: dict[str, Subscriber] = {}
         self.generation = 0
         self.failure: HoldfastError | None = None

@@ -276,4 +276,8 @@ class Commit(Operation):
         if error is None:
             succeed(self.outcome)
         else:
+            if self.outcome.done():
+                # The caller was cancelled and has gone; somebody must hear of it.
+                count = len(self._sends)
+                self._session.failures.add(self, "of a transaction", error, count=count)
             fail(self.outcome, error)

@@ -47,7 +47,7 @@ def encode_lines(headers: Headers | None) -> bytes:
     The application's headers as escaped lines.
 
     Raises:
-        LocalProtocolError: A name is reserved or empty, or the headers are too long.
+        LocalProtocolError: A name is reserved or empty, or the headers are too long or no UTF-8.
     """
     if not headers:
         return b""
@@ -59,7 +59,12 @@ def encode_lines(headers: Headers | None) -> bytes:
                 code="reserved-header",
             )
         lines.append(f"{escape(name, VERSION)}:{escape(text_of(value), VERSION)}\n")
-    joined = "".join(lines).encode()
+    text = "".join(lines)
+    if not text.isascii():
+        for name, value in headers.items():
+            encode_text(name, "a header's name")
+            encode_text(text_of(value), f"header {name!a}")
+    joined = text.encode()
     if len(joined) > HEADERS_BYTES_MAX:
         raise LocalProtocolError(
             f"headers of {len(joined):,} bytes; at most {HEADERS_BYTES_MAX:,} are possible",
@@ -73,12 +78,18 @@ def encode_body(body: Body) -> tuple[bytes, bytes]:
     The body as bytes, and the content-type line that a text has.
 
     Raises:
-        LocalProtocolError: The body is too large.
+        LocalProtocolError: The body is too large, no UTF-8, or neither bytes nor text.
     """
     if isinstance(body, str):
-        encoded, line = body.encode(), TEXT_LINE
-    else:
+        encoded, line = encode_text(body, "the body"), TEXT_LINE
+    elif isinstance(body, bytes | bytearray | memoryview):
         encoded, line = bytes(body), b""
+    else:
+        # Not even what `bytes` takes: of a number it makes so many zeros.
+        raise LocalProtocolError(
+            f"a body of type {type(body).__name__}; it must be bytes, bytearray, memoryview or str",
+            code="body-type",
+        )
     if len(encoded) > MESSAGE_BODY_BYTES_MAX:
         raise LocalProtocolError(
             f"a body of {len(encoded):,} bytes; at most {MESSAGE_BODY_BYTES_MAX:,} are possible",
@@ -87,9 +98,31 @@ def encode_body(body: Body) -> tuple[bytes, bytes]:
     return encoded, line
 
 
+def encode_text(text: str, what: str) -> bytes:
+    """
+    A text of the application's as UTF-8; `what` names it in the error.
+
+    Raises:
+        LocalProtocolError: It is no text, or one that UTF-8 cannot say.
+    """
+    if not isinstance(text, str):
+        raise LocalProtocolError(
+            f"{what} is of type {type(text).__name__}; it must be str", code="not-text"
+        )
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(
+            f"{what} {text[error.start : error.end]!a} at {error.start} is no UTF-8: a half of"
+            " a surrogate pair; send bytes, or decode with other errors than surrogateescape",
+            code="not-text",
+        ) from error
+
+
 def send_prefix(destination: str, lines: bytes, *, persistent: bool) -> bytes:
     """The start of a SEND, up to the headers that vary; `lines` are from `encode_lines`."""
     # STOMP 1.2, Repeated Header Entries: the first counts, so ours stand before the application's.
+    encode_text(destination, "the destination")
     return b"SEND\ndestination:%b\npersistent:%b\n%b" % (
         escape(destination, VERSION).encode(),
         b"true" if persistent else b"false",

@@ -5,6 +5,7 @@ Producers: windows, order, numbers, and what happens when a message is refused.
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from scripted_broker import ScriptedBroker, Store
@@ -371,3 +372,38 @@ async def test_what_waited_for_a_link_and_is_refused_is_known_not_to_be_stored()
             broker.refuse = lambda event: None
             await (await producer.send(b"2"))
         assert numbers(broker) == [1, 1]
+
+
+async def test_a_refusal_is_told_by_close_when_its_producer_has_gone() -> None:
+    """The failure is the connection's: a producer made for one message leaves nobody else to ask."""
+    async with ScriptedBroker() as broker:
+        broker.refuse = lambda event: ("refused", "no room") if event in broker.sends else None
+        connection = await connect(broker.uri)
+        await connection.producer("/queue/a").send(b"1")
+        await broker.saw(lambda: broker.sends)
+        await connection.wait_confirmed()
+        gc.collect()
+        with pytest.raises(RefusedError, match="no room"):
+            await connection.close()
+
+
+async def test_a_refusal_whose_caller_was_cancelled_is_told_by_close() -> None:
+    """The message or the commit went on its way without its caller; what became of it is told."""
+    async with ScriptedBroker() as broker:
+        broker.is_holding = True
+        connection = await connect(broker.uri)
+        transaction = connection.transaction()
+        for number in range(3):
+            await transaction.send("/queue/b", str(number))
+        sending = asyncio.create_task(connection.send("/queue/a", b"1"))
+        committing = asyncio.create_task(transaction.commit())
+        await broker.saw(lambda: broker.sends and broker.frames("BEGIN"))
+        sending.cancel()
+        committing.cancel()
+        await asyncio.wait([sending, committing])
+        broker.hang_up()
+        with pytest.raises(LinkLostError) as raised:
+            await connection.close()
+        notes = "\n".join(raised.value.__notes__)
+        assert "1 message to /queue/a" in notes
+        assert "3 messages of a transaction" in notes
