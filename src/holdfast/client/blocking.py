@@ -18,30 +18,40 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import threading
+import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
-
-import uvloop
+from typing import Any, Self
 
 from holdfast.client import connection as asynchronous
+from holdfast.client.blocking_producer import BlockingConfirmation, BlockingProducer, Handover
 from holdfast.client.consumer import AcknowledgeMode, Message, Subscription
 from holdfast.client.events import Interrupted, Resumed
+from holdfast.client.loop_thread import LoopThread
 from holdfast.client.producer import Producer
 from holdfast.client.settlements import ACKNOWLEDGE, REJECT
 from holdfast.client.transaction import Transaction
 from holdfast.client.wire import Body, Headers
 from holdfast.errors import HoldfastError, LinkLostError
 
+__all__ = [
+    "BlockingConfirmation",
+    "BlockingConnection",
+    "BlockingMessage",
+    "BlockingProducer",
+    "BlockingSubscription",
+    "BlockingTransaction",
+    "connect",
+]
+
 logger = logging.getLogger("holdfast.client")
 
-Result = TypeVar("Result")
-Handed: TypeAlias = "tuple[Body, Headers | None, bool, Future[None]]"
+EXIT_SECONDS_MAX = 5.0
+"""How long a program that ends without `close` waits for what it has handed over."""
 
 BATCH_COUNT_MAX = 100
 """Most messages a subscription takes over from the loop's thread at once."""
@@ -56,57 +66,20 @@ def connect(uri: str, **options: Any) -> BlockingConnection:
     return BlockingConnection(uri, options)
 
 
-class LoopThread:
-    """A thread with an event loop in it."""
-
-    def __init__(self) -> None:
-        self.loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="holdfast-client", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
-
-    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine over there and wait for it; an interrupted wait cancels it."""
-        if self.loop.is_closed() or not self._thread.is_alive():
-            coroutine.close()
-            raise LinkLostError("the connection is closed")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def call(self, function: Callable[..., object], *arguments: object) -> None:
-        """Have a function called over there, soon; not if the loop has ended."""
-        try:
-            self.loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError as error:
-            raise LinkLostError("the connection is closed") from error
-
-    def stop(self) -> None:
-        """End the loop and its thread."""
-        if not self.loop.is_closed() and self._thread.is_alive():
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join()
-
-
 class BlockingConnection:
     """`holdfast.client.Connection` for plain functions; made by `connect`."""
 
     def __init__(self, uri: str, options: dict[str, Any]) -> None:
         connecting = asynchronous.connect(uri, **options)
         self._thread = LoopThread()
+        self._closing = threading.RLock()
         try:
             self._connection = self._thread.run(_opened(connecting))
         except BaseException:
             self._thread.stop()
             raise
+        self._handover = Handover(self._thread, self._connection.failures)
+        _left_open.add(self)
 
     def send(
         self,
@@ -127,7 +100,7 @@ class BlockingConnection:
         async def made() -> Producer:
             return self._connection.producer(destination, window=window)
 
-        return BlockingProducer(self._thread, self._thread.run(made()), window)
+        return BlockingProducer(self._handover, self._thread.run(made()), window)
 
     def transaction(self) -> BlockingTransaction:
         """A transaction for a `with` block; see `Connection.transaction`."""
@@ -175,7 +148,11 @@ class BlockingConnection:
     def on_interrupted(
         self, listener: Callable[[Interrupted], object]
     ) -> Callable[[Interrupted], object]:
-        """Call `listener` whenever the link is lost, on the loop's thread: it must not block."""
+        """
+        Call `listener` whenever the link is lost, on the loop's thread: it must not block.
+
+        What waits for this connection (`send`, `flush`, `close`, ...) raises there.
+        """
         return self._connection.on_interrupted(listener)
 
     def on_resumed(self, listener: Callable[[Resumed], object]) -> Callable[[Resumed], object]:
@@ -183,13 +160,64 @@ class BlockingConnection:
         return self._connection.on_resumed(listener)
 
     def close(self, *, is_graceful: bool = True) -> None:
-        """Wait for every confirmation and end; see `Connection.close`."""
-        if self._thread.loop.is_closed():
+        """
+        Send and confirm all that was handed over, and end. Doing it twice does nothing.
+
+        From now on calls of other threads raise LinkLostError. In a forked child it raises
+        MisplacedCallError, and without `is_graceful` does nothing.
+
+        Raises:
+            HoldfastError: A message was not stored and nobody has been told yet; see
+                `Connection.close`.
+        """
+        if self._thread.is_foreign and not is_graceful:
             return
+        self._thread.check_may_wait()
+        with self._closing:
+            if self._thread.is_stopping:
+                return
+            try:
+                self._thread.run(self._end(is_graceful=is_graceful))
+            finally:
+                self._thread.stop()
+                _left_open.discard(self)
+        failure = self._connection.failures.take_all() if is_graceful else None
+        if failure is not None:
+            raise failure
+
+    async def _end(self, *, is_graceful: bool) -> None:
+        self._handover.is_closing = True
         try:
-            self._thread.run(self._connection.close(is_graceful=is_graceful))
-        finally:
-            self._thread.stop()
+            if is_graceful:
+                await self._handover.wait_sent()
+        except BaseException:
+            await self._connection.end(is_graceful=False)
+            raise
+        await self._connection.end(is_graceful=is_graceful)
+
+    def end_at_exit(self) -> None:
+        """The program ends without `close`: send what was handed over, and say what is left."""
+        if self._thread.is_foreign or self._thread.is_current:
+            return
+        failure: Exception | None = None
+        try:
+            self._thread.run(self._end_in_time())
+        except (TimeoutError, HoldfastError) as error:
+            failure = error
+        self._thread.stop()
+        failure = self._connection.failures.take_all() or failure
+        if failure is not None:
+            reasons = "; ".join([str(failure), *getattr(failure, "__notes__", ())])
+            # Logging may not be set up, or not any more; a warning is seen in any case.
+            warnings.warn(
+                f"the program ended without closing its connection; not all is stored: {reasons}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    async def _end_in_time(self) -> None:
+        async with asyncio.timeout(EXIT_SECONDS_MAX):
+            await self._end(is_graceful=True)
 
     def __enter__(self) -> Self:
         """The connection is there already."""
@@ -205,119 +233,18 @@ class BlockingConnection:
         self.close(is_graceful=error is None)
 
 
+_left_open: set[BlockingConnection] = set()
+"""Connections that were not closed yet; strongly, for their threads work on after them."""
+
+
+@atexit.register
+def _end_all() -> None:
+    while _left_open:
+        _left_open.pop().end_at_exit()
+
+
 async def _opened(connecting: asynchronous.Connecting) -> asynchronous.Connection:
     return await connecting
-
-
-class BlockingProducer:
-    """
-    `holdfast.client.Producer` for plain functions.
-
-    In a `with` block it flushes at the end.
-    """
-
-    def __init__(self, thread: LoopThread, producer: Producer, window: int) -> None:
-        self._thread = thread
-        self._producer = producer
-        self._places = threading.Semaphore(window)
-        self._handed: deque[Handed] = deque()
-        self._is_scheduled = False
-        self._sending: asyncio.Task[None] | None = None
-        self._failure: HoldfastError | None = None
-
-    def send(
-        self, body: Body, *, headers: Headers | None = None, persistent: bool = True
-    ) -> Future[None]:
-        """
-        Hand a message over as soon as fewer than `window` are unconfirmed.
-
-        The future returned is done when the broker has stored the message.
-
-        Raises:
-            HoldfastError: An earlier message of this producer failed, told once; those handed over
-                after it have failed too.
-        """
-        self._raise_failure()
-        self._places.acquire()
-        confirmation: Future[None] = Future()
-        self._handed.append((body, headers, persistent, confirmation))
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._thread.call(self._begin_sending)
-        return confirmation
-
-    def flush(self) -> None:
-        """
-        Wait until every message handed over has its outcome.
-
-        Raises:
-            HoldfastError: The first failure since the last one told.
-        """
-        self._thread.run(self._flush())
-        self._raise_failure()
-
-    def __enter__(self) -> Self:
-        """Nothing is sent by entering."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Flush, unless the block failed."""
-        if error is None:
-            self.flush()
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    # On the loop's thread ------------------------------------------------------------------------
-
-    def _begin_sending(self) -> None:
-        self._is_scheduled = False
-        if self._sending is None or self._sending.done():
-            self._sending = self._thread.loop.create_task(self._send_handed())
-
-    async def _send_handed(self) -> None:
-        handed = self._handed
-        while handed:
-            body, headers, persistent, confirmation = handed.popleft()
-            try:
-                stored = await self._producer.send(body, headers=headers, persistent=persistent)
-            except HoldfastError as error:
-                self._fail(confirmation, error)
-                # Handed over before the failure was told, so not to be stored after it.
-                while handed:
-                    self._fail(handed.popleft()[3], error)
-            else:
-                stored.add_done_callback(partial(self._told, confirmation))
-
-    async def _flush(self) -> None:
-        if self._handed or self._sending is not None:
-            self._begin_sending()
-            assert self._sending is not None
-            await self._sending
-        try:
-            await self._producer.flush()
-        except HoldfastError as error:
-            self._failure = self._failure or error
-
-    def _fail(self, confirmation: Future[None], error: HoldfastError) -> None:
-        self._failure = self._failure or error
-        confirmation.set_exception(error)
-        self._places.release()
-
-    def _told(self, confirmation: Future[None], done: asyncio.Future[None]) -> None:
-        error = done.exception()
-        if error is None:
-            confirmation.set_result(None)
-        else:
-            confirmation.set_exception(error)
-        self._places.release()
 
 
 class BlockingMessage:
@@ -415,6 +342,8 @@ class BlockingSubscription:
         trace: TracebackType | None,
     ) -> None:
         """Unsubscribe; in mode "auto" the last message is acknowledged first if all went well."""
+        if self._thread.is_stopping:
+            return
         if error is None:
             self._acknowledge_last()
         self._taken.clear()
@@ -504,4 +433,7 @@ class BlockingTransaction:
         trace: TracebackType | None,
     ) -> None:
         """Commit, or roll back if the block failed; nothing if either was done in the block."""
+        if error is not None and self._thread.is_stopping:
+            # Nothing of it has left; the block's own error is what to tell.
+            return
         self._thread.run(self._transaction.__aexit__(kind, error, trace))

@@ -9,12 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+if TYPE_CHECKING:
+    from threaded_broker import Threaded
 
 SECONDS_MAX = 20
 """A test that waits longer waits for something that will not happen."""
@@ -36,3 +41,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     asyncio.run(scenario())
     uvloop.run(scenario())
     return True
+
+
+@pytest.fixture
+def threaded() -> Iterator[Threaded]:
+    from threaded_broker import Threaded
+
+    served = Threaded()
+    yield served
+    served.close()

@@ -6,60 +6,16 @@ The scripted broker runs in a thread of its own, since nothing here may await.
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from scripted_broker import ScriptedBroker
+from threaded_broker import Threaded, within
 
 from holdfast.client import blocking
 from holdfast.errors import ConfigError, LinkLostError, RefusedError, TransactionError
 
 QUEUE = "/queue/a"
-
-
-class Threaded:
-    """A scripted broker in a thread; `do` runs a function over there."""
-
-    def __init__(self) -> None:
-        self.broker = ScriptedBroker()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self.wait(self.broker.__aenter__())
-
-    def wait(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
-
-    def do(self, function: Callable[[], Any]) -> Any:
-        async def called() -> Any:
-            return function()
-
-        return self.wait(called())
-
-    def saw(self, condition: Callable[[], Any]) -> None:
-        self.wait(self.broker.saw(condition))
-
-    def close(self) -> None:
-        async def drained() -> None:
-            # Transports close in the turns after they are told to.
-            for _ in range(5):
-                await asyncio.sleep(0)
-
-        self.do(self.broker.kill)
-        self.wait(drained())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-@pytest.fixture
-def threaded() -> Iterator[Threaded]:
-    served = Threaded()
-    yield served
-    served.close()
 
 
 def test_send_waits_for_the_receipt(threaded: Threaded) -> None:
@@ -119,15 +75,62 @@ def test_a_refusal_fails_what_was_handed_over_after_it(threaded: Threaded) -> No
         assert broker.store.bodies(QUEUE) == [b"1", b"5"]
 
 
-def test_a_message_that_cannot_be_sent_fails_the_next_call(threaded: Threaded) -> None:
-    """It is found out on the other thread, so it is told by the next call."""
-    with blocking.connect(threaded.broker.uri) as connection:
-        producer = connection.producer(QUEUE)
-        confirmation = producer.send("1", headers={"receipt": "mine"})
-        assert "receipt" in str(confirmation.exception(10))
-        with pytest.raises(Exception, match="receipt"):
-            producer.send("2")
-        producer.send("3").result(10)
+def test_after_close_every_call_ends(threaded: Threaded) -> None:
+    """Inside its own blocks too: in an error, or in nothing where nothing is left to do."""
+    threaded.broker.store.put(QUEUE, {"persistent": "true"}, b"0")
+    connection = blocking.connect(threaded.broker.uri)
+    with connection.subscribe(QUEUE) as subscription, connection.producer(QUEUE) as producer:
+        message = within(subscription.receive)
+        producer.send("1")
+        transaction = connection.transaction()
+        within(connection.close)
+        calls: list[Callable[[], object]] = [
+            lambda: connection.send(QUEUE, "x"),
+            lambda: connection.producer(QUEUE),
+            lambda: connection.subscribe(QUEUE),
+            lambda: producer.send("x"),
+            lambda: subscription.receive(1),
+            message.acknowledge,
+            lambda: message.reject(confirm=True),
+        ]
+        for call in calls:
+            with pytest.raises(LinkLostError):
+                within(call)
+        with pytest.raises(ZeroDivisionError), transaction:
+            raise ZeroDivisionError
+
+
+def test_closing_ends_the_waits_of_other_threads(threaded: Threaded) -> None:
+    """Who waits for a message hears that there will be none; who waits for a receipt, too."""
+    connection = blocking.connect(threaded.broker.uri)
+    begun = threading.Barrier(3)
+    ends: list[object] = []
+
+    def receiving() -> None:
+        with connection.subscribe(QUEUE) as subscription:
+            begun.wait(20)
+            ends.append(list(subscription))
+
+    def sending() -> None:
+        begun.wait(20)
+        try:
+            connection.send("/queue/b", "x")
+        except LinkLostError as error:
+            ends.append(error)
+
+    threads = [
+        threading.Thread(target=receiving, daemon=True),
+        threading.Thread(target=sending, daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    begun.wait(20)
+    threaded.saw(lambda: len(threaded.broker.sends) == 1)
+    within(lambda: connection.close(is_graceful=False))
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert [] in ends
 
 
 def test_messages_are_taken_and_settled(threaded: Threaded) -> None:
