@@ -37,6 +37,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     └── LinkError
         ├── LinkLostError            the connection went away in the middle of something
         ├── AuthenticationError      the other side does not know the secret
+        ├── CertificateError         the other side's certificate is not to be trusted
         └── FailoverExhaustedError   no address answered within the attempts allowed
 """
 
@@ -229,6 +230,10 @@ class LinkLostError(LinkError):
 
 class AuthenticationError(LinkError):
     """The other side does not know the secret, or is not known."""
+
+
+class CertificateError(LinkError):
+    """The other side's certificate is not to be trusted; trying again changes nothing."""
 
 
 class FailoverExhaustedError(LinkError):

@@ -3,6 +3,9 @@ Opens links: asks the failover plan where to turn, and the term fence whom to be
 
 One loop, told by the pure plan what to do next. For a plain URI there is one attempt, and its own
 error is raised; for a failover URI every failure is another attempt, until the plan is exhausted.
+Some failures do not pass by themselves (a wrong passcode, a certificate nobody trusts, a file that
+is not there): each is warned of at once, and when every address has said so before the first
+connection, it is raised.
 
 Owned by the session of one connection.
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TypeAlias
 
 from holdfast.client.failover import (
     Attempt,
@@ -24,7 +28,18 @@ from holdfast.client.link import Link, LinkOwner, open_link
 from holdfast.client.settings import ClientSettings
 from holdfast.client.uri import Address, Target
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import FailoverExhaustedError, LinkError, LinkLostError, ProtocolError
+from holdfast.errors import (
+    AuthenticationError,
+    CertificateError,
+    ConfigError,
+    FailoverExhaustedError,
+    LinkError,
+    LinkLostError,
+    ProtocolError,
+    RemoteProtocolError,
+)
+
+ConnectError: TypeAlias = LinkError | ProtocolError | ConfigError
 
 logger = logging.getLogger("holdfast.client")
 
@@ -39,6 +54,10 @@ class Dialer:
         self.options = target.failover or NO_FAILOVER
         self.fence = TermFence()
         self._settings = settings
+        self._addresses_count = len(target.addresses)
+        self._verdicts: dict[Address, ConnectError] = {}
+        """What addresses have said that will not pass."""
+
         self._loop = asyncio.get_running_loop()
         self._plan: FailoverPlan[Address] = FailoverPlan(
             target.addresses,
@@ -54,15 +73,16 @@ class Dialer:
 
         Raises:
             FailoverExhaustedError: No address of a failover URI answered within the attempts.
-            LinkError, ProtocolError: What became of the one attempt at a plain URI.
+            LinkError, ProtocolError, ConfigError: What became of the one attempt at a plain URI, or
+                what every address of a failover URI has said that will not pass.
         """
-        failures: dict[Address, LinkError | ProtocolError] = {}
+        failures: dict[Address, ConnectError] = {}
         while True:
             step = self._plan.next_step(self._loop.time())
             if isinstance(step, Attempt):
                 try:
                     return await self._attempt(step.address, owner)
-                except (LinkError, ProtocolError) as error:
+                except (LinkError, ProtocolError, ConfigError) as error:
                     failures[step.address] = error
                     self._failed(step.address, error)
             elif isinstance(step, Pause):
@@ -86,10 +106,13 @@ class Dialer:
         if link.is_closed:
             raise LinkLostError(f"{address} closed the connection at once")
         self._plan.connected(address)
+        self._verdicts.clear()
         return link
 
-    def _failed(self, address: Address, error: LinkError | ProtocolError) -> None:
+    def _failed(self, address: Address, error: ConnectError) -> None:
         logger.debug("connecting failed: %s", error)
+        if self.has_failover:
+            self._judge(address, error)
         passes = self._plan.failed_passes
         self._plan.attempt_failed(address)
         if self._plan.failed_passes > passes and self._plan.is_warning_due:
@@ -99,10 +122,30 @@ class Dialer:
                 error,
             )
 
+    def _judge(self, address: Address, error: ConnectError) -> None:
+        if not is_lasting_failure(error):
+            # An address that cannot be reached takes nothing back.
+            if not isinstance(error, LinkLostError):
+                self._verdicts.pop(address, None)
+            return
+        if str(error) != str(self._verdicts.get(address)):
+            logger.warning("this will not pass by itself: %s", error)
+        self._verdicts[address] = error
+        if self._plan.is_startup and len(self._verdicts) == self._addresses_count:
+            for other in self._verdicts.values():
+                if other is not error:
+                    error.add_note(str(other))
+            raise error
 
-def _exhausted(
-    step: Exhausted, failures: list[LinkError | ProtocolError]
-) -> FailoverExhaustedError:
+
+def is_lasting_failure(error: ConnectError) -> bool:
+    """Whether trying again later would bring the same."""
+    if isinstance(error, RemoteProtocolError):
+        return error.code == "version"
+    return isinstance(error, AuthenticationError | CertificateError | ConfigError | ProtocolError)
+
+
+def _exhausted(step: Exhausted, failures: list[ConnectError]) -> FailoverExhaustedError:
     if not failures:
         return FailoverExhaustedError("the link is lost, and the URI allows no reconnecting")
     reasons = "; ".join(str(error) for error in failures)

@@ -109,12 +109,13 @@ class FailoverPlan(Generic[AddressType]):
         self._pause_seconds = options.initial_reconnect_seconds
         self._pause_due = 0.0
         self._interrupted_at: float | None = None
-        self._is_startup = True
+        self.is_startup = True
+        """Whether nobody has answered yet."""
 
     def next_step(self, now: float) -> Attempt[AddressType] | Pause | Exhausted:
         """What to do now; a pause is told once and then counts as made."""
         limit = self._attempts_max()
-        if limit == 0 and not self._is_startup:
+        if limit == 0 and not self.is_startup:
             return Exhausted(self.failed_passes)
         if limit >= 0 and self.failed_passes >= max(limit, 1):
             return Exhausted(self.failed_passes)
@@ -133,7 +134,7 @@ class FailoverPlan(Generic[AddressType]):
 
     def connected(self, address: AddressType) -> None:
         """An address answered: counts start anew."""
-        self._is_startup = False
+        self.is_startup = False
         self.failed_passes = 0
         self._pause_due = 0.0
         self._untried = list(self._addresses)
@@ -163,7 +164,7 @@ class FailoverPlan(Generic[AddressType]):
         return every > 0 and self.failed_passes > 0 and self.failed_passes % every == 0
 
     def _attempts_max(self) -> int:
-        if self._is_startup and self.options.startup_attempts_max >= 0:
+        if self.is_startup and self.options.startup_attempts_max >= 0:
             return self.options.startup_attempts_max
         return self.options.reconnect_attempts_max
 

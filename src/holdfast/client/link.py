@@ -17,13 +17,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 from typing import Protocol, cast
 
+from holdfast.client.race import open_socket
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.uri import Address
 from holdfast.client.wire import VERSION, control
 from holdfast.errors import (
     AuthenticationError,
+    CertificateError,
+    ConfigError,
     HoldfastError,
     LinkError,
     LinkLostError,
@@ -136,7 +140,8 @@ class Link(asyncio.Protocol):
             return []
         if self._stomp.version != VERSION:
             self._failure = RemoteProtocolError(
-                f"{self.address} speaks STOMP {self._stomp.version}; {VERSION} is needed"
+                f"{self.address} speaks STOMP {self._stomp.version}; {VERSION} is needed",
+                code="version",
             )
             return []
         self.greeting = first.headers
@@ -236,8 +241,9 @@ async def open_link(
     Raises:
         LinkLostError: Nobody answered, or not in time.
         AuthenticationError: The broker knows neither us nor our passcode.
+        CertificateError: Its certificate is not to be trusted.
         RemoteProtocolError: What answers does not speak STOMP 1.2.
-        ConfigError: A TLS file cannot be used.
+        ConfigError: A TLS file, the host's name or the passcode cannot be used.
     """
     seconds = address.connect_seconds_max or settings.connect_seconds_max
     link = Link(address, owner)
@@ -254,10 +260,19 @@ async def open_link(
         lost = LinkLostError(f"{address} did not answer within {seconds:g} s")
         _discard(link, lost)
         raise lost from error
+    except ssl.SSLCertVerificationError as error:
+        untrusted = CertificateError(f"the certificate of {address} is not trusted: {error}")
+        _discard(link, untrusted)
+        raise untrusted from error
     except OSError as error:
         lost = LinkLostError(f"{address} cannot be reached: {error}")
         _discard(link, lost)
         raise lost from error
+    except ValueError as error:
+        # A name or a passcode that no encoding takes; a UnicodeError is one.
+        wrong = ConfigError([f"{address} cannot be used: {error}"])
+        _discard(link, wrong)
+        raise wrong from error
     except BaseException:
         _discard(link, LinkLostError(f"connecting to {address} was given up"))
         raise
@@ -279,10 +294,10 @@ async def _open_socket(link: Link, settings: ClientSettings) -> None:
         # What the URI says about TLS goes before the settings, as a whole.
         tls = settings.tls if address.tls == TlsSettings() else address.tls
         context = tls.build_context()
+    opened = await open_socket(address.host, address.port)
     await asyncio.get_running_loop().create_connection(
         lambda: link,
-        address.host,
-        address.port,
+        sock=opened,
         ssl=context,
         server_hostname=address.host if context is not None else None,
     )

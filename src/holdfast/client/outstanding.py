@@ -32,6 +32,9 @@ class Operation:
     is_limited_by_timeout = False
     """ActiveMQ: the failover option `timeout` concerns sends only."""
 
+    is_done_by_loss = False
+    """Whether a lost link has done it itself: nobody need wait for the next one."""
+
     def __init__(self, size_bytes: int = 0) -> None:
         self.size_bytes = size_bytes
         self.deadline: float | None = None
@@ -138,6 +141,13 @@ class Outstanding:
         )
         self._drop(lambda operation: operation in expired)
         return list(expired)
+
+    def take_done_by_loss(self) -> list[Operation]:
+        """What a lost link has done; it is kept no longer."""
+        done = [operation for operation in self.operations() if operation.is_done_by_loss]
+        for operation in done:
+            self.drop(operation)
+        return done
 
     def drop(self, dropped: Operation) -> None:
         """Forget every receipt of one operation."""

@@ -34,6 +34,8 @@ class Farewell(Operation):
 
     __slots__ = ("outcome",)
 
+    is_done_by_loss = True
+
     def __init__(self, outcome: asyncio.Future[None]) -> None:
         super().__init__()
         self.outcome = outcome

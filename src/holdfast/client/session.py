@@ -169,20 +169,30 @@ class ClientSession:
         if self._reconnecting is not None:
             self._reconnecting.cancel()
         try:
-            if is_graceful and self._link is not None and self.failure is None:
-                async with asyncio.timeout(self.settings.close_seconds_max):
-                    await self.farewell("DISCONNECT")
-        except (TimeoutError, HoldfastError) as error:
+            if is_graceful and self.failure is None:
+                await self.farewell("DISCONNECT")
+        except HoldfastError as error:
             logger.debug("goodbye without an answer: %s", error)
         finally:
             self._shut(None)
 
     async def farewell(self, command: str, **headers: str) -> None:
-        """Send a DISCONNECT or UNSUBSCRIBE and wait for its receipt or the end of the link."""
+        """
+        Send a DISCONNECT or UNSUBSCRIBE and wait for its receipt, so long as `close_seconds_max`.
+
+        The end of the link does the same, so without a link nothing is waited for.
+        """
+        self.check_open()
+        if self._link is None:
+            return
         operation = Farewell(self.loop.create_future())
         receipt = self.next_receipt()
         self.request(operation, receipt, control(command, receipt=receipt, **headers))
-        await operation.outcome
+        try:
+            async with asyncio.timeout(self.settings.close_seconds_max):
+                await operation.outcome
+        except TimeoutError:
+            logger.debug("%s without an answer", command)
 
     def _shut(self, error: HoldfastError | None) -> None:
         """End for good: by the application (no error) or because nothing more can be done."""
@@ -416,6 +426,9 @@ class ClientSession:
         logger.warning("interrupted: %s", error)
         for subscriber in self.subscribers.values():
             subscriber.interrupted()
+        for operation in self.outstanding.take_done_by_loss():
+            operation.abandoned(error)
+        self._told_outcomes()
         seconds = self._dialer.options.timeout_seconds
         if seconds is not None:
             self.outstanding.set_deadlines(self._interrupted_at + seconds)
@@ -427,10 +440,13 @@ class ClientSession:
     async def _reconnect(self) -> None:
         try:
             link = await self._dialer.open(self)
+            self._adopt(link)
         except HoldfastError as error:
             self._shut(error)
-        else:
-            self._adopt(link)
+        except Exception as error:
+            # A mistake of ours: whoever waits must not wait for ever for a search that has ended.
+            logger.exception("reconnecting failed")
+            self._shut(LinkLostError(f"reconnecting failed: {error!r}"))
 
     def _adopt(self, link: Link) -> None:
         """Make a link ours, and put it in the state of the last one."""

@@ -50,7 +50,7 @@ class TlsSettings:
             context.check_hostname = self.verify_host_name
             if self.certificate_file is not None:
                 context.load_cert_chain(self.certificate_file, self.key_file)
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, ssl.SSLError, ValueError) as error:
             files = ", ".join(
                 name for name in (self.ca_file, self.certificate_file, self.key_file) if name
             )
@@ -87,7 +87,8 @@ class ClientSettings:
     """We want one this often, and give a silent broker up. 0 wants none."""
 
     close_seconds_max: float = 5.0
-    """How long closing waits for the broker's receipt of DISCONNECT."""
+    """How long closing waits for the broker's receipt of DISCONNECT, leaving a subscription for
+    that of UNSUBSCRIBE."""
 
     unconfirmed_bytes_max: int = 64 * MiB
     """What was sent and not confirmed, over all producers; more waits. One message always fits."""

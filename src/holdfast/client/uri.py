@@ -121,6 +121,11 @@ def _parse_address(text: str, nested: list[tuple[str, str]], problems: list[str]
     if not host:
         problems.append(f"{text}: no host; expected {split.scheme}://host:port")
         return None
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        problems.append(f"{host!a} is no host name: {error.__cause__ or error}")
+        return None
     if split.username is not None or split.password is not None:
         # URIs end up in logs and process lists.
         problems.append(f"{host}: give the user's name and password as options, not in the URI")

@@ -24,7 +24,7 @@ from holdfast.errors import (
 from holdfast.model.limits import MESSAGE_BODY_BYTES_MAX
 
 QUEUE = "/queue/a"
-LONE_SURROGATE = "caf\udce9"
+LONE_SURROGATE = "espr\udce9sso"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,13 @@ from holdfast.client.link import Link
 from holdfast.client.settings import ClientSettings
 from holdfast.client.uri import parse_uri
 from holdfast.environment.randomness import SystemRandomness
-from holdfast.errors import FailoverExhaustedError, HoldfastError, LinkLostError
+from holdfast.errors import (
+    AuthenticationError,
+    ConfigError,
+    FailoverExhaustedError,
+    HoldfastError,
+    LinkLostError,
+)
 from holdfast.protocols.stomp.frames import Frame
 
 
@@ -76,6 +82,59 @@ async def test_a_long_search_is_warned_of(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING, "holdfast.client"), pytest.raises(FailoverExhaustedError):
         await dialer_for(uri).open(Deaf())
     assert [record.args[0] for record in caplog.records] == [2]
+
+
+async def test_what_every_address_says_for_good_is_raised_at_the_start() -> None:
+    """Neither broker knows the passcode: without this it would ask them again for ever."""
+    async with ScriptedBroker() as one, ScriptedBroker() as two:
+        for broker in (one, two):
+            broker.refuse_connect = ("authentication-failed", "who are you")
+        with pytest.raises(AuthenticationError, match="who are you") as raised:
+            await dialer_for(one.failover(two)).open(Deaf())
+        text = "\n".join([str(raised.value), *raised.value.__notes__])
+        assert one.uri in text
+        assert two.uri in text
+
+
+@pytest.mark.parametrize(
+    "address", ["stomp+ssl://127.0.0.1:{port}?caFile=/nowhere.pem", "stomp://127.0.0.1:{port}"]
+)
+async def test_a_mistake_at_this_end_is_raised_at_the_start(address: str) -> None:
+    """A file that is not there, a login that no frame can say: no broker will change that."""
+    async with ScriptedBroker() as broker:
+        target = parse_uri(f"failover:({address.format(port=broker.port)})")
+        settings = ClientSettings(login="\udce9" if target.addresses[0].tls is None else None)
+        with pytest.raises(ConfigError):
+            await Dialer(target, settings, SystemRandomness()).open(Deaf())
+
+
+async def test_a_failure_for_good_is_warned_of_while_another_address_may_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One broker refuses us for good, the other is only away: it goes on, and not in silence."""
+    async with ScriptedBroker() as one, ScriptedBroker() as away:
+        one.refuse_connect = ("authentication-failed", "who are you")
+        away.kill()
+        uri = one.failover(away, options="maxReconnectAttempts=3&randomize=false")
+        caplog.clear()
+        with (
+            caplog.at_level(logging.WARNING, "holdfast.client"),
+            pytest.raises(FailoverExhaustedError),
+        ):
+            await dialer_for(uri).open(Deaf())
+        assert ["who are you" in record.getMessage() for record in caplog.records] == [True]
+
+
+async def test_after_the_start_a_failure_for_good_does_not_end_the_search() -> None:
+    """A passcode or a certificate that is being changed comes right again."""
+    async with ScriptedBroker() as broker:
+        dialer = dialer_for(broker.failover(options="maxReconnectAttempts=2"))
+        link = await dialer.open(Deaf())
+        dialer.lost(link.address, was_useful=True)
+        broker.refuse_connect = ("authentication-failed", "who are you")
+        with pytest.raises(FailoverExhaustedError, match="2 passes"):
+            await dialer.open(Deaf())
+        link.close()
 
 
 async def test_nothing_is_tried_where_reconnecting_is_forbidden() -> None:

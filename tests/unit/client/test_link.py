@@ -16,7 +16,7 @@ from holdfast.client import connect
 from holdfast.client.link import WRITE_BYTES, Link, open_link
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.uri import Address
-from holdfast.errors import HoldfastError, LinkLostError, RemoteProtocolError
+from holdfast.errors import CertificateError, HoldfastError, LinkLostError, RemoteProtocolError
 from holdfast.protocols.stomp.frames import Frame
 
 
@@ -176,7 +176,7 @@ async def test_a_secure_link_needs_a_certificate_we_believe(certificate: Path) -
     broker.tls = context
     async with broker:
         uri = f"stomp+ssl://127.0.0.1:{broker.port}"
-        with pytest.raises(LinkLostError, match="certificate"):
+        with pytest.raises(CertificateError, match="not trusted"):
             await connect(uri)
         async with connect(f"{uri}?caFile={certificate}") as connection:
             await connection.send("/queue/a", b"1")

@@ -375,7 +375,7 @@ async def test_what_waited_for_a_link_and_is_refused_is_known_not_to_be_stored()
 
 
 async def test_a_refusal_is_told_by_close_when_its_producer_has_gone() -> None:
-    """The failure is the connection's: a producer made for one message leaves nobody else to ask."""
+    """The failure is the connection's: a producer made for one message is soon gone."""
     async with ScriptedBroker() as broker:
         broker.refuse = lambda event: ("refused", "no room") if event in broker.sends else None
         connection = await connect(broker.uri)

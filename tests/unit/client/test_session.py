@@ -9,7 +9,7 @@ import asyncio
 import pytest
 from scripted_broker import ScriptedBroker, Store
 
-from holdfast.client import BrokerComplaint, connect
+from holdfast.client import BrokerComplaint, connect, race
 from holdfast.client.session import Waiters, refusal
 from holdfast.errors import FailoverExhaustedError, LinkLostError, RefusedError
 from holdfast.protocols.stomp.frames import Frame
@@ -105,6 +105,71 @@ async def test_a_broker_that_does_not_answer_goodbye_is_left() -> None:
         broker.is_holding = True
         await connection.close()
         assert connection.is_closed
+
+
+async def test_leaving_a_subscription_in_an_outage_waits_for_no_broker() -> None:
+    """Without a link there is nothing to unsubscribe; a limit of time could not end that wait."""
+    async with ScriptedBroker() as broker:
+        connection = await connect(broker.failover())
+        events = connection.events()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), connection.subscribe("/queue/a") as subscription:
+                broker.kill()
+                await anext(events)
+                await anext(subscription)
+        async with connection.transaction():
+            pass
+        assert connection.unconfirmed_count == 0
+        await connection.close()
+
+
+async def test_a_link_that_breaks_while_a_subscription_is_left_ends_the_wait() -> None:
+    """The loss has unsubscribed; the next broker, if ever there is one, need not be asked."""
+    async with ScriptedBroker() as broker:
+        connection = await connect(broker.failover())
+        subscription = await connection.subscribe("/queue/a").open()
+        broker.is_holding = True
+        leaving = asyncio.create_task(subscription.close())
+        await broker.saw(lambda: broker.frames("UNSUBSCRIBE"))
+        broker.kill()
+        await leaving
+        assert connection.unconfirmed_count == 0
+        await connection.close()
+
+
+async def test_a_broker_that_does_not_answer_unsubscribe_is_not_waited_for() -> None:
+    """As long as for DISCONNECT, no longer."""
+    async with (
+        ScriptedBroker() as broker,
+        connect(broker.uri, close_seconds_max=0.01) as connection,
+    ):
+        subscription = await connection.subscribe("/queue/a").open()
+        broker.is_holding = True
+        await subscription.close()
+        assert broker.frames("UNSUBSCRIBE")
+        broker.release()
+
+
+async def test_a_search_that_ends_by_a_mistake_of_ours_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever ends the search for a broker, whoever waits for one hears of it."""
+    async with ScriptedBroker() as broker:
+        connection = await connect(broker.failover())
+        broker.is_holding = True
+        sending = asyncio.create_task(connection.send("/queue/b", b"1"))
+        await broker.saw(lambda: broker.sends)
+
+        async def mistaken(*_: object) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patched, caplog.at_level("ERROR", "holdfast.client"):
+            patched.setattr(race, "addresses_of", mistaken)
+            broker.kill()
+            with pytest.raises(LinkLostError, match="ZeroDivisionError"):
+                await sending
+        assert connection.is_closed
+        await connection.close()
 
 
 async def test_a_redelivered_message_that_was_settled_is_settled_again() -> None:

@@ -125,6 +125,8 @@ def test_what_is_true_anyway_is_accepted() -> None:
         ("a:1", "scheme"),
         ("stomp://", "no host"),
         ("stomp://a:99999", "ort"),
+        ("stomp://a..b", "no host name"),
+        ("failover:(stomp://a,stomp://" + "x" * 64 + ")", "no host name"),
         ("stomp://u:p@a", "not in the URI"),
         ("stomp://a/path", "nothing but options"),
         ("stomp://a?colour=red", "'colour'"),

@@ -1,0 +1,100 @@
+"""
+Names with several addresses: one that is silent does not keep the others from being used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from scripted_broker import ScriptedBroker
+
+from holdfast.client import connect, race
+from holdfast.client.race import connect_one, in_turns, open_socket
+
+V4, V6 = socket.AF_INET, socket.AF_INET6
+SILENT = (V4, ("192.0.2.1", 1))
+"""RFC 5737: nobody has it. Here nothing is sent there: it is silent by `Names`."""
+
+
+class Names:
+    """A name with these addresses, of which the silent one never answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *addresses: race.SocketAddress) -> None:
+        self.addresses = addresses
+        self.given_up = 0
+        monkeypatch.setattr(race, "addresses_of", self.addresses_of)
+        monkeypatch.setattr(race, "connect_one", self.connect_one)
+
+    async def addresses_of(self, _host: str, _port: int) -> list[race.SocketAddress]:
+        return list(self.addresses)
+
+    async def connect_one(self, family: Any, address: Any) -> socket.socket:
+        if (family, address) == SILENT:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.given_up += 1
+        return await connect_one(family, address)
+
+
+def here(broker: ScriptedBroker) -> race.SocketAddress:
+    return (V4, ("127.0.0.1", broker.port))
+
+
+async def test_a_silent_address_is_got_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of a name's addresses drops packets: the second is used, the first given up."""
+    async with ScriptedBroker() as broker:
+        names = Names(monkeypatch, SILENT, here(broker))
+        uri = f"failover:(stomp://two.example:{broker.port})"
+        async with connect(uri, connect_seconds_max=15.0) as connection:
+            await connection.send("/queue/a", b"1")
+            assert broker.store.bodies("/queue/a") == [b"1"]
+        assert names.given_up == 1
+
+
+async def test_the_next_is_tried_at_once_where_the_first_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the moment that a silent one is given."""
+    monkeypatch.setattr(race, "NEXT_SECONDS", 3600.0)
+    async with ScriptedBroker() as dead, ScriptedBroker() as broker:
+        dead.kill()
+        Names(monkeypatch, here(dead), here(broker))
+        (await open_socket("two.example", 1)).close()
+
+
+async def test_why_none_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reason is told; a name without addresses, too."""
+    async with ScriptedBroker() as one, ScriptedBroker() as two:
+        pass
+    Names(monkeypatch, here(one), here(two))
+    with pytest.raises(OSError, match=f"{one.port}") as raised:
+        await open_socket("two.example", 1)
+    assert str(two.port) in str(raised.value)
+    Names(monkeypatch)
+    with pytest.raises(OSError, match="no address"):
+        await open_socket("none.example", 1)
+
+
+async def test_giving_up_closes_what_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that is cancelled leaves no attempt behind."""
+    names = Names(monkeypatch, SILENT, SILENT)
+    monkeypatch.setattr(race, "NEXT_SECONDS", 0.0)
+    opening = asyncio.create_task(open_socket("two.example", 1))
+    while len(asyncio.all_tasks()) < 4:
+        await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    assert opening.cancelled()
+    assert names.given_up == 2
+
+
+async def test_families_take_turns() -> None:
+    """A whole family may have no route: its addresses are not all tried first."""
+    six = [(V6, (name,)) for name in "abc"]
+    four = [(V4, (name,)) for name in "de"]
+    assert in_turns([*six, *four]) == [six[0], four[0], six[1], four[1], six[2]]
+    assert in_turns([]) == []
