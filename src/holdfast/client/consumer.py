@@ -34,7 +34,8 @@ WIRE_MODES: dict[str, str] = {
     # With the broker's own `auto` a message would be gone as soon as it is sent, and nothing would
     # stop the broker from sending more than we can keep.
     "auto": "client-individual",
-    "client": "client",
+    # A broker counts by what it has delivered, which after a failover is more than was taken.
+    "client": "client-individual",
     "client-individual": "client-individual",
 }
 
@@ -137,6 +138,10 @@ class Subscription:
     Messages of one destination, as an asynchronous iterator.
 
     Made by `Connection.subscribe`; subscribes on entering, unsubscribes on leaving. For one task.
+
+    In mode "client" an acknowledgement covers what was taken before, and in no transaction: what
+    lies in the buffer, or came back into it by a failover, was never seen. So each is named to the
+    broker by its own.
 
     In mode "auto" a message is acknowledged when the next one is asked for, or when the block is
     left without an error: a message whose processing failed is delivered again.
@@ -313,20 +318,11 @@ class Subscription:
         session = self._session
         session.check_open()
         outcome = session.loop.create_future() if confirm else None
-        covered = self.covered_by(message)
-        is_present = self.is_present(message)
-        for other in covered:
-            self.forget(other, verb)
-            if other is message:
-                continue
-            if is_present and self.is_present(other):
-                session.settlements.add(other.id, verb)
-            else:
-                # The broker's cumulative acknowledgement knows only its own link's deliveries.
-                delivery = other.delivery_id if self.is_present(other) else None
-                session.settle(other.id, delivery, verb)
-        delivery = message.delivery_id if is_present else None
-        session.settle(message.id, delivery, verb, outcome)
+        for covered in self.covered_by(message):
+            self.forget(covered, verb)
+            delivery = covered.delivery_id if self.is_present(covered) else None
+            # The message itself comes last: when its receipt is there, all of them are certain.
+            session.settle(covered.id, delivery, verb, outcome if covered is message else None)
         return outcome
 
     def covered_by(self, message: Message) -> list[Message]:

@@ -212,17 +212,11 @@ class Commit(Operation):
         return frames
 
     def _settled_ids(self) -> list[str]:
-        """What to acknowledge: the last delivery of a cumulative subscription stands for all."""
-        ids: list[str] = []
-        newest: dict[str, Message] = {}
-        for message in self._messages:
-            if not message.subscription.is_present(message):
-                ids.append(message.id)
-            elif message.subscription.mode != "client":
-                ids.append(message.delivery_id)
-            else:
-                newest[message.subscription.id] = message
-        return ids + [message.delivery_id for message in newest.values()]
+        """What to acknowledge: by the delivery, or after its link was lost by the message's id."""
+        return [
+            message.delivery_id if message.subscription.is_present(message) else message.id
+            for message in self._messages
+        ]
 
     def received(self, receipt: str) -> None:
         self._awaited.discard(receipt)

@@ -78,7 +78,7 @@ async def test_a_rejected_message_is_told_so() -> None:
 
 
 async def test_cumulative_acknowledging_covers_all_taken_before() -> None:
-    """In mode "client" one frame settles everything up to the message, and no more."""
+    """In mode "client" everything taken up to the message is settled, each by its own frame."""
     async with (
         ScriptedBroker(filled("1", "2", "3", "4")) as broker,
         connect(broker.uri) as connection,
@@ -88,7 +88,7 @@ async def test_cumulative_acknowledging_covers_all_taken_before() -> None:
         await three.acknowledge(confirm=True)
         assert broker.store.settled == [one.id, two.id, three.id]
         assert (one.is_settled, two.is_settled, four.is_settled) == (True, True, False)
-        assert len(broker.settlements) == 1
+        assert len(broker.settlements) == 3
 
 
 async def test_auto_acknowledges_when_the_next_is_asked_for() -> None:
@@ -305,6 +305,49 @@ async def test_cumulative_acknowledging_after_a_failover_names_each() -> None:
                 await again.saw(lambda: len(store.settled) == 2)
                 await connection.close()
         assert store.settled == [messages[0].id, two.id]
+
+
+@pytest.mark.parametrize("verb", ["acknowledge", "reject"])
+async def test_cumulation_leaves_what_came_back_into_the_buffer(verb: str) -> None:
+    """Another consumer held "1" and is gone: it stands before "2", and was never taken here."""
+    store = filled("1", "2")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with (
+            connect(first.uri) as other,
+            connect(first.failover(second)) as connection,
+        ):
+            theirs = await other.subscribe(QUEUE, prefetch=1).open()
+            async with connection.subscribe(QUEUE, acknowledge="client") as subscription:
+                (two,) = await take(subscription, 1)
+                assert two.text == "2"
+                first.kill()
+                with pytest.raises(LinkLostError):
+                    await take(theirs, 2)
+                await second.saw(lambda: sum(it.deliveries for it in store.messages[QUEUE]) == 4)
+                await connection.send("/topic/nobody", b"", persistent=False)
+                assert subscription.buffered_count == 1
+                await getattr(two, verb)(confirm=True)
+                assert [*store.settled, *store.rejected] == [two.id]
+                (one,) = await take(subscription, 1)
+                assert one.text == "1"
+                await getattr(one, verb)(confirm=True)
+        assert [*store.settled, *store.rejected] == [two.id, one.id]
+
+
+async def test_cumulation_leaves_what_a_transaction_has() -> None:
+    """A message that waits for a COMMIT is settled by that, not by one acknowledged after it."""
+    async with (
+        ScriptedBroker(filled("1", "2")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE, acknowledge="client") as subscription,
+    ):
+        one, two = await take(subscription, 2)
+        transaction = connection.transaction()
+        await transaction.acknowledge(one)
+        await two.acknowledge(confirm=True)
+        assert broker.store.settled == [two.id]
+        await transaction.roll_back()
+        assert (one.is_settled, two.is_settled) == (False, True)
 
 
 async def test_what_the_application_dropped_unsettled_is_delivered_again() -> None:

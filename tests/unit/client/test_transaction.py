@@ -210,8 +210,8 @@ async def test_a_transaction_has_a_size_limit() -> None:
             await transaction.send("/queue/a", b"x" * 200)
 
 
-async def test_a_cumulative_subscription_is_acknowledged_by_its_last() -> None:
-    """In mode "client" a transaction takes all messages before, with one frame."""
+async def test_a_cumulative_acknowledgement_names_each_message() -> None:
+    """In mode "client" a transaction takes all messages taken before, each by its own."""
     store = Store()
     for n in range(3):
         store.put("/queue/in", {"persistent": "true"}, str(n).encode())
@@ -225,7 +225,7 @@ async def test_a_cumulative_subscription_is_acknowledged_by_its_last() -> None:
             await transaction.acknowledge(messages[1])
             with pytest.raises(TransactionError):
                 await transaction.acknowledge(messages[0])
-        assert len(broker.settlements) == 1
+        assert len(broker.settlements) == 2
         assert store.settled == [messages[0].id, messages[1].id]
         with pytest.raises(TransactionError):
             await connection.transaction().acknowledge(messages[0])
