@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import logging
 import threading
 import warnings
@@ -321,18 +322,31 @@ def _settle(message: Message, verb: bytes) -> None:
 
 
 class BlockingSubscription:
-    """`holdfast.client.Subscription` for plain functions, an iterator; for one thread."""
+    """
+    `holdfast.client.Subscription` for plain functions, an iterator; for one thread.
+
+    A signal handler may raise in the middle of any call here. What was taken from the loop's thread
+    and not handed over by then is handed over by the next call.
+    """
 
     def __init__(self, thread: LoopThread, subscription: Subscription, *, is_auto: bool) -> None:
         self._thread = thread
         self._subscription = subscription
         self._is_auto = is_auto
         self._taken: deque[Message] = deque()
+        """Filled by the loop's thread, emptied by ours: it never depends on an answer's arrival."""
+
+        self._taking: asyncio.Task[None] | None = None
         self._last: BlockingMessage | None = None
 
     def __enter__(self) -> Self:
         """Subscribe, and wait until the broker has it."""
-        self._thread.run(self._subscription.open())
+        try:
+            self._thread.run(self._subscription.open())
+        except BaseException:
+            # It may be open by now: the broker would fill it, and nobody would read it.
+            self._abandon()
+            raise
         return self
 
     def __exit__(
@@ -346,8 +360,17 @@ class BlockingSubscription:
             return
         if error is None:
             self._acknowledge_last()
-        self._taken.clear()
-        self._thread.run(self._close())
+        try:
+            self._thread.run(self._close())
+        except BaseException:
+            self._abandon()
+            raise
+        finally:
+            self._taken.clear()
+
+    def _abandon(self) -> None:
+        with contextlib.suppress(HoldfastError):
+            self._thread.call(self._subscription.abandon)
 
     async def _close(self) -> None:
         try:
@@ -368,26 +391,40 @@ class BlockingSubscription:
     def receive(self, seconds: float | None = None) -> BlockingMessage | None:
         """The next message, or None if none comes within `seconds` or the subscription ended."""
         self._acknowledge_last()
-        if not self._taken:
-            self._taken.extend(self._thread.run(self._take(seconds)))
-        if not self._taken:
-            return None
-        self._last = BlockingMessage(self._thread, self._taken.popleft())
-        return self._last
+        taken = self._taken
+        if not taken:
+            self._thread.run(self._take(seconds))
+            if not taken:
+                return None
+        message = BlockingMessage(self._thread, taken[0])
+        # The interpreter looks for signals where something is called. From here to the caller's
+        # own next line nothing is: a message is either still here or in the caller's hands.
+        del taken[0]
+        self._last = message
+        return message
 
-    async def _take(self, seconds: float | None) -> list[Message]:
-        messages = []
+    async def _take(self, seconds: float | None) -> None:
+        """Take over what is there; runs on the loop's thread."""
+        before, self._taking = self._taking, asyncio.current_task()
+        if before is not None and not before.done():
+            # Of a call that was interrupted before it could cancel it.
+            before.cancel()
+            await asyncio.wait([before])
+        taken = self._taken
+        if taken:
+            return
         first = await self._subscription.receive(seconds)
         if first is not None:
-            messages.append(first)
-            while self._subscription.buffered_count and len(messages) < BATCH_COUNT_MAX:
-                messages.append(await anext(self._subscription))
-        return messages
+            taken.append(first)
+            while self._subscription.buffered_count and len(taken) < BATCH_COUNT_MAX:
+                taken.append(await anext(self._subscription))
 
     def _acknowledge_last(self) -> None:
-        last, self._last = self._last, None
+        last = self._last
         if self._is_auto and last is not None and not last.is_settled:
             last.acknowledge()
+        # Afterwards: acknowledging twice does no harm, and never would keep it from everybody.
+        self._last = None
 
 
 class BlockingTransaction:

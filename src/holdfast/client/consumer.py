@@ -194,8 +194,7 @@ class Subscription:
         try:
             await self._opened
         except asyncio.CancelledError:
-            self._leave()
-            self._session.write(control("UNSUBSCRIBE", id=self.id))
+            self.abandon()
             raise
         return self
 
@@ -209,6 +208,12 @@ class Subscription:
             return
         self._leave()
         await self._session.farewell("UNSUBSCRIBE", id=self.id)
+
+    def abandon(self) -> None:
+        """Unsubscribe without waiting; nothing happens if it was never opened, or has ended."""
+        if self.id in self._session.subscribers:
+            self._leave()
+            self._session.write(control("UNSUBSCRIBE", id=self.id))
 
     def _leave(self) -> None:
         self.ended(None)
