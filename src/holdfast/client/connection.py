@@ -283,11 +283,14 @@ class Connection:
         """
         Wait for every confirmation, say goodbye and end. Doing it twice does nothing.
 
-        Cancelling ends the connection at once. Without `is_graceful` nothing is waited for.
+        Acknowledgements, too, are waited for, in an outage until a broker is there, but no longer
+        than `close_seconds_max`. Cancelling ends the connection at once. Without `is_graceful`
+        nothing is waited for.
 
         Raises:
             HoldfastError: A message was refused, or its outcome stayed unknown, and nobody has been
                 told yet. It is the first of them; its notes tell how many, and of the others.
+            LinkLostError: Whether the last acknowledgements were stored is unknown.
         """
         await self.end(is_graceful=is_graceful)
         failure = self.failures.take_all() if is_graceful else None

@@ -1,5 +1,5 @@
 """
-The small requests: goodbye, subscribe, acknowledge with a receipt.
+The small requests: goodbye, unsubscribe, subscribe, acknowledge with a receipt.
 
 Each is an `Operation`: it knows what a new link must be sent for it, and whom to tell the outcome.
 Sends and commits, which have numbers, live beside the producer and the transaction.
@@ -30,7 +30,7 @@ def fail(outcome: asyncio.Future[None], error: HoldfastError) -> None:
 
 
 class Farewell(Operation):
-    """DISCONNECT, UNSUBSCRIBE, ABORT: a lost link does the same, so nothing is sent again."""
+    """UNSUBSCRIBE, ABORT, DISCONNECT: a lost link does the same, so nothing is sent again."""
 
     __slots__ = ("outcome",)
 
@@ -52,6 +52,21 @@ class Farewell(Operation):
     def replay(self) -> list[tuple[str, bytes]]:
         succeed(self.outcome)
         return []
+
+
+class Goodbye(Farewell):
+    """DISCONNECT: its receipt stands behind every acknowledgement, and makes all certain."""
+
+    __slots__ = ("number", "settlements")
+
+    def __init__(self, outcome: asyncio.Future[None], settlements: Settlements) -> None:
+        super().__init__(outcome)
+        self.settlements = settlements
+        self.number = settlements.number
+
+    def received(self, receipt: str) -> None:
+        self.settlements.confirm_through(self.number)
+        super().received(receipt)
 
 
 class SubscribeOwner(Protocol):

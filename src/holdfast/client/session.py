@@ -17,6 +17,7 @@ Owned by one event loop; not safe to call from another thread (see `blocking`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from typing import Protocol
@@ -26,10 +27,10 @@ from holdfast.client.events import BrokerComplaint, Event, Interrupted, Resumed
 from holdfast.client.failures import Failures
 from holdfast.client.link import Link
 from holdfast.client.outstanding import Operation, Outstanding
-from holdfast.client.requests import Farewell, SettlementRequest
+from holdfast.client.requests import Farewell, Goodbye, SettlementRequest
 from holdfast.client.sequence import ProducerSequence
 from holdfast.client.settings import ClientSettings
-from holdfast.client.settlements import Settlements
+from holdfast.client.settlements import ACKNOWLEDGE, Settlements
 from holdfast.client.uri import Address, Target
 from holdfast.client.wire import control, settlement
 from holdfast.environment.randomness import Randomness
@@ -164,28 +165,58 @@ class ClientSession:
         """
         Say goodbye and end the link. What is still unconfirmed fails; waiting for it is the
         caller's choice (`wait_idle`). Cancelling ends the link without the goodbye.
+
+        Acknowledgements that no broker has said it has are noted in `failures`.
         """
-        self._is_closing = True
-        if self._reconnecting is not None:
-            self._reconnecting.cancel()
+        is_goodbye_due = is_graceful and self.failure is None
         try:
-            if is_graceful and self.failure is None:
-                await self.farewell("DISCONNECT")
+            if is_goodbye_due:
+                await self._settle_in_an_outage()
+                self._end_reconnecting()
+                goodbye = Goodbye(self.loop.create_future(), self.settlements)
+                await self._take_leave(goodbye, "DISCONNECT")
         except HoldfastError as error:
             logger.debug("goodbye without an answer: %s", error)
         finally:
+            self._end_reconnecting()
             self._shut(None)
+        count = len(self.settlements)
+        if is_goodbye_due and count:
+            error = LinkLostError(
+                f"the connection was closed, and no broker has said that it has the last {count:,}"
+                " acknowledgements; their messages may come again"
+            )
+            self.failures.add(self.settlements, "acknowledged", error, count=count)
+
+    async def _settle_in_an_outage(self) -> None:
+        """Wait for a link that takes the acknowledgements which are not certain."""
+        late = self.settlements.newest_acknowledged
+        if self._link is None and late is not None:
+            outcome = self.loop.create_future()
+            request = SettlementRequest(self.settlements, late[1], late[0], ACKNOWLEDGE, outcome)
+            receipt = self.next_receipt()
+            self.request(request, receipt, settlement(ACKNOWLEDGE, late[0], receipt))
+            with contextlib.suppress(RefusedError, TimeoutError):
+                async with asyncio.timeout(self.settings.close_seconds_max):
+                    await outcome
+
+    def _end_reconnecting(self) -> None:
+        self._is_closing = True
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
 
     async def farewell(self, command: str, **headers: str) -> None:
         """
-        Send a DISCONNECT or UNSUBSCRIBE and wait for its receipt, so long as `close_seconds_max`.
+        Send an UNSUBSCRIBE and wait for its receipt, so long as `close_seconds_max`.
 
         The end of the link does the same, so without a link nothing is waited for.
         """
+        await self._take_leave(Farewell(self.loop.create_future()), command, **headers)
+
+    async def _take_leave(self, operation: Farewell, command: str, **headers: str) -> None:
         self.check_open()
         if self._link is None:
             return
-        operation = Farewell(self.loop.create_future())
         receipt = self.next_receipt()
         self.request(operation, receipt, control(command, receipt=receipt, **headers))
         try:

@@ -88,7 +88,7 @@ class ClientSettings:
 
     close_seconds_max: float = 5.0
     """How long closing waits for the broker's receipt of DISCONNECT, leaving a subscription for
-    that of UNSUBSCRIBE."""
+    that of UNSUBSCRIBE, and closing in an outage for who takes the last acknowledgements."""
 
     unconfirmed_bytes_max: int = 64 * MiB
     """What was sent and not confirmed, over all producers; more waits. One message always fits."""

@@ -49,6 +49,14 @@ class Settlements:
         found = self._uncertain.get(message_id)
         return None if found is None else found[0]
 
+    @property
+    def newest_acknowledged(self) -> tuple[str, int] | None:
+        """Message id and number of the newest acknowledgement that is not certain."""
+        for message_id, (verb, number) in reversed(self._uncertain.items()):
+            if verb == ACKNOWLEDGE:
+                return message_id, number
+        return None
+
     def confirm_through(self, number: int) -> None:
         """The broker has everything up to this number."""
         uncertain = self._uncertain

@@ -10,7 +10,7 @@ import gc
 import pytest
 from scripted_broker import ScriptedBroker, Store
 
-from holdfast.client import Message, Subscription, connect
+from holdfast.client import Interrupted, Message, Subscription, connect
 from holdfast.errors import LinkLostError, RefusedError, TransactionError, UnknownDeliveryError
 
 QUEUE = "/queue/a"
@@ -227,6 +227,54 @@ async def test_late_acknowledgements_go_by_message_id() -> None:
                 await connection.close()
             await confirming
         assert store.settled == [one.id]
+
+
+async def test_closing_in_an_outage_waits_for_who_takes_the_acknowledgements() -> None:
+    """What was acknowledged and rejected before the end of the block is settled after it."""
+    store = filled("1", "2")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        connection = await connect(first.failover(second))
+        subscription = await connection.subscribe(QUEUE).open()
+        one, two = await take(subscription, 2)
+        events = connection.events()
+        second.kill()
+        first.kill()
+        assert isinstance(await anext(events), Interrupted)
+        await one.acknowledge()
+        await two.reject()
+        closing = asyncio.create_task(connection.close())
+        async with ScriptedBroker(store, port=second.port):
+            await closing
+        assert (store.settled, store.rejected) == ([one.id], [two.id])
+
+
+@pytest.mark.parametrize("is_answering", [True, False])
+async def test_closing_tells_of_acknowledgements_that_nobody_took(is_answering: bool) -> None:
+    """No broker comes, or the one there is does not answer: an error, and not for ever."""
+    async with ScriptedBroker(filled("1")) as broker:
+        connection = await connect(broker.failover(), close_seconds_max=0.01)
+        subscription = await connection.subscribe(QUEUE).open()
+        (one,) = await take(subscription, 1)
+        if is_answering:
+            events = connection.events()
+            broker.kill()
+            await anext(events)
+        broker.is_deaf = True
+        await one.acknowledge()
+        with pytest.raises(LinkLostError, match="the last 1 ack"):
+            await connection.close()
+        await connection.close()
+        assert connection.is_closed
+
+
+async def test_closing_is_quiet_when_the_goodbye_was_answered() -> None:
+    """The receipt of DISCONNECT makes every acknowledgement certain, whatever comes after it."""
+    async with ScriptedBroker(filled("1")) as broker:
+        async with connect(broker.failover()) as connection:
+            subscription = await connection.subscribe(QUEUE).open()
+            (one,) = await take(subscription, 1)
+            await one.acknowledge()
+        assert broker.store.settled == [one.id]
 
 
 async def test_a_lost_acknowledgement_is_said_again_and_the_message_not_shown() -> None:
