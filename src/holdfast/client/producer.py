@@ -5,6 +5,7 @@ A persistent message to a queue carries a producer id and a number, so that rese
 failover stores it once. A producer's messages are stored in its order and without gaps: if one is
 refused, all sent after it are refused too, and the producer goes on from the refused number once
 all have their answer. What is not stored has no number: after a failover it may come twice.
+A broker forgets who is idle for days; what it refuses for that reason only is sent again, once.
 
 Invariants:
     `unconfirmed` counts messages sent whose outcome is unknown; it never exceeds `window`.
@@ -30,12 +31,16 @@ from holdfast.client.wire import (
     encode_text,
     plain_send,
     produced_send,
+    renumbered,
     send_prefix,
+    text_of,
 )
 from holdfast.errors import HoldfastError, RefusedError
 
 Confirmation: TypeAlias = "asyncio.Future[None]"
 """Done when the broker has stored the message, or failed with why it has not."""
+
+_NONE: dict[str, str] = {}
 
 
 class Producer:
@@ -72,7 +77,9 @@ class Producer:
         self._is_lasting = is_lasting(destination)
         self._is_renewal_due = False
         self._prefixes: dict[bool, bytes] = {}
-        self._headers: dict[str, str | int | float | bool] = {}
+        self._headers = _NONE
+        self._forgotten: list[tuple[ProducedMessage, HoldfastError]] = []
+        """Refused since the broker has forgotten us, and not sent again yet."""
 
     @property
     def producer_id(self) -> str:
@@ -161,10 +168,12 @@ class Producer:
 
     def _prefix(self, headers: Headers | None, persistent: bool) -> bytes:
         """The constant part of a message; kept until other headers come."""
-        if headers != self._headers and (headers or self._headers):
-            encode_lines(headers)
+        # By their texts: True, 1 and 1.0 are equal, and not the same on the wire.
+        texts = {name: text_of(value) for name, value in headers.items()} if headers else _NONE
+        if texts != self._headers:
+            encode_lines(texts)
             self._prefixes = {}
-            self._headers = dict(headers or {})
+            self._headers = texts
         prefix = self._prefixes.get(persistent)
         if prefix is None:
             lines = encode_lines(self._headers)
@@ -184,8 +193,46 @@ class Producer:
             self._is_renewal_due = True
         self._answered()
 
+    def message_forgotten(self, message: ProducedMessage, error: HoldfastError) -> bool:
+        """
+        The broker knows nothing of this producer. If that is all, the message is sent again once.
+
+        Whatever else is under way will be refused for the same reason; when the last has been, all
+        of them go again in their order, under another id.
+        """
+        if (
+            self._is_fixed
+            or self._refused_number
+            or message.is_repeated
+            or not self._sequence.is_forgotten(message.number, error)
+        ):
+            return False
+        self._forgotten.append((message, error))
+        self._repeat_forgotten()
+        return True
+
+    def _repeat_forgotten(self) -> None:
+        if not self._forgotten or len(self._forgotten) < self.unconfirmed:
+            return
+        forgotten, self._forgotten = self._forgotten, []
+        before = self._sequence.line
+        self._sequence.renew()
+        self._prefixes = {}
+        for message, _ in forgotten:
+            message.is_repeated = True
+            after = self._sequence.next()
+            message.frame = renumbered(
+                message.frame, (before, message.number), (self._sequence.line, after)
+            )
+            message.number = after
+            self._session.request(message, message.receipt, message.frame)
+
     def message_refused(self, number: int, error: HoldfastError) -> None:
         """The broker has not stored a message."""
+        forgotten, self._forgotten = self._forgotten, []
+        for message, why in forgotten:
+            # Among them one was refused for another reason: none after it may be stored.
+            message.fail(why)
         self._session.failures.add(self, f"to {self.destination}", error)
         if self._is_fixed:
             self._ended_by = self._ended_by or error
@@ -201,6 +248,7 @@ class Producer:
 
     def _answered(self) -> None:
         self.unconfirmed -= 1
+        self._repeat_forgotten()
         if not self.unconfirmed:
             if self._refused_number and not self._is_fixed:
                 self._begin_anew()
@@ -230,7 +278,7 @@ class Producer:
 class ProducedMessage(Operation):
     """A message of a producer, until its receipt."""
 
-    __slots__ = ("confirmation", "frame", "number", "producer")
+    __slots__ = ("confirmation", "frame", "is_repeated", "number", "producer")
 
     is_limited_by_timeout = True
 
@@ -243,6 +291,7 @@ class ProducedMessage(Operation):
         self.producer = producer
         self.number = number
         self.frame = frame
+        self.is_repeated = False
         self.confirmation = confirmation
 
     def received(self, receipt: str) -> None:
@@ -254,7 +303,11 @@ class ProducedMessage(Operation):
     def refused(self, receipt: str, error: HoldfastError) -> None:
         if self.links > 1:
             self.abandoned(doubtful(error))
-            return
+        elif not self.producer.message_forgotten(self, error):
+            self.fail(error)
+
+    def fail(self, error: HoldfastError) -> None:
+        """It is not stored."""
         fail(self.confirmation, error)
         self.producer.message_refused(self.number, error)
 
@@ -270,7 +323,7 @@ class ProducedMessage(Operation):
 class SingleMessage(Operation):
     """A message sent by `Connection.send`, with a borrowed producer id if it is numbered."""
 
-    __slots__ = ("destination", "frame", "outcome", "sequence", "session")
+    __slots__ = ("destination", "frame", "is_repeated", "outcome", "sequence", "session")
 
     is_limited_by_timeout = True
 
@@ -286,6 +339,7 @@ class SingleMessage(Operation):
         self.destination = destination
         self.sequence = sequence
         self.frame = frame
+        self.is_repeated = False
         self.outcome: asyncio.Future[None] = session.loop.create_future()
 
     def received(self, receipt: str) -> None:
@@ -297,11 +351,29 @@ class SingleMessage(Operation):
         if self.links > 1:
             self.abandoned(doubtful(error))
             return
+        if self._repeat(error):
+            return
         if self.sequence is not None:
             code = error.code if isinstance(error, RefusedError) else ""
             self.sequence.refused(self.sequence.last, code)
             self.session.return_sequence(self.sequence)
         self._fail(error)
+
+    def _repeat(self, error: HoldfastError) -> bool:
+        """Send it again under another id, once, if the broker has only forgotten this one."""
+        sequence = self.sequence
+        if (
+            sequence is None
+            or self.is_repeated
+            or not sequence.is_forgotten(number := sequence.last, error)
+        ):
+            return False
+        self.is_repeated = True
+        before = sequence.line
+        sequence.renew()
+        self.frame = renumbered(self.frame, (before, number), (sequence.line, sequence.next()))
+        self.session.request(self, self.receipt, self.frame)
+        return True
 
     def abandoned(self, error: HoldfastError) -> None:
         if self.sequence is not None:

@@ -52,6 +52,15 @@ class ProducerSequence:
         self.last += 1
         return self.last
 
+    def is_forgotten(self, number: int, error: Exception) -> bool:
+        """
+        Whether a refusal only means that a broker forgot this producer, which was long idle.
+
+        Then nothing of it is in doubt, if the refused message has gone over one link only: it may
+        be sent again, once, under another id.
+        """
+        return number > 1 and getattr(error, "code", "") == ProducerForgottenError.code
+
     def refused(self, number: int, code: str) -> None:
         """
         The broker refused `number` and everything after it: go on from there.

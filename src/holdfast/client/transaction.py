@@ -159,6 +159,7 @@ class Commit(Operation):
     __slots__ = (
         "_awaited",
         "_is_committing",
+        "_is_repeated",
         "_may_be_done",
         "_messages",
         "_name",
@@ -188,6 +189,7 @@ class Commit(Operation):
         self._name = f"{sequence.id}-{self._number}"
         self._awaited: set[str] = set()
         self._is_committing = False
+        self._is_repeated = False
         self._may_be_done = False
 
     def begin(self) -> None:
@@ -251,10 +253,22 @@ class Commit(Operation):
         if self._may_be_done:
             self.abandoned(doubtful(error))
             return
+        if not self._is_repeated and self._sequence.is_forgotten(self._number, error):
+            self._repeat()
+            return
         code = error.code if isinstance(error, RefusedError) and self._is_committing else ""
         self._sequence.refused(self._number, code)
         self._release()
         self._finish(error)
+
+    def _repeat(self) -> None:
+        """All of it again under another id: the broker had only forgotten this one."""
+        self._is_repeated = True
+        self._is_committing = False
+        self._sequence.renew()
+        self._number = self._sequence.next()
+        self._name = f"{self._sequence.id}-{self._number}"
+        self.begin()
 
     def abandoned(self, error: HoldfastError) -> None:
         self._sequence.renew()

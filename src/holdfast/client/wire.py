@@ -155,6 +155,17 @@ def produced_send(
     )
 
 
+def renumbered(frame: bytes, before: tuple[bytes, int], after: tuple[bytes, int]) -> bytes:
+    """
+    A frame of `produced_send` as another producer's; each is its `producer-id` line and a number.
+
+    Both headers are ours alone, and stand before the body: the first that is found is the one.
+    """
+    frame = frame.replace(before[0], after[0], 1)
+    number = b"\nproducer-sequence:%d\n"
+    return frame.replace(number % before[1], number % after[1], 1)
+
+
 def transaction_send(
     prefix: bytes, transaction: str, receipt: str, text_line: bytes, body: bytes
 ) -> bytes:

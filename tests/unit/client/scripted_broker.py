@@ -173,6 +173,10 @@ class Served(asyncio.Protocol):
         self.broker.store.producers[producer] = int(number)
         return None
 
+    def gap_code(self, headers: dict[str, str]) -> str:
+        known = headers["producer-id"] in self.broker.store.producers
+        return "producer-sequence-gap" if known else "producer-forgotten"
+
     def serve_send(self, frame: SendFrame) -> None:
         headers = frame.block.headers
         transaction = headers.get("transaction")
@@ -184,7 +188,7 @@ class Served(asyncio.Protocol):
         is_stored = headers.get("persistent") == "true" and "/topic/" not in headers["destination"]
         why = self.number_refused(headers, frame.producer_sequence) if is_stored else None
         if why is not None and why != "again":
-            self.error(frame.receipt, "producer-sequence-gap", why)
+            self.error(frame.receipt, self.gap_code(headers), why)
             return
         if why is None:
             self.store(frame)
@@ -250,6 +254,9 @@ class Served(asyncio.Protocol):
     def serve_commit(self, frame: Frame) -> None:
         parts = self.transactions.pop(frame.headers["transaction"])
         why = self.number_refused(frame.headers, frame.headers.get("producer-sequence"))
+        if why is not None and why != "again":
+            self.error(frame.receipt, self.gap_code(frame.headers), why)
+            return
         if why is None:
             for part in parts:
                 if isinstance(part, SendFrame):

@@ -114,22 +114,23 @@ async def test_tasks_that_wait_for_a_place_are_all_woken_by_a_failure() -> None:
         assert len(broker.store.bodies("/queue/a")) == 3
 
 
-async def test_a_forgotten_producer_begins_under_another_id() -> None:
-    """A gap with nothing refused before it means that the broker's memory of us has expired."""
+async def test_a_gap_that_is_not_ours_is_told_and_another_id_begun() -> None:
+    """The broker came back from an older log: what it had confirmed since then is in doubt."""
     async with ScriptedBroker() as broker, connect(broker.uri) as connection:
         producer = connection.producer("/queue/a")
         await producer.send(b"1")
-        await producer.flush()
-        broker.store.producers.clear()
         await producer.send(b"2")
+        await producer.flush()
         old = producer.producer_id
+        broker.store.producers[old] = 1
+        await producer.send(b"3")
         with pytest.raises(RefusedError) as refused:
             await producer.flush()
         assert refused.value.code == "producer-sequence-gap"
-        await producer.send(b"3")
+        await producer.send(b"4")
         await producer.flush()
         assert producer.producer_id != old
-        assert broker.store.bodies("/queue/a") == [b"1", b"3"]
+        assert broker.store.bodies("/queue/a") == [b"1", b"2", b"4"]
 
 
 async def test_a_broker_that_numbers_nobody_may_refuse_one_alone() -> None:
@@ -407,3 +408,125 @@ async def test_a_refusal_whose_caller_was_cancelled_is_told_by_close() -> None:
         notes = "\n".join(raised.value.__notes__)
         assert "1 message to /queue/a" in notes
         assert "3 messages of a transaction" in notes
+
+
+async def test_equal_values_of_other_types_are_other_headers() -> None:
+    """True, 1 and 1.0 are equal in Python, and not the same on the wire."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        async with connection.producer("/queue/a") as producer:
+            for value in (1, True, 1.0, "1", 0.0, -0.0):
+                await producer.send(b"x", headers={"n": value})
+        found = [frame.block.headers["n"] for frame in broker.sends]
+        assert found == ["1", "true", "1.0", "1", "0.0", "-0.0"]
+
+
+async def test_what_a_forgetful_broker_refuses_is_sent_again_under_another_id() -> None:
+    """Idle for too long: nothing is in doubt, so the whole window goes again, in its order."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        await (await producer.send(b"1"))
+        forgotten = producer.producer_id
+        broker.store.producers.clear()
+        broker.is_holding = True
+        confirmations = [
+            await producer.send(body) for body in (b"2", b"3\nproducer-sequence:2\n", b"4")
+        ]
+        await broker.saw(lambda: len(broker.sends) == 4)
+        broker.release()
+        await producer.flush()
+        assert all(confirmation.done() for confirmation in confirmations)
+        assert broker.store.bodies("/queue/a") == [b"1", b"2", b"3\nproducer-sequence:2\n", b"4"]
+        assert producer.producer_id != forgotten
+        assert broker.store.producers == {producer.producer_id: 3}
+        await (await producer.send(b"5"))
+        assert broker.store.producers == {producer.producer_id: 4}
+
+
+async def test_a_broker_that_forgets_again_and_again_is_told() -> None:
+    """Once is forgetfulness; the second time the application hears of it."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        await (await producer.send(b"1"))
+        broker.refuse = lambda event: (
+            ("producer-forgotten", "who?") if event in broker.sends else None
+        )
+        await producer.send(b"2")
+        await producer.send(b"3")
+        with pytest.raises(RefusedError, match="who"):
+            await producer.flush()
+        assert broker.store.bodies("/queue/a") == [b"1"]
+        broker.refuse = lambda _event: None
+        await (await producer.send(b"4"))
+        assert broker.store.bodies("/queue/a") == [b"1", b"4"]
+
+
+async def test_a_refusal_among_the_forgotten_refuses_all_of_them() -> None:
+    """What comes after a message that is not stored is not stored either."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a")
+        await (await producer.send(b"1"))
+        broker.store.producers.clear()
+        broker.refuse = lambda event: (
+            ("store-full", "full") if event in broker.sends and event.body == b"3" else None
+        )
+        confirmations = [await producer.send(body) for body in (b"2", b"3", b"4")]
+        with pytest.raises(RefusedError):
+            await producer.flush()
+        assert all(confirmation.exception() for confirmation in confirmations)
+        assert broker.store.bodies("/queue/a") == [b"1"]
+
+
+async def test_a_forgotten_message_of_two_links_is_in_doubt() -> None:
+    """The first broker may have stored it before all of it was forgotten."""
+    store = Store()
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with connect(first.failover(second)) as connection:
+            producer = connection.producer("/queue/a")
+            await (await producer.send(b"1"))
+            first.is_deaf = True
+            await producer.send(b"2")
+            store.producers.clear()
+            first.kill()
+            with pytest.raises(LinkLostError, match="unknown"):
+                await producer.flush()
+            assert store.bodies("/queue/a") == [b"1"]
+
+
+async def test_a_producer_with_an_id_of_its_own_keeps_it() -> None:
+    """Only the application knows where to go on under it."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        producer = connection.producer("/queue/a", producer_id="mine")
+        await (await producer.send(b"1"))
+        broker.store.producers.clear()
+        await producer.send(b"2")
+        with pytest.raises(RefusedError, match="expected"):
+            await producer.flush()
+        assert producer.producer_id == "mine"
+
+
+async def test_a_single_send_and_a_commit_survive_being_forgotten() -> None:
+    """They borrow ids that may have lain idle for long."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        await connection.send("/queue/a", b"1")
+        broker.store.producers.clear()
+        await connection.send("/queue/a", b"2")
+        broker.store.producers.clear()
+        async with connection.transaction() as transaction:
+            await transaction.send("/queue/a", b"3")
+        assert broker.store.bodies("/queue/a") == [b"1", b"2", b"3"]
+        broker.refuse = lambda event: (
+            ("producer-forgotten", "who?")
+            if event in broker.sends or getattr(event, "command", "") == "COMMIT"
+            else None
+        )
+        with pytest.raises(RefusedError, match="who"):
+            await connection.send("/queue/a", b"4")
+        broker.refuse = lambda _event: None
+        await connection.send("/queue/a", b"5")
+        broker.refuse = lambda event: (
+            ("producer-forgotten", "who?") if getattr(event, "command", "") == "COMMIT" else None
+        )
+        with pytest.raises(RefusedError, match="who"):
+            async with connection.transaction() as transaction:
+                await transaction.send("/queue/a", b"6")
+        assert broker.store.bodies("/queue/a") == [b"1", b"2", b"3", b"5"]
