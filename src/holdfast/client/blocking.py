@@ -455,6 +455,10 @@ class BlockingTransaction:
         """Do it all, and wait until the broker has stored it; see `Transaction.commit`."""
         self._thread.run(self._transaction.commit())
 
+    def wait_outcome(self) -> None:
+        """Wait for a commit that was interrupted; see `Transaction.wait_outcome`."""
+        self._thread.run(self._transaction.wait_outcome())
+
     def roll_back(self) -> None:
         """Forget it all."""
         self._thread.run(self._transaction.roll_back())

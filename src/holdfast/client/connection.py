@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
 from typing import Any, Self
@@ -52,6 +53,34 @@ def connect(uri: str, *, randomness: Randomness | None = None, **options: Any) -
         LinkError: On entering: nobody answered within the attempts allowed.
     """
     return Connecting(parse_uri(uri), settings_from_options(options), randomness)
+
+
+class EventReader(AsyncIterator[Event]):
+    """What `Connection.events` gives. One that nobody has any more is no longer told."""
+
+    def __init__(self, count_max: int) -> None:
+        self._events: deque[Event] = deque(maxlen=count_max)
+        self._is_ended = False
+        self._news = asyncio.Event()
+
+    async def __anext__(self) -> Event:
+        """The next event. Cancelling takes none."""
+        while not self._events:
+            if self._is_ended:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        return self._events.popleft()
+
+    def happened(self, event: Event) -> None:
+        """Keep an event, instead of the oldest if there are too many."""
+        self._events.append(event)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more will happen."""
+        self._is_ended = True
+        self._news.set()
 
 
 class Connecting:
@@ -103,7 +132,7 @@ class Connection:
         self._settings = settings
         self._interrupted: list[Callable[[Interrupted], object]] = []
         self._resumed: list[Callable[[Resumed], object]] = []
-        self._event_queues: list[asyncio.Queue[Event | None]] = []
+        self._event_readers: WeakSet[EventReader] = WeakSet()
 
     async def start(self) -> None:
         """Connect for the first time; `connect` has done it."""
@@ -147,12 +176,18 @@ class Connection:
                 stores nothing twice, while the cluster remembers it (seven days without use).
 
         Raises:
-            ConfigError: The window is less than 1.
-            LocalProtocolError: The destination is no text, or no UTF-8.
+            ConfigError: The window is less than 1, or the id is empty.
+            LocalProtocolError: The destination or the id is no text, or no UTF-8.
         """
         encode_text(destination, "the destination")
+        encode_text(producer_id or "", "the producer id")
+        problems = []
         if window < 1:
-            raise ConfigError([f"window is {window}; it must be 1 or more"])
+            problems.append(f"window is {window}; it must be 1 or more")
+        if producer_id == "":
+            problems.append("producer_id is empty; leave it out to get one that nobody else has")
+        if problems:
+            raise ConfigError(problems)
         self._session.check_open()
         return Producer(self._session, destination, window, producer_id)
 
@@ -255,19 +290,17 @@ class Connection:
 
         A reader that is too slow misses the oldest (`events_count_max`).
         """
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        reader = EventReader(self._settings.events_count_max)
         if self.is_closed:
-            queue.put_nowait(None)
+            reader.end()
         else:
-            self._event_queues.append(queue)
-        return _read_events(queue)
+            self._event_readers.add(reader)
+        return reader
 
     def happened(self, event: Event) -> None:
         """Tell everybody who listens (EventSink)."""
-        for queue in self._event_queues:
-            if queue.qsize() >= self._settings.events_count_max:
-                queue.get_nowait()
-            queue.put_nowait(event)
+        for reader in self._event_readers:
+            reader.happened(event)
         if isinstance(event, Interrupted):
             _tell(self._interrupted, event)
         elif isinstance(event, Resumed):
@@ -275,9 +308,9 @@ class Connection:
 
     def ended(self) -> None:
         """Tell everybody who listens that nothing more will happen (EventSink)."""
-        for queue in self._event_queues:
-            queue.put_nowait(None)
-        self._event_queues.clear()
+        for reader in self._event_readers:
+            reader.end()
+        self._event_readers.clear()
 
     async def close(self, *, is_graceful: bool = True) -> None:
         """
@@ -333,8 +366,3 @@ def _tell(listeners: list[Callable[[Any], object]], event: Event) -> None:
         except Exception:
             # The application's fault must not break the connection that tells of it.
             logger.exception("a listener failed at %s", event)
-
-
-async def _read_events(queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event]:
-    while (event := await queue.get()) is not None:
-        yield event

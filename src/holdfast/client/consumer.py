@@ -21,11 +21,13 @@ from types import TracebackType
 from typing import Literal, Self, TypeAlias
 from weakref import WeakValueDictionary
 
+from holdfast.client.refusal import anew
 from holdfast.client.requests import SubscribeRequest, fail, succeed
 from holdfast.client.session import ClientSession
 from holdfast.client.settlements import ACKNOWLEDGE, REJECT
-from holdfast.client.wire import Headers, control, text_of
+from holdfast.client.wire import VERSION, Headers, control, subscribe_headers
 from holdfast.errors import HoldfastError, TransactionError, UnknownDeliveryError
+from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.protocols.stomp.frames import Frame
 
 AcknowledgeMode: TypeAlias = Literal["auto", "client", "client-individual"]
@@ -162,9 +164,7 @@ class Subscription:
         self.prefetch = prefetch
         self.id = session.next_subscription_id()
         self._session = session
-        self._headers: dict[str, str] = {
-            name: text_of(value) for name, value in (headers or {}).items()
-        }
+        self._headers = subscribe_headers(headers)
         self._headers["activemq.prefetchSize"] = str(prefetch)
         if selector is not None:
             self._headers["selector"] = selector
@@ -253,7 +253,7 @@ class Subscription:
             self._acknowledge_last()
         while not self._buffer:
             if self._error is not None:
-                raise self._error
+                raise anew(self._error)
             if self._is_ended:
                 raise StopAsyncIteration
             await self._wait_arrival()
@@ -366,7 +366,8 @@ class Subscription:
             "receipt": receipt,
             **self._headers,
         }
-        session.request(SubscribeRequest(self), receipt, control("SUBSCRIBE", **headers))
+        frame = encode_frame("SUBSCRIBE", headers.items(), b"", VERSION)
+        session.request(SubscribeRequest(self), receipt, frame)
 
     def subscribed(self) -> None:
         """The broker has the subscription."""

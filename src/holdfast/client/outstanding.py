@@ -5,7 +5,7 @@ Pure: an operation knows its bytes and what to do with its outcome, this module 
 
 Invariants:
     An operation stays until its receipt, its refusal, or the end of the connection.
-    `bytes` is the sum of `size_bytes` of all operations.
+    `bytes` is the sum of `size_bytes` of all operations, however many receipts each awaits.
     Replaying keeps the order, so a producer's sequence numbers arrive without a gap.
 
 Owned by the session of one connection.
@@ -25,9 +25,10 @@ class Operation:
     `deadline` is when a failover timeout gives it up, in the clock's seconds; None means never.
     `receipt` is set by the session when the request is made. `links` counts the links it may have
     gone over: a refusal on the second says nothing of what the first broker has done.
+    `awaited_count` is kept by the books: how many receipts of it stand there.
     """
 
-    __slots__ = ("deadline", "links", "receipt", "size_bytes")
+    __slots__ = ("awaited_count", "deadline", "links", "receipt", "size_bytes")
 
     is_limited_by_timeout = False
     """ActiveMQ: the failover option `timeout` concerns sends only."""
@@ -37,6 +38,7 @@ class Operation:
 
     def __init__(self, size_bytes: int = 0) -> None:
         self.size_bytes = size_bytes
+        self.awaited_count = 0
         self.deadline: float | None = None
         self.links = 1
         self.receipt = ""
@@ -83,13 +85,17 @@ class Outstanding:
     def add(self, receipt: str, operation: Operation) -> None:
         """Keep an operation; one that awaits several receipts is added once for each."""
         self._by_receipt[receipt] = operation
-        self.bytes += operation.size_bytes
+        if not operation.awaited_count:
+            self.bytes += operation.size_bytes
+        operation.awaited_count += 1
 
     def take(self, receipt: str) -> Operation | None:
         """Forget a receipt and give what it belongs to; None if nobody awaits it."""
         operation = self._by_receipt.pop(receipt, None)
         if operation is not None:
-            self.bytes -= operation.size_bytes
+            operation.awaited_count -= 1
+            if not operation.awaited_count:
+                self.bytes -= operation.size_bytes
         return operation
 
     def operations(self) -> list[Operation]:
@@ -99,6 +105,8 @@ class Outstanding:
     def take_all(self) -> list[Operation]:
         """Every operation once, in order; none is kept."""
         operations = self.operations()
+        for operation in operations:
+            operation.awaited_count = 0
         self._by_receipt.clear()
         self.bytes = 0
         return operations

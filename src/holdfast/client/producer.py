@@ -20,6 +20,7 @@ from typing import Self, TypeAlias
 
 from holdfast.client.failures import Failure
 from holdfast.client.outstanding import Operation, doubtful
+from holdfast.client.refusal import anew
 from holdfast.client.requests import fail, succeed
 from holdfast.client.sequence import ProducerSequence, is_lasting
 from holdfast.client.session import ClientSession, Waiters
@@ -114,10 +115,9 @@ class Producer:
         ):
             await self._wait_place()
         prefix = self._prefix(headers, persistent)
-        if session.failure is not None:
-            raise session.failure
+        session.check_open()
         if self._ended_by is not None:
-            raise self._ended_by
+            raise anew(self._ended_by)
         receipt = session.next_receipt()
         if persistent and self._is_lasting:
             number = self._sequence.next()
@@ -286,6 +286,7 @@ class ProducedMessage(Operation):
         self, producer: Producer, number: int, frame: bytes, confirmation: Confirmation
     ) -> None:
         self.size_bytes = len(frame)
+        self.awaited_count = 0
         self.deadline = None
         self.links = 1
         self.producer = producer

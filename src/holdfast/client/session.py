@@ -27,6 +27,7 @@ from holdfast.client.events import BrokerComplaint, Event, Interrupted, Resumed
 from holdfast.client.failures import Failures
 from holdfast.client.link import Link
 from holdfast.client.outstanding import Operation, Outstanding
+from holdfast.client.refusal import anew, refusal
 from holdfast.client.requests import Farewell, Goodbye, SettlementRequest
 from holdfast.client.sequence import ProducerSequence
 from holdfast.client.settings import ClientSettings
@@ -247,7 +248,7 @@ class ClientSession:
     def check_open(self) -> None:
         """Raise what ended the session, if it has ended."""
         if self.failure is not None:
-            raise self.failure
+            raise anew(self.failure)
 
     @property
     def address(self) -> Address | None:
@@ -278,8 +279,7 @@ class ClientSession:
 
     def request(self, operation: Operation, receipt: str, frame: bytes) -> None:
         """Put an operation on the books and its frame on the link; without one it waits there."""
-        if self.failure is not None:
-            raise self.failure
+        self.check_open()
         operation.receipt = receipt
         self.outstanding.add(receipt, operation)
         link = self._link
@@ -325,18 +325,29 @@ class ClientSession:
         Borrow a producer id that has nothing under way; `return_sequence` gives it back.
 
         Sends that are independent of each other need ids of their own: under one id the refusal of
-        one would take the others with it. Ids are used again, so there are few.
+        one would take the others with it. Ids are used again, so there are few. There is room, too,
+        in the moment in which this returns: it may have gone while a place was waited for.
         """
-        while (
-            self._sequences_busy >= self.settings.concurrent_sends_count_max
-            and self.failure is None
-        ):
-            await self._free_sequence.wait()
+        while self.failure is None:
+            if self._sequences_busy >= self.settings.concurrent_sends_count_max:
+                await self._free_sequence.wait()
+            elif not self.has_room:
+                await self._wait_room_with_a_place()
+            else:
+                break
         self.check_open()
         self._sequences_busy += 1
         if self._sequences:
             return self._sequences.pop()
         return ProducerSequence(self.next_producer_id)
+
+    async def _wait_room_with_a_place(self) -> None:
+        try:
+            await self._room.wait()
+        except asyncio.CancelledError:
+            # The place we were woken for is another one's.
+            self._free_sequence.wake_one()
+            raise
 
     def return_sequence(self, sequence: ProducerSequence) -> None:
         """Give a borrowed producer id back: nothing is under way under it any more."""
@@ -528,12 +539,3 @@ class ClientSession:
             operation.abandoned(error)
         self._told_outcomes()
         self._plan_timeout()
-
-
-def refusal(frame: Frame) -> RefusedError:
-    """The error that an ERROR frame means."""
-    code = frame.headers.get("code", RefusedError.code)
-    text = frame.headers.get("message") or frame.body.decode(errors="replace").strip()
-    error = RefusedError(text or "refused without a word")
-    error.code = code
-    return error

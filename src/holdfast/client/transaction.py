@@ -20,6 +20,7 @@ from typing import Self
 
 from holdfast.client.consumer import Message
 from holdfast.client.outstanding import Operation, doubtful
+from holdfast.client.refusal import anew
 from holdfast.client.requests import Farewell, fail, succeed
 from holdfast.client.sequence import ProducerSequence
 from holdfast.client.session import ClientSession
@@ -50,6 +51,7 @@ class Transaction:
         self._messages: list[Message] = []
         self._bytes = 0
         self._state = "open"
+        self._commit: Commit | None = None
 
     async def send(
         self,
@@ -98,7 +100,8 @@ class Transaction:
         """
         Do it all, and wait until the broker has stored it.
 
-        Cancelling stops the wait, not the commit.
+        Cancelling stops the wait, not the commit (`wait_outcome` asks for it later); while it waits
+        for room to send it rolls back.
 
         Raises:
             RefusedError: The broker refused a part or the whole; nothing of it was done.
@@ -114,11 +117,29 @@ class Transaction:
             await session.wait_room()
             sequence = await session.take_sequence()
         except BaseException:
+            self._state = "rolled back"
             self._release()
             raise
-        commit = Commit(session, sequence, self._sends, self._messages)
-        commit.begin()
-        await commit.outcome
+        self._commit = Commit(session, sequence, self._sends, self._messages)
+        self._commit.begin()
+        await self._commit.outcome
+
+    async def wait_outcome(self) -> None:
+        """
+        Wait until a commit has its outcome, for whoever was cancelled while it was under way.
+
+        Returns when the broker has stored it. Cancelling stops the wait; ask again.
+
+        Raises:
+            RefusedError: As `commit`: nothing of it was done.
+            LinkError: As `commit`: whether it was done is unknown.
+            TransactionError: It was never committed.
+        """
+        commit = self._commit
+        if commit is not None:
+            await commit.wait_outcome()
+        elif self._state != "committed":
+            raise TransactionError(f"the transaction is {self._state}, not committed")
 
     async def roll_back(self) -> None:
         """Forget it all. Does not wait; doing it twice does nothing."""
@@ -158,7 +179,9 @@ class Commit(Operation):
 
     __slots__ = (
         "_awaited",
+        "_error",
         "_is_committing",
+        "_is_finished",
         "_is_repeated",
         "_may_be_done",
         "_messages",
@@ -179,7 +202,7 @@ class Commit(Operation):
         sends: list[tuple[bytes, bytes, bytes]],
         messages: list[Message],
     ) -> None:
-        super().__init__()
+        super().__init__(sum(len(prefix) + len(body) for prefix, _, body in sends))
         self.outcome: asyncio.Future[None] = session.loop.create_future()
         self._session = session
         self._sequence = sequence
@@ -188,9 +211,20 @@ class Commit(Operation):
         self._number = sequence.next()
         self._name = f"{sequence.id}-{self._number}"
         self._awaited: set[str] = set()
+        self._error: HoldfastError | None = None
         self._is_committing = False
+        self._is_finished = False
         self._is_repeated = False
         self._may_be_done = False
+
+    async def wait_outcome(self) -> None:
+        """Wait for the outcome, or tell it again."""
+        if not self._is_finished:
+            if self.outcome.cancelled():
+                self.outcome = self._session.loop.create_future()
+            await self.outcome
+        elif self._error is not None:
+            raise anew(self._error)
 
     def begin(self) -> None:
         """Send all but the COMMIT."""
@@ -281,6 +315,8 @@ class Commit(Operation):
 
     def _finish(self, error: HoldfastError | None) -> None:
         self._session.return_sequence(self._sequence)
+        self._is_finished = True
+        self._error = error
         if error is None:
             succeed(self.outcome)
         else:

@@ -72,6 +72,14 @@ def parse_uri(uri: str) -> Target:
     return target
 
 
+def shown(text: str) -> str:
+    """A URI for people: without what may be a user's password, wherever it was written."""
+    _, at, after = text.rpartition("@")
+    if at:
+        text = "***@" + after
+    return re.sub(r"=[^&,()]*", "=***", text)
+
+
 def _parse_failover(text: str, problems: list[str]) -> Target:
     inside, query = _split_failover(text, problems)
     options: dict[str, Any] = {}
@@ -83,7 +91,7 @@ def _parse_failover(text: str, problems: list[str]) -> Target:
             _read_failover_option(name, value, options, problems)
     parts = [part.strip() for part in inside.split(",") if part.strip()]
     if not parts and not problems:
-        problems.append(f"{text}: no address between the parentheses")
+        problems.append(f"{shown(text)}: no address between the parentheses")
     found = [_parse_address(part, nested, problems) for part in parts]
     addresses = dict.fromkeys(address for address in found if address is not None)
     return Target(tuple(addresses), FailoverOptions(**options))
@@ -96,10 +104,12 @@ def _split_failover(text: str, problems: list[str]) -> tuple[str, str]:
         return rest, ""
     inside, closing, after = rest[1:].rpartition(")")
     if not closing:
-        problems.append(f"{text}: the parenthesis is not closed")
+        problems.append(f"{shown(text)}: the parenthesis is not closed")
         return "", ""
     if after and not after.startswith("?"):
-        problems.append(f"{text}: expected `?option=value` after the parenthesis, found {after!r}")
+        problems.append(
+            f"{shown(text)}: expected `?option=value` after the parenthesis, found {shown(after)!r}"
+        )
         after = ""
     return inside, after[1:]
 
@@ -108,18 +118,24 @@ def _split_failover(text: str, problems: list[str]) -> tuple[str, str]:
 
 
 def _parse_address(text: str, nested: list[tuple[str, str]], problems: list[str]) -> Address | None:
-    split = urlsplit(text)
+    try:
+        split = urlsplit(text)
+        host, port = split.hostname, split.port
+    except ValueError:
+        # Not in Python's words: they quote what may be a password.
+        problems.append(f"{shown(text)}: host and port make no sense; expected stomp://host:port")
+        return None
     if split.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        problems.append(f"{text}: unknown scheme {split.scheme!r}; known are {known} and failover:")
-        return None
-    try:
-        host, port = split.hostname, split.port
-    except ValueError as error:
-        problems.append(f"{text}: {error}")
+        problems.append(
+            f"{shown(text)}: unknown scheme {split.scheme!r}; known are {known} and failover:"
+        )
         return None
     if not host:
-        problems.append(f"{text}: no host; expected {split.scheme}://host:port")
+        problems.append(f"{shown(text)}: no host; expected {split.scheme}://host:port")
+        return None
+    if port == 0:
+        problems.append(f"{shown(text)}: nobody listens on port 0")
         return None
     try:
         host.encode("idna")
@@ -131,11 +147,12 @@ def _parse_address(text: str, nested: list[tuple[str, str]], problems: list[str]
         problems.append(f"{host}: give the user's name and password as options, not in the URI")
         return None
     if split.path not in ("", "/") or split.fragment:
-        problems.append(f"{text}: nothing but options may follow the port")
+        problems.append(f"{shown(text)}: nothing but options may follow the port")
         return None
     is_secure = split.scheme == "stomp+ssl"
     default_port = STOMP_TLS_PORT if is_secure else STOMP_PORT
-    address = Address(host, port or default_port, TlsSettings() if is_secure else None)
+    tls = TlsSettings() if is_secure else None
+    address = Address(host, default_port if port is None else port, tls)
     for name, value in [*nested, *parse_qsl(split.query, keep_blank_values=True)]:
         address = _with_option(address, name, value, problems)
     return address

@@ -38,6 +38,11 @@ RESERVED = frozenset(
 )
 """Headers a SEND gets from us: given by the application they would contradict the arguments."""
 
+SUBSCRIBE_RESERVED = frozenset(
+    {"ack", "activemq.prefetchSize", "destination", "id", "receipt", "selector"}
+)
+"""Headers a SUBSCRIBE gets from us: given by the application it would be another subscription."""
+
 HEADERS_BYTES_MAX = 128 * 1024
 """Half of what a broker takes for all header lines, so that ours always fit."""
 
@@ -71,6 +76,23 @@ def encode_lines(headers: Headers | None) -> bytes:
             code="headers-too-long",
         )
     return joined
+
+
+def subscribe_headers(headers: Headers | None) -> dict[str, str]:
+    """
+    The application's headers of a SUBSCRIBE as text.
+
+    Raises:
+        LocalProtocolError: A name is one of ours, or empty.
+    """
+    for name in headers or ():
+        if name in SUBSCRIBE_RESERVED or not name:
+            raise LocalProtocolError(
+                f"header {name!r} of a subscription is set by the client itself;"
+                " use the arguments instead",
+                code="reserved-header",
+            )
+    return {name: text_of(value) for name, value in (headers or {}).items()}
 
 
 def encode_body(body: Body) -> tuple[bytes, bytes]:
@@ -182,7 +204,7 @@ def transaction_send(
 
 def producer_line(producer_id: str) -> bytes:
     """The header that names a producer."""
-    return b"producer-id:%b\n" % producer_id.encode()
+    return b"producer-id:%b\n" % escape(producer_id, VERSION).encode()
 
 
 def settlement(verb: bytes, id: str, receipt: str | None = None, transaction: str = "") -> bytes:

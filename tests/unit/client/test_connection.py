@@ -5,6 +5,7 @@ The connection as an application sees it: connect, send, be interrupted, close.
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from scripted_broker import ScriptedBroker, Store
@@ -321,3 +322,16 @@ async def test_complaints_without_a_receipt_are_told() -> None:
         event = await anext(events)
         assert str(event.error) == "never delivered"
         await connection.send("/queue/a", b"1")
+
+
+async def test_an_iterator_of_events_that_nobody_has_is_not_told() -> None:
+    """Whoever asked for events and dropped the iterator costs nothing any more."""
+    async with ScriptedBroker() as broker, connect(broker.failover()) as connection:
+        kept = connection.events()
+        dropped = [connection.events() for _ in range(5)]
+        assert len(connection._event_readers) == 6
+        del dropped
+        gc.collect()
+        assert len(connection._event_readers) == 1
+        broker.hang_up()
+        assert isinstance(await anext(kept), Interrupted)

@@ -11,7 +11,13 @@ import pytest
 from scripted_broker import ScriptedBroker, Store
 
 from holdfast.client import Interrupted, Message, Subscription, connect
-from holdfast.errors import LinkLostError, RefusedError, TransactionError, UnknownDeliveryError
+from holdfast.errors import (
+    LinkLostError,
+    LocalProtocolError,
+    RefusedError,
+    TransactionError,
+    UnknownDeliveryError,
+)
 
 QUEUE = "/queue/a"
 
@@ -504,3 +510,33 @@ async def test_a_message_in_a_transaction_is_not_settled_beside_it() -> None:
             await one.acknowledge()
         await transaction.roll_back()
         await one.acknowledge(confirm=True)
+
+
+async def test_headers_of_a_subscription_are_the_applications_and_only_its_own() -> None:
+    """They are sent as they are, and cannot change whose the subscription is, or its mode."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        headers = {"command": "x", "my_own": "a:b\nack:auto", "durable": True}
+        async with connection.subscribe(QUEUE, headers=headers):
+            (frame,) = broker.frames("SUBSCRIBE")
+        assert frame.headers["command"] == "x"
+        assert frame.headers["my_own"] == "a:b\nack:auto"
+        assert frame.headers["durable"] == "true"
+        assert frame.headers["ack"] == "client-individual"
+        for name in ("id", "destination", "ack", "receipt", "selector", ""):
+            with pytest.raises(LocalProtocolError, match="header"):
+                connection.subscribe(QUEUE, headers={name: "x"})
+
+
+async def test_a_refused_acknowledgement_is_the_error_that_is_promised() -> None:
+    """`UnknownDeliveryError`, as the method says, not only its code."""
+    async with (
+        ScriptedBroker(filled("1")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        (one,) = await take(subscription, 1)
+        broker.refuse = lambda event: (
+            ("unknown-delivery", "no") if event in broker.settlements else None
+        )
+        with pytest.raises(UnknownDeliveryError):
+            await one.acknowledge(confirm=True)

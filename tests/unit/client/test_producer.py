@@ -6,12 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
+from collections.abc import Awaitable, Callable
 
 import pytest
 from scripted_broker import ScriptedBroker, Store
 
 from holdfast.client import connect
-from holdfast.errors import LinkLostError, LocalProtocolError, RefusedError
+from holdfast.errors import (
+    ConfigError,
+    HoldfastError,
+    LinkLostError,
+    LocalProtocolError,
+    RefusedError,
+)
 from holdfast.protocols.stomp.frames import SendFrame
 
 
@@ -530,3 +538,37 @@ async def test_a_single_send_and_a_commit_survive_being_forgotten() -> None:
             async with connection.transaction() as transaction:
                 await transaction.send("/queue/a", b"6")
         assert broker.store.bodies("/queue/a") == [b"1", b"2", b"3", b"5"]
+
+
+async def test_an_id_of_the_applications_own_is_escaped() -> None:
+    """It is a value of a header, whatever stands in it, and cannot be another header."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        own = "a:b\nreceipt:evil\\"
+        async with connection.producer("/queue/a", producer_id=own) as producer:
+            await producer.send(b"1")
+        (frame,) = broker.sends
+        assert frame.block.headers["producer-id"] == own
+        assert b"evil" not in (frame.receipt or b"")
+        with pytest.raises(ConfigError, match="empty"):
+            connection.producer("/queue/a", producer_id="")
+
+
+async def test_an_error_told_again_does_not_grow() -> None:
+    """What ended a producer or a connection is raised by every call after it, each time anew."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.refuse = lambda event: ("refused", "no") if event in broker.sends else None
+        producer = connection.producer("/queue/a", producer_id="mine")
+        await producer.send(b"1")
+        with pytest.raises(RefusedError):
+            await producer.flush()
+
+        async def told(call: Callable[[], Awaitable[object]]) -> tuple[int, int]:
+            with pytest.raises(HoldfastError) as caught:
+                await call()
+            return id(caught.value), len(traceback.extract_tb(caught.value.__traceback__))
+
+        ended = [await told(lambda: producer.send(b"2")) for _ in range(3)]
+        await connection.close(is_graceful=False)
+        closed = [await told(lambda: connection.send("/queue/a", b"3")) for _ in range(3)]
+        for depths in (ended, closed):
+            assert len({depth for _, depth in depths}) == 1

@@ -210,6 +210,82 @@ async def test_a_transaction_has_a_size_limit() -> None:
             await transaction.send("/queue/a", b"x" * 200)
 
 
+async def test_what_commits_send_counts_as_unconfirmed() -> None:
+    """The second waits until the first is confirmed, as a large message would."""
+    async with (
+        ScriptedBroker() as broker,
+        connect(broker.uri, unconfirmed_bytes_max=1000, concurrent_sends_count_max=2) as connection,
+    ):
+        broker.is_holding = True
+        commits = []
+        for body in (b"1" * 600, b"2" * 600, b"3" * 600):
+            transaction = connection.transaction()
+            await transaction.send("/queue/a", body)
+            await transaction.send("/queue/a", body)
+            commits.append(asyncio.create_task(transaction.commit()))
+        await broker.saw(lambda: len(broker.sends) == 2)
+        marker = asyncio.create_task(connection.subscribe("/queue/b").open())
+        await broker.saw(lambda: broker.frames("SUBSCRIBE"))
+        assert len(broker.sends) == 2
+        commits[1].cancel()
+        broker.release()
+        await marker
+        await commits[0]
+        await commits[2]
+        assert broker.store.bodies("/queue/a") == [b"1" * 600] * 2 + [b"3" * 600] * 2
+
+
+async def test_the_outcome_of_a_cancelled_commit_can_be_asked() -> None:
+    """It goes on; whoever was cancelled finds out later, as often as they like."""
+    async with ScriptedBroker() as broker, connect(broker.uri) as connection:
+        broker.is_holding = True
+        transaction = connection.transaction()
+        with pytest.raises(TransactionError, match="open"):
+            await transaction.wait_outcome()
+        await transaction.send("/queue/a", b"1")
+        for wait in (transaction.commit, transaction.wait_outcome, transaction.wait_outcome):
+            waiting = asyncio.create_task(wait())
+            await broker.saw(lambda: broker.sends)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            assert waiting.cancelled()
+        asking = asyncio.create_task(transaction.wait_outcome())
+        broker.release()
+        await asking
+        await transaction.wait_outcome()
+        assert broker.store.bodies("/queue/a") == [b"1"]
+
+
+async def test_the_refusal_of_a_cancelled_commit_can_be_asked() -> None:
+    """And one that was cancelled before anything was sent is no commit."""
+    async with (
+        ScriptedBroker() as broker,
+        connect(broker.uri, concurrent_sends_count_max=1) as connection,
+    ):
+        broker.is_holding = True
+        broker.refuse = lambda event: (
+            ("transaction", "no") if getattr(event, "command", "") == "COMMIT" else None
+        )
+        transactions = [connection.transaction() for _ in range(2)]
+        waiting = []
+        for transaction in transactions:
+            await transaction.send("/queue/a", b"1")
+            waiting.append(asyncio.create_task(transaction.commit()))
+        await broker.saw(lambda: broker.sends)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        broker.release()
+        for _ in range(2):
+            with pytest.raises(TransactionError, match="no"):
+                await transactions[0].wait_outcome()
+        with pytest.raises(TransactionError, match="rolled back"):
+            await transactions[1].wait_outcome()
+        empty = connection.transaction()
+        await empty.commit()
+        await empty.wait_outcome()
+
+
 async def test_a_cumulative_acknowledgement_names_each_message() -> None:
     """In mode "client" a transaction takes all messages taken before, each by its own."""
     store = Store()

@@ -152,3 +152,35 @@ def test_mistakes_are_named(uri: str, words: str) -> None:
 def test_all_mistakes_are_reported_together() -> None:
     """One round is enough to correct a URI."""
     assert len(problems_of("failover:(tcp://a,stomp://b?x=1)?y=2&randomize=3")) == 4
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "tcp://ann:secret@a:1",
+        "stomp:ann:secret@a:1",
+        "stomp://ann:secret@a:1/x",
+        "stomp://ann:secret/x@a:1",
+        "stomp://ann:secret#@a:1",
+        "stomp://ann:[secret@a:1",
+        "stomp://a:1/x?passcode=secret",
+        "stomp://a:secret@",
+        "failover:(stomp://ann:secret@a:1,tcp://b",
+        "failover:(tcp://ann:secret@a:1,tcp://b)",
+        "failover:()?passcode=secret",
+        "failover:(stomp://a:1)x?passcode=secret",
+        "ann:secret@a:1",
+    ],
+)
+def test_a_password_in_an_odd_place_is_not_told(uri: str) -> None:
+    """URIs end up in logs, and so do the errors about them."""
+    with pytest.raises(ConfigError) as caught:
+        parse_uri(uri)
+    assert "secret" not in str(caught.value)
+    assert "secret" not in repr(caught.value.problems)
+
+
+def test_port_0_is_not_the_default() -> None:
+    """It was written; nobody listens there."""
+    with pytest.raises(ConfigError, match="port 0"):
+        parse_uri("stomp://a:0")

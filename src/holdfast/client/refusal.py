@@ -1,0 +1,67 @@
+"""
+Errors for the application: the class that a broker's code means, and one object for each raise.
+
+A method promises `UnknownDeliveryError`, and the broker says `unknown-delivery` on the wire: here
+the one becomes the other. What ended a connection is raised at every call after it, each time as
+its own object: raised again and again, one would keep the frames of all who ever heard of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+from holdfast.errors import (
+    DestinationError,
+    ProducerForgottenError,
+    RefusedError,
+    SequenceGapError,
+    StoreFullError,
+    TransactionError,
+    UnknownDeliveryError,
+)
+from holdfast.protocols.stomp.frames import Frame
+
+ErrorType = TypeVar("ErrorType", bound=Exception)
+
+_KINDS: dict[str, type[RefusedError]] = {
+    kind.code: kind
+    for kind in (DestinationError, StoreFullError, TransactionError, UnknownDeliveryError)
+}
+_GAPS: dict[str, type[SequenceGapError]] = {
+    kind.code: kind for kind in (ProducerForgottenError, SequenceGapError)
+}
+_GAP = re.compile(
+    r"producer (?P<id>.*?)(?: is not known, or not any more)?: expected (?:sequence )?"
+    r"(?P<expected>\d+), found (?P<found>\d+)",
+    re.DOTALL,
+)
+
+
+def refusal(frame: Frame) -> RefusedError:
+    """The error that an ERROR frame means; `code` is the broker's, whether we know it or not."""
+    code = frame.headers.get("code", RefusedError.code)
+    text = frame.headers.get("message") or frame.body.decode(errors="replace").strip()
+    text = text or "refused without a word"
+    found = _GAP.search(text) if code in _GAPS else None
+    error: RefusedError
+    if found is not None:
+        expected, number = int(found["expected"]), int(found["found"])
+        error = _GAPS[code](found["id"], expected=expected, found=number)
+        # The broker's own words, whatever they add.
+        error.args = (text,)
+    else:
+        error = _KINDS.get(code, RefusedError)(text)
+    error.code = code
+    return error
+
+
+def anew(error: ErrorType) -> ErrorType:
+    """The same error as another object, without the traceback of those who heard of it before."""
+    kind = type(error)
+    other = kind.__new__(kind)
+    other.__dict__.update(error.__dict__)
+    other.args = error.args
+    other.__cause__ = error.__cause__
+    other.__suppress_context__ = error.__suppress_context__
+    return other

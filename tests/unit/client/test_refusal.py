@@ -1,0 +1,76 @@
+"""
+What the broker refuses, as the class that the methods promise; and errors that are told again.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from holdfast.client.refusal import anew, refusal
+from holdfast.errors import (
+    ConfigError,
+    DestinationError,
+    ProducerForgottenError,
+    RefusedError,
+    SequenceGapError,
+    StoreFullError,
+    TransactionError,
+    UnknownDeliveryError,
+)
+from holdfast.protocols.stomp.frames import Frame
+
+
+def said(code: str, text: str) -> RefusedError:
+    return refusal(Frame("ERROR", {"code": code, "message": text}, b""))
+
+
+@pytest.mark.parametrize(
+    "kind", [DestinationError, StoreFullError, TransactionError, UnknownDeliveryError]
+)
+def test_a_code_is_a_class(kind: type[RefusedError]) -> None:
+    """With the broker's words and code."""
+    error = said(kind.code, "no")
+    assert (type(error), str(error), error.code) == (kind, "no", kind.code)
+
+
+@pytest.mark.parametrize("kind", [SequenceGapError, ProducerForgottenError])
+def test_a_gap_has_its_fields(kind: type[SequenceGapError]) -> None:
+    """As the broker's own error would: it is read from its sentence."""
+    theirs = kind("p:1", expected=3, found=7)
+    error = said(kind.code, str(theirs))
+    assert isinstance(error, kind)
+    assert (str(error), error.code) == (str(theirs), kind.code)
+    assert (error.producer_id, error.expected, error.found) == ("p:1", 3, 7)
+
+
+def test_what_nobody_knows_is_a_refusal() -> None:
+    """Another broker's codes and sentences, or none."""
+    assert type(said("elsewhere", "no")) is RefusedError
+    assert said("elsewhere", "no").code == "elsewhere"
+    assert type(said(SequenceGapError.code, "no numbers here")) is RefusedError
+    error = refusal(Frame("ERROR", {}, b" why not "))
+    assert (type(error), str(error), error.code) == (RefusedError, "why not", "refused")
+    assert "without a word" in str(refusal(Frame("ERROR", {}, b"")))
+
+
+def test_told_again_it_is_another_object() -> None:
+    """Everything of it but the traceback, which would grow with everyone who hears of it."""
+    cause = ValueError("why")
+    errors: list[Exception] = [
+        SequenceGapError("p", expected=1, found=2),
+        ConfigError(["one", "two"]),
+        said("elsewhere", "no"),
+    ]
+    for error in errors:
+        error.__cause__ = cause
+        for _ in range(3):
+            with pytest.raises(type(error)) as caught:
+                raise anew(error)
+            found = caught.value
+            assert found is not error
+            assert (str(found), found.__dict__) == (str(error), error.__dict__)
+            assert found.__cause__ is cause
+            assert len(traceback.extract_tb(found.__traceback__)) == 1
+        assert error.__traceback__ is None
