@@ -17,12 +17,12 @@ from holdfast.testing.local_cluster import LocalCluster
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 QUEUE = "/queue/work"
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 """A test that waits longer waits for something that will not happen."""
 
 
 async def until(connection: Connection, condition: Callable[[], Any]) -> None:
-    """Ask the broker to and fro until the condition holds: each answer brings what came before."""
+    """Ask the broker until the condition holds: each answer brings what came before."""
     while not condition():
         await connection.send("/topic/nobody", b"", persistent=False)
 
@@ -55,6 +55,16 @@ async def other_consumer_dies(
         return two
 
 
+async def left_on_the_queue(cluster: LocalCluster) -> list[str]:
+    """What the broker still has for somebody."""
+    async with connect(cluster.uri) as connection, connection.subscribe(QUEUE) as rest:
+        await connection.send(QUEUE, b"end")
+        found = [(await anext(rest)).text]
+        while found[-1] != "end":
+            found.append((await anext(rest)).text)
+        return found[:-1]
+
+
 async def acknowledge_alone(_connection: Connection, message: Message) -> None:
     await message.acknowledge(confirm=True)
 
@@ -78,11 +88,6 @@ def test_cumulation_leaves_what_a_failover_brought_and_nobody_took(start_cluster
                 subscription = connection.subscribe(QUEUE, acknowledge="client", prefetch=10)
                 two = await other_consumer_dies(cluster, connection, subscription)
                 await acknowledge(connection, two)
-            async with connect(cluster.uri) as connection, connection.subscribe(QUEUE) as rest:
-                await connection.send(QUEUE, b"end")
-                found = [(await anext(rest)).text]
-                while found[-1] != "end":
-                    found.append((await anext(rest)).text)
-                return found
+            return await left_on_the_queue(cluster)
 
-    assert asyncio.run(scenario()) == ["one", "end"]
+    assert asyncio.run(scenario()) == ["one"]

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from holdfast.client.consumer import WIRE_MODES, AcknowledgeMode, Subscription
 from holdfast.client.events import Event, Interrupted, Resumed

@@ -12,15 +12,16 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 import uvloop
 
-from holdfast.errors import LinkLostError, MisplacedCallError
+from holdfast.client.thread_call import ThreadCall
+from holdfast.errors import HoldfastError, LinkLostError, MisplacedCallError
 
 Result = TypeVar("Result")
 
@@ -92,23 +93,20 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine over there and wait for it; an interrupted wait cancels it."""
+        call = ThreadCall(self.loop, coroutine)
         try:
-            self.check_may_wait()
-            with self._gate:
-                self._check_open()
-                future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+            try:
+                self.check_may_wait()
+                self.call(call.begin)
+            except HoldfastError:
+                # Refused: nobody over there has it.
+                coroutine.close()
+                raise
+            return call.outcome()
         except BaseException:
-            coroutine.close()
-            raise
-        return self._outcome(future)
-
-    def _outcome(self, future: Future[Result]) -> Result:
-        try:
-            return future.result()
-        except CancelledError as error:
-            raise LinkLostError("the connection was closed meanwhile") from error
-        except BaseException:
-            future.cancel()
+            # If it was handed over, then before this. A loop that is ending ends it by itself.
+            with contextlib.suppress(HoldfastError):
+                self.call(call.give_up)
             raise
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:

@@ -183,11 +183,11 @@ class ClientSession:
             self._shut(None)
         count = len(self.settlements)
         if is_goodbye_due and count:
-            error = LinkLostError(
+            why = LinkLostError(
                 f"the connection was closed, and no broker has said that it has the last {count:,}"
                 " acknowledgements; their messages may come again"
             )
-            self.failures.add(self.settlements, "acknowledged", error, count=count)
+            self.failures.add(self.settlements, "acknowledged", why, count=count)
 
     async def _settle_in_an_outage(self) -> None:
         """Wait for a link that takes the acknowledgements which are not certain."""

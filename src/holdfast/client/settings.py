@@ -104,7 +104,8 @@ class ClientSettings:
 
     received_bytes_max: int = 64 * MiB
     """Bodies delivered and not yet taken. Above it the socket is not read, unless a receipt is
-    awaited: a program must not wait for a receipt that stands behind its own unread messages."""
+    awaited: a program must not wait for a receipt that stands behind its own unread messages. So a
+    connection that always has something under way holds what `prefetch` lets come, and no more."""
 
     settled_receipt_every_count: int = 100
     """Every so many acknowledgements one asks for a receipt; those before it are then certain."""

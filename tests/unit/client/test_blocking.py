@@ -6,8 +6,10 @@ The scripted broker runs in a thread of its own, since nothing here may await.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from threaded_broker import Threaded, within
