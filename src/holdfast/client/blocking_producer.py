@@ -41,7 +41,10 @@ class BlockingConfirmation(Future[None]):
     def __init__(self, thread: LoopThread) -> None:
         super().__init__()
         self._thread = thread
-        self.set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        """Change nothing: False, as of a call that runs."""
+        return False
 
     def result(self, timeout: float | None = None) -> None:
         """
@@ -159,11 +162,12 @@ class BlockingProducer:
 
     def _take_place(self) -> None:
         self._check_open()
-        if not self._places.acquire(blocking=False):
-            self._thread.check_may_wait()
-            self._places.acquire()
+        if self._places.acquire(blocking=False):
+            return
+        self._thread.check_may_wait()
+        self._places.acquire()
         try:
-            # It may have been free because what had it failed, or the connection closed.
+            # It may be free because what had it failed, or the connection closed.
             self._check_open()
             self._raise_failure()
         except BaseException:
@@ -171,8 +175,10 @@ class BlockingProducer:
             raise
 
     def _check_open(self) -> None:
-        self._thread.check_process()
-        if self._handover.is_closing or self._thread.is_stopping:
+        thread = self._thread
+        if thread.is_foreign:
+            thread.check_process()
+        if self._handover.is_closing or thread.is_stopping:
             raise LinkLostError("the connection is closed")
 
     def _schedule(self, own: Handed) -> None:

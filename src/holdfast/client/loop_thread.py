@@ -17,6 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import uvloop
 
@@ -29,6 +30,17 @@ END_SECONDS_MAX = 1.0
 """How long what still runs when the loop is stopped may take to end by itself."""
 
 
+_threads: WeakSet[LoopThread] = WeakSet()
+
+
+def _forked() -> None:
+    for thread in _threads:
+        thread.is_foreign = True
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
 class LoopThread:
     """A thread with an event loop in it."""
 
@@ -37,7 +49,13 @@ class LoopThread:
         self._process = os.getpid()
         # Reentrant: a signal handler may call while the thread it interrupts is in here.
         self._gate = threading.RLock()
-        self._is_stopping = False
+        self.is_stopping = False
+        """Whether nothing more is taken."""
+
+        self.is_foreign = False
+        """Whether this is a forked child of the process that has the thread."""
+
+        _threads.add(self)
         self._thread = threading.Thread(target=self._run, name="holdfast-client", daemon=True)
         self._thread.start()
 
@@ -47,16 +65,6 @@ class LoopThread:
         self.loop.run_until_complete(_end_tasks())
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether nothing more is taken."""
-        return self._is_stopping
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether this is a forked child of the process that has the thread."""
-        return os.getpid() != self._process
 
     @property
     def is_current(self) -> bool:
@@ -123,14 +131,14 @@ class LoopThread:
             self.loop.call_soon_threadsafe(function, *arguments)
 
     def _check_open(self) -> None:
-        if self._is_stopping:
+        if self.is_stopping:
             raise LinkLostError("the connection is closed")
 
     def stop(self) -> None:
         """End the loop and its thread; doing it twice does nothing."""
         with self._gate:
-            if not self._is_stopping:
-                self._is_stopping = True
+            if not self.is_stopping:
+                self.is_stopping = True
                 self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
