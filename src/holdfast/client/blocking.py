@@ -179,12 +179,18 @@ class BlockingConnection:
                 return
             try:
                 self._thread.run(self._end(is_graceful=is_graceful))
-            finally:
-                self._thread.stop()
-                _left_open.discard(self)
+            except BaseException as error:
+                self._stop()
+                self._connection.failures.tell_with(error)
+                raise
+            self._stop()
         failure = self._connection.failures.take_all() if is_graceful else None
         if failure is not None:
             raise failure
+
+    def _stop(self) -> None:
+        self._thread.stop()
+        _left_open.discard(self)
 
     async def _end(self, *, is_graceful: bool) -> None:
         self._handover.is_closing = True
@@ -230,8 +236,10 @@ class BlockingConnection:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close; waits for confirmations unless the block failed."""
+        """Close; waits for confirmations unless the block failed; its error then tells of them."""
         self.close(is_graceful=error is None)
+        if error is not None and not self._thread.is_foreign:
+            self._connection.failures.tell_with(error)
 
 
 _left_open: set[BlockingConnection] = set()

@@ -122,7 +122,7 @@ class Connecting:
                 `Connection.close`.
         """
         assert self._connection is not None
-        await self._connection.close(is_graceful=error is None)
+        await self._connection.__aexit__(kind, error, trace)
 
 
 class Connection:
@@ -326,7 +326,11 @@ class Connection:
                 told yet. It is the first of them; its notes tell how many, and of the others.
             LinkLostError: Whether the last acknowledgements were stored is unknown.
         """
-        await self.end(is_graceful=is_graceful)
+        try:
+            await self.end(is_graceful=is_graceful)
+        except BaseException as error:
+            self.failures.tell_with(error)
+            raise
         failure = self.failures.take_all() if is_graceful else None
         if failure is not None:
             raise failure
@@ -356,8 +360,10 @@ class Connection:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close; waits for confirmations unless the block failed."""
+        """Close; waits for confirmations unless the block failed; its error then tells of them."""
         await self.close(is_graceful=error is None)
+        if error is not None:
+            self.failures.tell_with(error)
 
 
 def _tell(listeners: list[Callable[[Any], object]], event: Event) -> None:

@@ -65,11 +65,16 @@ class Failures:
         It is the first error itself; notes of it list what was not stored, by destination.
         """
         failures = list(self._by_source.values())
-        self._by_source.clear()
         if not failures:
             return None
         error = failures[0].error
         if len(failures) > 1 or failures[0].count > 1:
-            for failure in failures:
-                error.add_note(f"not confirmed as stored: {failure}")
+            self.tell_with(error)
+        self._by_source.clear()
         return error
+
+    def tell_with(self, error: BaseException) -> None:
+        """Tell everything by notes of an error that is raised anyway."""
+        for failure in self._by_source.values():
+            error.add_note(f"not confirmed as stored: {failure}")
+        self._by_source.clear()

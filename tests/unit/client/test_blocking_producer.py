@@ -137,6 +137,19 @@ def test_closing_tells_of_every_destination(threaded: Threaded) -> None:
     assert "1 message to /queue/b" in notes
 
 
+def test_a_block_that_fails_tells_what_it_cost(threaded: Threaded) -> None:
+    """Nothing is waited for then; the block's own error says what is not known to be stored."""
+    broker = threaded.broker
+    threaded.do(lambda: setattr(broker, "is_holding", True))
+    with pytest.raises(ZeroDivisionError) as raised, blocking.connect(broker.uri) as connection:
+        producer = connection.producer(QUEUE)
+        for number in range(3):
+            producer.send(str(number))
+        raise ZeroDivisionError
+    (note,) = raised.value.__notes__
+    assert "3 messages to /queue/a" in note
+
+
 def test_a_failure_that_was_told_is_not_told_again(threaded: Threaded) -> None:
     """Flush has told it, so close has nothing to say."""
     broker = threaded.broker

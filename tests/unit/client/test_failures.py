@@ -37,6 +37,18 @@ def test_several_are_told_as_the_first_with_notes() -> None:
     assert len(failures) == 0
 
 
+def test_an_error_that_is_raised_anyway_tells_them() -> None:
+    """Its notes say what was not stored; then that has been told."""
+    failures = Failures()
+    failures.add("p", "to /queue/a", RefusedError("no"), count=2)
+    error = KeyboardInterrupt()
+    failures.tell_with(error)
+    failures.tell_with(error)
+
+    assert error.__notes__ == ["not confirmed as stored: 2 messages to /queue/a: no"]
+    assert len(failures) == 0
+
+
 def test_what_was_told_is_gone() -> None:
     """A source takes its own."""
     failures = Failures()

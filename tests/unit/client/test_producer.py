@@ -396,6 +396,18 @@ async def test_a_refusal_is_told_by_close_when_its_producer_has_gone() -> None:
             await connection.close()
 
 
+async def test_a_block_that_fails_tells_what_it_cost() -> None:
+    """Nothing is waited for then; the block's own error says what is not known to be stored."""
+    async with ScriptedBroker() as broker:
+        broker.is_holding = True
+        with pytest.raises(ZeroDivisionError) as raised:
+            async with connect(broker.uri) as connection:
+                await connection.producer("/queue/a").send(b"1")
+                raise ZeroDivisionError
+        (note,) = raised.value.__notes__
+        assert "1 message to /queue/a" in note
+
+
 async def test_a_refusal_whose_caller_was_cancelled_is_told_by_close() -> None:
     """The message or the commit went on its way without its caller; what became of it is told."""
     async with ScriptedBroker() as broker:
