@@ -322,6 +322,6 @@ class Commit(Operation):
         else:
             if self.outcome.done():
                 # The caller was cancelled and has gone; somebody must hear of it.
-                count = len(self._sends)
+                count = len(self._sends) or len(self._messages)
                 self._session.failures.add(self, "of a transaction", error, count=count)
             fail(self.outcome, error)
