@@ -25,6 +25,7 @@ from typing import Self, TypeAlias
 from holdfast.client.failures import Failures
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.producer import Producer
+from holdfast.client.refusal import anew
 from holdfast.client.wire import Body, Headers, encode_body, encode_lines
 from holdfast.errors import HoldfastError, LinkLostError
 
@@ -264,7 +265,7 @@ class BlockingProducer:
             error = LinkLostError("the connection was closed before this was sent")
         self._note(error)
         self._places.release()
-        confirmation.set_exception(error)
+        confirmation.set_exception(anew(error))
 
     def _note(self, error: Exception, count: int = 1) -> None:
         concerns = f"to {self._producer.destination}"
@@ -277,4 +278,4 @@ class BlockingProducer:
         if error is None:
             confirmation.set_result(None)
         else:
-            confirmation.set_exception(error)
+            confirmation.set_exception(anew(error))

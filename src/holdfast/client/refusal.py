@@ -22,7 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.protocols.stomp.frames import Frame
 
-ErrorType = TypeVar("ErrorType", bound=Exception)
+ErrorType = TypeVar("ErrorType", bound=BaseException)
 
 _KINDS: dict[str, type[RefusedError]] = {
     kind.code: kind

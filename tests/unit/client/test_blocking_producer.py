@@ -267,3 +267,17 @@ def test_asyncio_can_await_a_confirmation(threaded: Threaded) -> None:
             await asyncio.wrap_future(producer.send("1"))
 
         asyncio.run(confirmed())
+
+
+def test_confirmations_that_fail_together_have_errors_of_their_own(threaded: Threaded) -> None:
+    """One object raised by a thousand of them would keep the frames of a thousand callers."""
+    broker = threaded.broker
+    broker.refuse = lambda event: ("refused", "no") if event in broker.sends else None
+    with blocking.connect(broker.uri) as connection:
+        producer = connection.producer(QUEUE)
+        confirmations = [producer.send("x") for _ in range(3)]
+        errors = [confirmation.exception(10) for confirmation in confirmations]
+        assert {str(error) for error in errors} == {"no"}
+        assert len({id(error) for error in errors}) == 3
+        with pytest.raises(RefusedError):
+            producer.flush()
