@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from holdfast.cli.message_patience import Patience
 from holdfast.cli.output import error_console, write_error
 from holdfast.client import Connection, Interrupted, Resumed, connect
 from holdfast.environment.clock import SystemClock
@@ -63,15 +64,19 @@ class Tally:
 
 @contextlib.asynccontextmanager
 async def connected(
-    uri: str, login: str | None, passcode: str | None, *, is_quiet: bool
+    uri: str, login: str | None, passcode: str | None, patience: Patience, *, is_quiet: bool
 ) -> AsyncIterator[Connection]:
-    """A connection that tells its interruptions."""
+    """A connection that tells its interruptions, for as long as there is patience."""
     waiting = asyncio.get_running_loop().call_later(
         CONNECT_PATIENCE_SECONDS, _tell, is_quiet, f"waiting for a broker at {uri}"
     )
     try:
-        async with connect(uri, login=login, passcode=passcode) as connection:
+        async with (
+            patience.held(),
+            connect(uri, login=login, passcode=passcode) as connection,
+        ):
             waiting.cancel()
+            patience.connected(connection)
             connection.on_interrupted(lambda event: _tell(is_quiet, _interruption(event)))
             connection.on_resumed(lambda event: _tell(is_quiet, _resumption(event)))
             yield connection

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import re
 import sys
 from pathlib import Path
 
+from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT, Patience
 from holdfast.cli.message_progress import Tally, connected, progress_shown
 from holdfast.client import Message, Subscription
 from holdfast.client.consumer import AcknowledgeMode
 
 BATCH_COUNT_MAX = 500
 NAME_CHARACTERS_MAX = 100
+
+PATIENCE_SECONDS_MIN = 3.0
+"""A shorter silence may be asked for; a broker, or the next one, is given so long to answer."""
+
+OUTAGE_LOOK_SECONDS = 0.1
 
 OF_THE_DELIVERY = frozenset({"ack", "destination", "message-id", "redelivered", "subscription"})
 """Headers that stand in the document beside the message's own, or concern nobody else."""
@@ -90,8 +97,9 @@ class Receiving:
         *,
         count: int | None,
         silence_seconds: float | None,
+        patience_seconds: float | None,
+        is_endless: bool,
         acknowledge: AcknowledgeMode | None,
-        selector: str | None,
         prefetch: int | None,
         headers: dict[str, str],
         is_quiet: bool,
@@ -100,8 +108,9 @@ class Receiving:
         self._output = output
         self._count_max = count
         self._silence_seconds = silence_seconds
+        self._patience_seconds = patience_seconds
+        self._is_endless = is_endless
         self._acknowledge = acknowledge
-        self._selector = selector
         self._prefetch = prefetch
         self._headers = headers
         self._is_quiet = is_quiet
@@ -112,45 +121,70 @@ class Receiving:
         Receive until the count, the silence or Ctrl-C ends it.
 
         Raises:
-            HoldfastError: The broker refused, or there is none.
+            HoldfastError: The broker refused, or none answers in time.
             OSError: Something cannot be written.
         """
+        first_seconds = None if self._is_endless else FIRST_SECONDS_DEFAULT
+        patience = Patience(
+            uri,
+            first_seconds=self._patience_seconds or first_seconds,
+            later_seconds=self._patience_seconds,
+        )
         async with (
-            connected(uri, login, passcode, is_quiet=self._is_quiet) as connection,
-            connection.subscribe(
-                self._destination,
-                # Acknowledged here, after writing: "auto" would do it on taking the next.
-                acknowledge="client" if self._acknowledge == "client" else "client-individual",
-                prefetch=self._prefetch,
-                selector=self._selector,
-                headers=self._headers,
-            ) as subscription,
+            connected(uri, login, passcode, patience, is_quiet=self._is_quiet) as connection,
+            contextlib.AsyncExitStack() as stack,
             progress_shown(
                 "receiving", self._count_max, lambda: self.tally.count, is_quiet=self._is_quiet
             ),
         ):
+            with patience.answer():
+                subscription = await stack.enter_async_context(
+                    connection.subscribe(
+                        self._destination,
+                        # Acknowledged here, after writing: "auto" would do it on taking the next.
+                        acknowledge=(
+                            "client" if self._acknowledge == "client" else "client-individual"
+                        ),
+                        prefetch=self._prefetch,
+                        headers=self._headers,
+                    )
+                )
             self.tally.start()
             try:
-                while batch := await self._take(subscription):
+                while batch := await self._take(subscription, patience):
                     await asyncio.to_thread(self._output.write, batch)
-                    await self._settle(batch)
+                    with patience.answer():
+                        await self._settle(batch)
                     self.tally.count += len(batch)
             finally:
                 self.tally.stop()
+            patience.finished()
 
-    async def _take(self, subscription: Subscription) -> list[Message]:
+    async def _take(self, subscription: Subscription, patience: Patience) -> list[Message]:
         left = BATCH_COUNT_MAX
         if self._count_max is not None:
             left = min(left, self._count_max - self.tally.count)
         if left <= 0:
             return []
-        first = await subscription.receive(self._silence_seconds)
+        first = await self._first(subscription, patience)
         if first is None:
             return []
         batch = [first]
         while len(batch) < left and subscription.buffered_count:
             batch.append(await anext(subscription))
         return batch
+
+    async def _first(self, subscription: Subscription, patience: Patience) -> Message | None:
+        """The next message; None after the silence asked for, of a broker that was there."""
+        while True:
+            seconds = self._silence_seconds
+            if seconds is not None and patience.is_out:
+                seconds = max(seconds, OUTAGE_LOOK_SECONDS)
+            outages_count = patience.outages_count
+            message = await subscription.receive(seconds)
+            is_silent = not patience.is_out and outages_count == patience.outages_count
+            if message is not None or is_silent:
+                return message
 
     async def _settle(self, batch: list[Message]) -> None:
         # What we report as received must not come again: the last one waits for the broker, and

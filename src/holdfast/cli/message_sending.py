@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import BinaryIO
 
+from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT, Patience
 from holdfast.cli.message_progress import Tally, connected, progress_shown
 from holdfast.client import Confirmation
 from holdfast.errors import ConfigError
@@ -148,6 +149,7 @@ class Sending:
         is_persistent: bool,
         window: int,
         rate: float | None,
+        seconds_max: float | None,
         is_quiet: bool,
     ) -> None:
         self._destination = destination
@@ -156,6 +158,7 @@ class Sending:
         self._is_persistent = is_persistent
         self._window = window
         self._rate = rate
+        self._seconds_max = seconds_max
         self._is_quiet = is_quiet
         self._paced_from = 0.0
         self.tally = Tally()
@@ -165,11 +168,22 @@ class Sending:
         Send everything and wait for the last confirmation.
 
         Raises:
-            HoldfastError: The broker refused a message, or there is none.
+            HoldfastError: The broker refused a message, or none answers in time.
             OSError: A file cannot be read.
         """
+        patience = Patience(
+            uri,
+            first_seconds=self._seconds_max or FIRST_SECONDS_DEFAULT,
+            later_seconds=self._seconds_max,
+        )
+
+        def settled(confirmation: Confirmation) -> None:
+            patience.answered()
+            if not confirmation.cancelled() and confirmation.exception() is None:
+                self.tally.count += 1
+
         async with (
-            connected(uri, login, passcode, is_quiet=self._is_quiet) as connection,
+            connected(uri, login, passcode, patience, is_quiet=self._is_quiet) as connection,
             progress_shown(
                 "sending", self._bodies.total, lambda: self.tally.count, is_quiet=self._is_quiet
             ),
@@ -183,15 +197,12 @@ class Sending:
                     confirmation = await producer.send(
                         body, headers=self._headers, persistent=self._is_persistent
                     )
-                    confirmation.add_done_callback(self._confirmed)
+                    patience.asked()
+                    confirmation.add_done_callback(settled)
                     sent += 1
                 await producer.flush()
             finally:
                 self.tally.stop()
-
-    def _confirmed(self, confirmation: Confirmation) -> None:
-        if not confirmation.cancelled() and confirmation.exception() is None:
-            self.tally.count += 1
 
     async def _pace(self, sent: int) -> None:
         if self._rate is not None:

@@ -4,7 +4,8 @@
 What is sent comes from the command line, files or standard input; what is received goes to standard
 output or into files, and nothing else does: progress, interruptions and the summary go to standard
 error. A message is acknowledged after it has been written, so a broken pipe or a full disk loses
-nothing. Exit codes as in `main`; 1 also if fewer than --count came in time, 130 after Ctrl-C.
+nothing. Exit codes as in `main`; 1 also if fewer than --count came in time or no broker answered,
+130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ import typer
 
 from holdfast.cli.output import write_error, write_json
 from holdfast.errors import ConfigError
+from holdfast.model.destination import Kind
 
 URI_DEFAULT = "stomp://127.0.0.1:61613"
+SILENCE_SECONDS_DEFAULT = 2.0
 EXIT_SHORT = 1
 EXIT_INTERRUPTED = 130
 
@@ -50,6 +53,8 @@ class Acknowledge(enum.StrEnum):
     AUTO = "auto"
     NONE = "none"
 
+
+KINDS = frozenset(kind.value for kind in Kind)
 
 WIRE_MODES: dict[Acknowledge, Literal["client", "client-individual"] | None] = {
     Acknowledge.CLIENT: "client",
@@ -84,6 +89,16 @@ def send(
     rate: Annotated[
         float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
     ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0.01,
+            metavar="SECONDS",
+            help="Fail after so long without a broker or its confirmation. Not given: 30 for the"
+            " first connection, then as --uri says.",
+        ),
+    ] = None,
     header: Header = None,
     non_persistent: Annotated[
         bool, typer.Option("--non-persistent", help="May be lost when a broker dies.")
@@ -95,6 +110,7 @@ def send(
     quiet: Quiet = False,
 ) -> None:
     """Send messages and wait until the broker has stored them."""
+    check_destination(destination)
     from holdfast.cli.message_sending import Bodies, Sending
 
     if body is not None and (file or lines):
@@ -106,6 +122,7 @@ def send(
         is_persistent=not non_persistent,
         window=window,
         rate=rate,
+        seconds_max=timeout,
         is_quiet=quiet,
     )
     try:
@@ -130,16 +147,15 @@ def receive(
         typer.Option(
             "--timeout",
             min=0,
-            help="Stop after so many seconds without a message; 2 unless --count or --follow.",
+            metavar="SECONDS",
+            help="Stop after so long without a message; 2 unless --count or --follow. Without a"
+            " broker fail after as long, at least 3; not given, after 30.",
         ),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on for ever.")] = False,
     acknowledge: Annotated[
         Acknowledge, typer.Option("--acknowledge", help="none: look, and leave them there.")
     ] = Acknowledge.CLIENT,
-    selector: Annotated[
-        str | None, typer.Option("--selector", help="A condition on headers, as in SQL.")
-    ] = None,
     prefetch: Annotated[
         int | None, typer.Option("--prefetch", min=1, help="Most messages under way.")
     ] = None,
@@ -151,19 +167,23 @@ def receive(
     quiet: Quiet = False,
 ) -> None:
     """Receive messages; each is acknowledged when it has been written."""
-    from holdfast.cli.message_receiving import Output, Receiving
+    from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT
+    from holdfast.cli.message_receiving import PATIENCE_SECONDS_MIN, Output, Receiving
 
+    check_destination(destination)
     if follow and (count is not None or timeout is not None):
         raise ConfigError(["--follow goes on for ever: not together with --count or --timeout"])
+    patience = None if timeout is None else max(timeout, PATIENCE_SECONDS_MIN)
     if timeout is None and count is None and not follow:
-        timeout = 2.0
+        timeout, patience = SILENCE_SECONDS_DEFAULT, FIRST_SECONDS_DEFAULT
     receiving = Receiving(
         destination,
         Output(None if output == "-" else Path(output), is_json=json),
         count=count,
         silence_seconds=timeout,
+        patience_seconds=patience,
+        is_endless=follow,
         acknowledge=WIRE_MODES[acknowledge],
-        selector=selector,
         prefetch=prefetch,
         headers=parse_headers(header),
         is_quiet=quiet,
@@ -175,6 +195,18 @@ def receive(
             write_error(receiving.tally.line("received"))
     if count is not None and receiving.tally.count < count:
         raise typer.Exit(EXIT_SHORT)
+
+
+def check_destination(destination: str) -> None:
+    """
+    Refuse a destination that has lost its first slash: the broker would take it for a queue's name.
+
+    Raises:
+        ConfigError: With what was meant.
+    """
+    prefix, slash, _ = destination.partition("/")
+    if slash and prefix in KINDS:
+        raise ConfigError([f"{destination}: a slash is missing before it; write /{destination}"])
 
 
 def parse_headers(given: list[str] | None) -> dict[str, str]:

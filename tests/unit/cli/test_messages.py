@@ -22,7 +22,7 @@ import typer
 sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
 from scripted_broker import ScriptedBroker
 
-from holdfast.cli import messages
+from holdfast.cli import message_patience, message_receiving, message_sending, messages
 from holdfast.errors import ConfigError, HoldfastError, LinkLostError, RefusedError
 
 
@@ -231,12 +231,87 @@ def test_what_cannot_be_written_is_not_acknowledged(shell: Shell, tmp_path: Path
 
 
 def test_subscription_options_reach_the_broker(shell: Shell) -> None:
-    """Selector, prefetch and headers."""
+    """Prefetch and headers."""
     shell.fill("1")
-    shell.run(*("receive", "q", "-n", "1", "--selector", "n > 1", "--prefetch", "7", "-H", "a.b:c"))
+    shell.run(*("receive", "q", "-n", "1", "--prefetch", "7", "-H", "a.b:c"))
     headers = shell.broker.frames("SUBSCRIBE")[0].headers
-    assert (headers["selector"], headers["activemq.prefetchSize"]) == ("n > 1", "7")
-    assert headers["a.b"] == "c"
+    assert (headers["activemq.prefetchSize"], headers["a.b"]) == ("7", "c")
+
+
+def test_what_is_not_served_is_not_offered(shell: Shell) -> None:
+    """Selectors: the broker refuses them, so the command line does not have them."""
+    assert shell.run("receive", "q", "--selector", "n > 1").code == 2
+    assert not shell.broker.events
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic", "temp-queue", "temp-topic"])
+def test_a_destination_without_its_slash_is_an_error(shell: Shell, kind: str) -> None:
+    """
+    The broker takes `queue/x` for a queue of that name, as ActiveMQ does: whoever reads `/queue/x`
+    would never see it. A queue whose name has a slash is served under its name.
+    """
+    for command in ("send", "receive"):
+        error = shell.run(command, f"{kind}/x").error
+        assert isinstance(error, ConfigError)
+        assert error.problems == [
+            f"{kind}/x: a slash is missing before it; write /{kind}/x",
+        ]
+    assert not shell.broker.events
+    for destination in ("orders/new", "queue", f"/{kind}/x"):
+        messages.check_destination(destination)
+
+
+def test_without_a_broker_every_time_limit_holds(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Behind a failover URI, which the client library waits for without end: with a limit of their
+    own and without one, `send` and `receive` end with an error that says where nobody was.
+    """
+    monkeypatch.setattr(message_patience, "FIRST_SECONDS_DEFAULT", 0.06)
+    monkeypatch.setattr(message_sending, "FIRST_SECONDS_DEFAULT", 0.06)
+    monkeypatch.setattr(message_receiving, "FIRST_SECONDS_DEFAULT", 0.06)
+    monkeypatch.setattr(message_receiving, "PATIENCE_SECONDS_MIN", 0.05)
+    shell.do(shell.broker.kill)
+    uri = f"failover:({shell.broker.uri})"
+    for seconds, arguments in (
+        ("0.06", ("send", "q", "x")),
+        ("0.07", ("send", "q", "x", "--timeout", "0.07")),
+        ("0.06", ("receive", "q")),
+        ("0.06", ("receive", "q", "--count", "1")),
+        ("0.07", ("receive", "q", "--timeout", "0.07")),
+        ("0.05", ("receive", "q", "--timeout", "0", "--count", "1")),
+    ):
+        error = shell.run(*arguments, uri=uri).error
+        assert isinstance(error, LinkLostError)
+        assert str(error) == f"no broker answered at {uri} within {seconds} s"
+
+
+def test_an_outage_is_no_silence(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A broker that goes while `receive` waits has not said that the queue is empty: code 0 would.
+    """
+    monkeypatch.setattr(message_receiving, "PATIENCE_SECONDS_MIN", 1.5)
+    broker = shell.broker
+    broker.refuse = lambda event: broker.kill() if event in broker.frames("SUBSCRIBE") else None
+    outcome = shell.run("receive", "q", "--timeout", "0.02", uri=f"failover:({broker.uri})")
+    assert isinstance(outcome.error, LinkLostError)
+    assert "there was no broker for 1.5 s: gave up" in str(outcome.error)
+
+
+def test_a_send_is_given_up_when_its_broker_stays_away(shell: Shell) -> None:
+    """What was confirmed is counted, what was not is told."""
+    broker = shell.broker
+    broker.refuse = lambda event: (
+        broker.kill() if event in broker.sends and len(broker.sends) > 1 else None
+    )
+    uri = f"failover:({broker.uri})"
+    outcome = shell.run(
+        *("send", "q", "x", "--count", "2", "--window", "1", "--timeout", "1.5"), uri=uri
+    )
+    assert isinstance(outcome.error, LinkLostError)
+    assert str(outcome.error) == "there was no broker for 1.5 s: gave up; 1 unconfirmed"
+    assert "sent 1 message in" in outcome.err
 
 
 def test_ctrl_c_ends_with_its_own_code() -> None:
