@@ -9,7 +9,7 @@ names that `holdfast serve` reads.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -35,6 +35,7 @@ SecretOption = Annotated[
         help="The cluster's secret; not needed by the node's user on its machine.",
     ),
 ]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 
 _STATUS = TypeAdapter(NodeStatus)
@@ -71,8 +72,18 @@ def read_status(node: RemoteNode) -> NodeStatus:
     Raises:
         LinkLostError: The node cannot be reached, or is no Holdfast node.
     """
+    return parse_status(node, node.get("/status"))
+
+
+def parse_status(node: RemoteNode, answer: dict[str, Any]) -> NodeStatus:
+    """
+    The node's status, from its answer.
+
+    Raises:
+        LinkLostError: The node is no Holdfast node.
+    """
     try:
-        return _STATUS.validate_python(node.get("/status"))
+        return _STATUS.validate_python(answer)
     except ValidationError as error:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
 

@@ -2,7 +2,8 @@
 `holdfast status` and `holdfast cluster …`: see the members and change them.
 
 Every command may be given any node; changes reach the leader by themselves. Promotion by force, the
-one thing that goes to the promoted node itself, is in `promotion`.
+one thing that goes to the promoted node itself, is in `promotion`. The two that show something end
+with 1 where there is trouble, also with --json: a node that does not do its part, nobody who leads.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from holdfast.cli.admin_port import (
     AdminOption,
     JsonOption,
     SecretOption,
+    YesOption,
     leaders_status,
+    parse_status,
     read_holds,
     read_status,
     to_ask,
     to_change,
 )
+from holdfast.cli.leaderless import cluster_trouble, trouble
 from holdfast.cli.output import (
+    confirm,
     format_seconds,
     format_size,
     write_error,
@@ -36,6 +41,7 @@ from holdfast.cli.promotion import promote_force
 from holdfast.config import parse_member
 from holdfast.errors import ConfigError
 
+EXIT_TROUBLE = 1
 CLUSTER_KEYS = (
     *("role", "leader", "term", "generation", "commit_index"),
     *("copies", "sites", "cluster_id", "members"),
@@ -58,7 +64,9 @@ def status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None
     """What one node is and how far its log goes."""
     node = to_ask(admin)
     if json:
-        write_json(node.get("/status"))
+        answer = node.get("/status")
+        write_json(answer)
+        _end(trouble(parse_status(node, answer)))
         return
     found = read_status(node)
     holds = read_holds(node)
@@ -80,6 +88,14 @@ def status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None
                 f"damage: {damage.reason} in {damage.segment} at byte {damage.byte:,},"
                 f" entry {damage.index:,}"
             )
+    _end(trouble(found))
+
+
+def _end(reason: str) -> None:
+    """Tell the trouble, if there is any, and end with its code."""
+    if reason:
+        write_error(reason)
+        raise typer.Exit(EXIT_TROUBLE)
 
 
 def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
@@ -142,6 +158,7 @@ def cluster_status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False)
     if json:
         whole = as_json(seen)
         write_json({"seen_by": seen.name} | {key: whole[key] for key in CLUSTER_KEYS})
+        _end(cluster_trouble(seen))
         return
     write_table(
         MEMBER_COLUMNS,
@@ -157,8 +174,9 @@ def cluster_status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False)
             write_error(f"the disk of {member.name}, a witness, is almost full: give it more room")
         if member.disk_hangs:
             write_error(f"the disk of {member.name} hangs: it stores nothing until that answers")
-    if seen.role != "leader":
+    if seen.role != "leader" and seen.leader is not None:
         write_error("only the leader knows how far the others are, and it did not answer")
+    _end(cluster_trouble(seen))
 
 
 def _member_row(status: NodeStatus, name: str) -> tuple[object, ...]:
@@ -168,6 +186,9 @@ def _member_row(status: NodeStatus, name: str) -> tuple[object, ...]:
     role: str = "leader" if is_leader else status.role if name == status.name else "follower"
     if member.kind != "voter" and not is_leader:
         role = member.kind
+    is_connected = member.connected or name == status.name
+    if not is_connected:
+        role = "unreachable"
     is_known = member.lag_entries is not None and not is_leader
     return (
         name,
@@ -175,7 +196,7 @@ def _member_row(status: NodeStatus, name: str) -> tuple[object, ...]:
         member.kind,
         member.site,
         member.address,
-        member.connected or name == status.name,
+        is_connected,
         member.lag_entries if is_known else None,
         format_size(member.lag_bytes) if is_known else None,
         format_seconds(member.lag_seconds) if is_known else None,
@@ -204,8 +225,14 @@ def add(
 
 
 @cluster.command("remove")
-def remove(name: str, admin: AdminOption = ADMIN_DEFAULT, secret_file: SecretOption = None) -> None:
+def remove(
+    name: str,
+    yes: YesOption = False,
+    admin: AdminOption = ADMIN_DEFAULT,
+    secret_file: SecretOption = None,
+) -> None:
     """Remove a member for good."""
+    confirm(f"Remove {name} from the cluster, for good?", is_stated=yes)
     to_change(admin, secret_file).change("POST", "/cluster/remove", {"name": name})
     write_line(f"{name} was removed")
 

@@ -7,7 +7,6 @@ node does. Emptying and removing cannot be undone, so a person is asked; a scrip
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Annotated
 
@@ -22,17 +21,17 @@ from holdfast.cli.admin_port import (
     AdminOption,
     JsonOption,
     SecretOption,
+    YesOption,
     read_queues,
     to_ask,
     to_change,
 )
-from holdfast.cli.output import console, format_size, make_table, write_json, write_line
+from holdfast.cli.output import confirm, console, format_size, make_table, write_json, write_line
 
 WATCH_SECONDS_DEFAULT = 1.0
 
 queues = typer.Typer(help="The queues: list, purge, delete.")
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 AdminAfterOption = Annotated[
     str | None,
     typer.Option("--admin", metavar="HOST:PORT", help="Admin port of any node."),
@@ -113,7 +112,7 @@ def purge(
     secret_file: SecretOption = None,
 ) -> None:
     """Remove all messages of a queue."""
-    _ask(f"Remove all messages of {name}?", yes=yes)
+    confirm(f"Remove all messages of {name}?", is_stated=yes)
     node = to_change(admin or context.obj, secret_file)
     answer = node.change("POST", f"{queue_path(name)}/purge")
     write_line(f"{answer['purged']:,} messages were removed from {name}")
@@ -128,13 +127,7 @@ def delete(
     secret_file: SecretOption = None,
 ) -> None:
     """Remove a queue and its messages."""
-    _ask(f"Remove {name} and all its messages?", yes=yes)
+    confirm(f"Remove {name} and all its messages?", is_stated=yes)
     node = to_change(admin or context.obj, secret_file)
     answer = node.change("DELETE", queue_path(name))
     write_line(f"{name} was removed, with {answer['messages']:,} messages")
-
-
-def _ask(question: str, *, yes: bool) -> None:
-    """Ask a person; a script has nobody to ask."""
-    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
-        raise typer.Exit(1)

@@ -8,6 +8,7 @@ go to standard error. A table in a pipe is as wide as it needs to be and has no 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 
 import typer
@@ -56,6 +57,17 @@ def write_line(text: str) -> None:
 def write_error(text: str) -> None:
     """One line that is not the result."""
     typer.echo(text, err=True)
+
+
+def confirm(question: str, *, is_stated: bool) -> None:
+    """
+    Ask a person whether what cannot be undone is meant; a script has nobody to ask.
+
+    Raises:
+        Exit: With 1, if it is not.
+    """
+    if not is_stated and sys.stdin.isatty() and not typer.confirm(question, err=True):
+        raise typer.Exit(1)
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -33,9 +33,10 @@ def test_status_as_json_is_what_the_node_said(cluster, run) -> None:
     """
     Fields of a newer node are handed through.
     """
-    cluster.say("/status", {"name": "a", "invented_later": 1})
+    newer = as_json(now_of(cluster)) | {"invented_later": 1}
+    cluster.say("/status", newer)
     assert run("status", "--json", "--admin", A) == 0
-    assert json.loads(run.out) == {"name": "a", "invented_later": 1}
+    assert json.loads(run.out) == json.loads(json.dumps(newer))
 
 
 def test_damage_is_shown_with_its_place(cluster, run) -> None:
@@ -45,8 +46,11 @@ def test_damage_is_shown_with_its_place(cluster, run) -> None:
     bad = DamageStatus(segment="s1", byte=8192, index=5, reason="checksum mismatch")
     store = StoreStatus(damage=(bad, replace(bad, segment="s2", repaired=True)), free_bytes=2048)
     cluster.set_status(A, replace(now_of(cluster), store=store, serving=False))
-    assert run("status") == 0
-    assert run.err == "damage: checksum mismatch in s1 at byte 8,192, entry 5\n"
+    assert run("status") == 1
+    assert run.err == (
+        "damage: checksum mismatch in s1 at byte 8,192, entry 5\n"
+        "a: leader of term 7, and not serving clients yet\n"
+    )
     assert "space          ok, 2.0 KiB free" in run.out
     assert "not serving clients" in run.out
 
@@ -88,7 +92,7 @@ def test_cluster_status_is_a_table_with_lag(cluster, run) -> None:
     rows = {line.split()[0]: line.split() for line in run.out.splitlines() if line.strip()}
     assert " ".join(rows["b"]) == "b follower voter north h:2 yes 1,234 5.0 MiB 0.2 s"
     assert rows["a"][:6] == ["a", "leader", "voter", "-", "h:1", "yes"]
-    assert rows["c"][:6] == ["c", "witness", "witness", "-", "h:3", "no"]
+    assert rows["c"][:6] == ["c", "unreachable", "witness", "-", "h:3", "no"]
     assert run.out.endswith("copies 1, sites 1; seen by a\n")
 
 
@@ -101,8 +105,9 @@ def test_a_disk_that_hangs_is_told(cluster, run) -> None:
     store = StoreStatus(disk_wait_seconds=4.0, disk_hangs=True)
     cluster.set_status(A, replace(seen, store=store, members=(a, replace(b, disk_hangs=True), c)))
 
-    assert run("status") == 0
+    assert run("status") == 1
     assert "disk           hangs: it has got nothing done for 4.0 s" in run.out
+    assert run.err == "a: its disk has got nothing done for 4 s\n"
     assert run("cluster", "status") == 0
     assert "the disk of b hangs: it stores nothing until that answers\n" == run.err
     cluster.set_status(A, replace(seen, members=(a, b, replace(c, space_low=True))))
@@ -122,12 +127,31 @@ def test_cluster_status_asks_the_leader_behind_the_node(cluster, run) -> None:
 
 def test_cluster_status_without_a_leader_says_so(cluster, run) -> None:
     """
-    What is shown then is one node's view.
+    What is shown then is one node's view; the exit code says it to a script, and the sentence why.
     """
     cluster.lose_leader()
-    assert run("cluster", "status", "--admin", B) == 0
+    assert run("cluster", "status", "--admin", B) == 1
     assert "no leader, term 7" in run.out
-    assert "only the leader knows" in run.err
+    assert run.err == (
+        "no leader: b is connected to enough voters (2 of 3), and they have elected none yet;"
+        " where that lasts, their logs say why\n"
+    )
+    assert run("cluster", "status", "--admin", B, "--json") == 1
+    assert json.loads(run.out)["leader"] is None
+    assert run("status", "--admin", B) == 1
+    assert run("status", "--admin", B, "--json") == 1
+    assert run.err.startswith("no leader: b is connected to")
+
+
+def test_a_leader_that_cannot_be_asked_is_no_trouble(cluster, run) -> None:
+    """
+    The cluster is served, only its lag is not known here.
+    """
+    seen = replace(now_of(cluster), name="b", role="follower")
+    cluster.set_status(B, seen)
+    del cluster.answers[A, "/status"]
+    assert run("cluster", "status", "--admin", B) == 0
+    assert run.err == ("only the leader knows how far the others are, and it did not answer\n")
 
 
 def test_a_member_is_added_as_it_is_written(cluster, run) -> None:
@@ -183,6 +207,21 @@ def test_changes_are_sent_and_told(cluster, run, arguments, path, answer, body, 
     assert run("cluster", *arguments) == 0
     assert cluster.changes == [(A, "POST", path, body)]
     assert run.out == f"{line}\n"
+
+
+def test_a_person_is_asked_before_a_member_goes(cluster, run, monkeypatch) -> None:
+    """
+    On a terminal: a removed identity never comes back. "No" leaves everything as it is, --yes asks
+    nothing.
+    """
+    asked = []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda text, **_: bool(asked.append(text)))
+    cluster.say("/cluster/remove", {})
+    assert run("cluster", "remove", "b") == 1
+    assert (asked, cluster.changes) == (["Remove b from the cluster, for good?"], [])
+    assert run("cluster", "remove", "b", "--yes") == 0
+    assert (len(asked), len(cluster.changes)) == (1, 1)
 
 
 def test_force_tells_what_may_be_missing_and_promotes(cluster, run) -> None:
