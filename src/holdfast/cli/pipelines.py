@@ -30,6 +30,7 @@ from holdfast.cli.spark_options import (
     ConfOption,
     MasterOption,
     SecretFileOption,
+    on_spark,
     open_spark,
     remote_log,
 )
@@ -63,6 +64,7 @@ def register(app: typer.Typer) -> None:
 # Archive ------------------------------------------------------------------------------------------
 
 
+@on_spark
 def archive(
     to: Annotated[str, typer.Option("--to", metavar="PATH", help="Any path Spark can write.")],
     url: UrlOption = None,
@@ -249,6 +251,7 @@ def _hold(source: LogSource, name: str | None, size: str) -> Callable[[int], Non
 # Audit --------------------------------------------------------------------------------------------
 
 
+@on_spark
 def audit(
     url: Annotated[
         list[str] | None,
@@ -353,6 +356,7 @@ def _tell_audit(result: AuditResult) -> None:
 # Restore ------------------------------------------------------------------------------------------
 
 
+@on_spark
 def restore(
     archived: Annotated[str, typer.Option("--archive", metavar="PATH", help="The archive.")],
     to: Annotated[

@@ -7,11 +7,13 @@ of other people's code; here it becomes that one sentence again.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 
@@ -38,7 +40,34 @@ SecretFileOption = Annotated[
     ),
 ]
 
+PACKAGES: Final = ("numpy", "pandas", "pyarrow", "pyspark")
+"""What the extra `spark` installs."""
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 _OWN_ERROR: Final = re.compile(r"holdfast\.errors\.(\w+): ([^\n]+)")
+
+
+def on_spark(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """
+    Make of a function a command that names the extra it needs where that is not installed.
+
+    Raises:
+        ConfigError: When it is called: a package of the extra is missing.
+    """
+
+    @functools.wraps(command)
+    def run(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+        if missing:
+            problem = (
+                f"holdfast {command.__name__} runs on Spark, which is not installed"
+                f" ({', '.join(missing)}); install it with: pip install 'holdfast[spark]'"
+            )
+            raise ConfigError([problem])
+        return command(*arguments, **options)
+
+    return run
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from holdfast.cli.spark_options import (
     MasterOption,
     SecretFileOption,
     conf_of,
+    on_spark,
     told_plainly,
 )
 from holdfast.errors import ConfigError
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
     app.command("report")(report)
 
 
+@on_spark
 def replay(
     target: Annotated[str, typer.Argument(help="/queue/NAME or /topic/NAME to send to.")],
     uri: Uri = URI_DEFAULT,
@@ -151,6 +153,7 @@ def _replayed(progress: ReplayProgress) -> str:
     )
 
 
+@on_spark
 def report(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help=f"The page; {REPORT_FILE}.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from holdfast.cli.spark_options import conf_of, own_sentence, remote_log, told_plainly
+from holdfast.cli.spark_options import PACKAGES, conf_of, own_sentence, remote_log, told_plainly
 from holdfast.errors import ArchiveError, ConfigError, StoreError
 
 TRACE = """An exception was thrown from the Python worker:
@@ -60,3 +62,37 @@ def test_the_cluster_is_named_by_its_admin_ports(tmp_path: Path) -> None:
     assert "s3cret" not in log.token
     with pytest.raises(ConfigError):
         remote_log("nonsense", None)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["archive", "--to", "x", "--url", "http://127.0.0.1:1"],
+        ["audit", "--url", "http://127.0.0.1:1"],
+        ["restore", "--archive", "x", "--to", "y"],
+        ["replay", "/queue/q", "--url", "http://127.0.0.1:1"],
+        ["report", "--url", "http://127.0.0.1:1"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_command_without_its_extra_names_it(
+    run, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """
+    In the plain install these commands are listed and cannot run: one sentence says what to
+    install, before anybody looks for Java, and no traceback.
+    """
+    for name in PACKAGES:
+        monkeypatch.setitem(sys.modules, name, None)
+    assert run(*command) == 2
+    assert run.err == (
+        f"holdfast: holdfast {command[0]} runs on Spark, which is not installed (numpy, pandas,"
+        " pyarrow, pyspark); install it with: pip install 'holdfast[spark]'\n"
+    )
+
+
+def test_the_extra_is_what_the_commands_look_for() -> None:
+    """A package that is added to the extra is one that may be missing."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    extra = project["project"]["optional-dependencies"]["spark"]
+    assert PACKAGES == tuple(each.partition(">")[0] for each in extra)
