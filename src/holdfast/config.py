@@ -97,6 +97,11 @@ class MemberConfig:
         return self.kind != "learner"
 
 
+def variable_names() -> frozenset[str]:
+    """The environment variables that stand for settings of a node."""
+    return frozenset(ENVIRONMENT_PREFIX + key.upper() for key in _Fields.model_fields)
+
+
 def parse_size(text: str | int) -> int:
     """
     Read a number of bytes: `268435456`, `256MiB`, `256M`, `256mb`, `64k`, in powers of 1024.

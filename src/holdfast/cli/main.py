@@ -8,6 +8,7 @@ per mistake; a traceback is always a mistake of ours.
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -23,6 +24,7 @@ from holdfast.cli import (
     stored_messages,
 )
 from holdfast.cli.output import write_error, write_line
+from holdfast.cli.variables import unknown_variables
 from holdfast.errors import ConfigError, HoldfastError
 
 EXIT_FAILED = 1
@@ -66,9 +68,13 @@ def _write_version(wanted: bool) -> None:
 
 @app.callback()
 def holdfast(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_write_version, is_eager=True, help="And exit."),
     ] = False,
 ) -> None:
     """A message broker whose messages outlive the process, the disk and the machine."""
+    if context.invoked_subcommand != "serve":  # which tells it in its log
+        for variable in unknown_variables(os.environ, context):
+            write_error(f"holdfast: warning: {variable}")

@@ -10,20 +10,28 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import structlog
 import typer
 
 from holdfast import __version__
 from holdfast.cli.logging import logging_flushed, set_up_logging
-from holdfast.cli.output import format_size
+from holdfast.cli.output import format_size, write_error
+from holdfast.cli.ports import taken_ports
+from holdfast.cli.signals import stray_signals_told
+from holdfast.cli.variables import UnknownVariable, unknown_variables
 from holdfast.config import NodeConfig
+from holdfast.errors import ConfigError
 
 # The writer thread comes back from each sync and needs the interpreter at once; the default of 5 ms
 # would be longer than the sync itself.
 SWITCH_SECONDS = 0.0005
+EXIT_FAILED = 1
+
+_NO_SETTINGS = ("context", "config", "member")
 
 
 def register(app: typer.Typer) -> None:
@@ -40,6 +48,7 @@ _Text = str | None
 
 
 def serve(
+    context: typer.Context,
     data: Annotated[_Text, _flag("--data", "DIR", "The directory of all that must last.")] = None,
     name: Annotated[_Text, _flag("--name", "NAME", "This node's name among the members.")] = None,
     stomp: Annotated[_Text, _flag("--stomp", "HOST:PORT", "Where clients connect.")] = None,
@@ -104,16 +113,45 @@ def serve(
     Each setting is taken from its flag, else from HOLDFAST_… in the environment, else from the TOML
     file, else it has its default.
     """
-    flags = {key: value for key, value in locals().items() if key not in ("config", "member")}
+    flags = {key: value for key, value in locals().items() if key not in _NO_SETTINGS}
     flags["members"] = member
-    settings = NodeConfig.load(flags=flags, environment=os.environ, file=config)
+    unknown = unknown_variables(os.environ, context)
+    settings = _load(flags, config, unknown)
+    _require_ports(settings)
+    raise typer.Exit(_run(settings, unknown))
+
+
+def _load(
+    flags: Mapping[str, Any], config: Path | None, unknown: list[UnknownVariable]
+) -> NodeConfig:
+    try:
+        return NodeConfig.load(flags=flags, environment=os.environ, file=config)
+    except ConfigError:
+        # One of them may be what is said to be missing.
+        for variable in unknown:
+            write_error(f"holdfast: warning: {variable}")
+        raise
+
+
+def _require_ports(settings: NodeConfig) -> None:
+    taken = taken_ports(settings)
+    for sentence in taken:
+        write_error(f"holdfast: {sentence}")
+    if taken:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _run(settings: NodeConfig, unknown: list[UnknownVariable]) -> int:
     set_up_logging(settings.log_level, settings.log_format, in_thread=True)
     sys.setswitchinterval(SWITCH_SECONDS)
-    _introduce(settings)
-    from holdfast.server.node import run
+    with logging_flushed(), stray_signals_told():
+        _introduce(settings)
+        log = structlog.get_logger("holdfast")
+        for it in unknown:
+            log.warning("unknown environment variable", name=it.name, near=it.near or "none")
+        from holdfast.server.node import run
 
-    with logging_flushed():
-        raise typer.Exit(run(settings))
+        return run(settings)
 
 
 def _introduce(settings: NodeConfig) -> None:

@@ -58,6 +58,18 @@ def test_a_failure_is_one_line_and_an_exit_code(
     assert run.err.splitlines() == lines
 
 
+def test_a_variable_that_nobody_knows_is_a_warning(cluster, run, monkeypatch) -> None:
+    """
+    On standard error, by every command: what it was to set is not set.
+    """
+    monkeypatch.setenv("HOLDFAST_ADMN", "127.0.0.1:1")
+    assert run("status", "--json") == 0
+    assert run.err == (
+        "holdfast: warning: environment variable HOLDFAST_ADMN is unknown and ignored; did you mean"
+        " HOLDFAST_ADMIN?\n"
+    )
+
+
 def test_arguments_default_to_the_programs_own(monkeypatch, capsys) -> None:
     """
     The installed script calls `main()` without arguments.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli import serve
 from holdfast.config import NodeConfig
 
 THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
@@ -28,6 +29,8 @@ def served(monkeypatch: pytest.MonkeyPatch, quiet_logging) -> list[NodeConfig]:
     module.run = run
     monkeypatch.setitem(sys.modules, "holdfast.server", types.ModuleType("holdfast.server"))
     monkeypatch.setitem(sys.modules, "holdfast.server.node", module)
+    # Their own test opens ports; here it must not matter what runs on this machine.
+    monkeypatch.setattr(serve, "taken_ports", lambda settings: [])
     for name in ("HOLDFAST_NAME", "HOLDFAST_DATA", "HOLDFAST_COPIES", "HOLDFAST_STOMP"):
         monkeypatch.delenv(name, raising=False)
     interval = sys.getswitchinterval()
@@ -98,3 +101,29 @@ def test_a_wrong_configuration_starts_nothing(run, served) -> None:
     assert len(lines) == 3
     assert all(line.startswith("holdfast: ") for line in lines)
     assert served == []
+
+
+def test_a_taken_port_starts_nothing(run, served, tmp_path: Path, monkeypatch) -> None:
+    """
+    Each is a line, and the exit code is that of a failure.
+    """
+    monkeypatch.setattr(serve, "taken_ports", lambda settings: ["stomp: a", "admin: b"])
+    assert run("serve", "--data", str(tmp_path)) == 1
+    assert run.err == "holdfast: stomp: a\nholdfast: admin: b\n"
+    assert served == []
+
+
+def test_a_misspelled_variable_is_told(run, served, tmp_path: Path, monkeypatch) -> None:
+    """
+    In the node's log if it starts, and beside what is missing if it does not.
+    """
+    monkeypatch.setenv("HOLDFAST_DTA", str(tmp_path))
+    assert run("serve", "--data", str(tmp_path), "--log-format", "json") == 3
+    assert '"name": "HOLDFAST_DTA", "near": "HOLDFAST_DATA"' in run.err
+    assert run("serve") == 2
+    warning, missing = run.err.splitlines()
+    assert warning == (
+        "holdfast: warning: environment variable HOLDFAST_DTA is unknown and ignored; did you mean"
+        " HOLDFAST_DATA?"
+    )
+    assert missing.startswith("holdfast: data: missing")

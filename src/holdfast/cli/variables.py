@@ -1,0 +1,72 @@
+"""
+Environment variables of ours that nobody reads: misspelled, they would be ignored in silence.
+
+Known are the settings of a node and whatever an option of any command names. Kubernetes sets
+variables of its own for every service, also for one whose name begins with `holdfast`; they are
+told by their form and left alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import typer
+
+from holdfast.config import ENVIRONMENT_PREFIX, variable_names
+
+OWN_TESTS: Final = frozenset({"HOLDFAST_HYPOTHESIS", "HOLDFAST_SEEDS"})
+"""What the project's own tests are told by environment: nobody else meets them."""
+
+_KUBERNETES: Final = re.compile(r".+_SERVICE_(HOST|PORT(_\w+)?)|.+_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?")
+_KUBERNETES_PORT: Final = re.compile(r"(tcp|udp|sctp)://.+")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownVariable:
+    """A variable that nobody reads, and the one that may have been meant."""
+
+    name: str
+    near: str = ""
+
+    def __str__(self) -> str:
+        meant = f"; did you mean {self.near}?" if self.near else ""
+        return f"environment variable {self.name} is unknown and ignored{meant}"
+
+
+def unknown_variables(
+    environment: Mapping[str, str], context: typer.Context
+) -> list[UnknownVariable]:
+    """Find what begins like ours in the environment and is no variable of any command."""
+    known = {*variable_names(), *OWN_TESTS, *_of_options(context.find_root().command)}
+    found = []
+    for name, value in sorted(environment.items()):
+        if not name.startswith(ENVIRONMENT_PREFIX) or not value or name in known:
+            continue
+        if not _is_of_kubernetes(name, value):
+            found.append(UnknownVariable(name, _near(name, known)))
+    return found
+
+
+def _near(name: str, known: set[str]) -> str:
+    """What may have been meant; compared without the beginning that all have."""
+    keys = [it.removeprefix(ENVIRONMENT_PREFIX) for it in known]
+    near = difflib.get_close_matches(name.removeprefix(ENVIRONMENT_PREFIX), keys, 1, cutoff=0.7)
+    return ENVIRONMENT_PREFIX + near[0] if near else ""
+
+
+def _of_options(command: Any) -> Iterator[str]:
+    for parameter in command.params:
+        names = parameter.envvar or ()
+        yield from [names] if isinstance(names, str) else names
+    for inner in getattr(command, "commands", {}).values():
+        yield from _of_options(inner)
+
+
+def _is_of_kubernetes(name: str, value: str) -> bool:
+    if name.endswith("_PORT") and _KUBERNETES_PORT.fullmatch(value):
+        return True
+    return _KUBERNETES.fullmatch(name) is not None
