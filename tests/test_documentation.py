@@ -58,3 +58,12 @@ def test_every_command_of_the_readme_exists() -> None:
 
     assert told
     assert told <= command_names()
+
+
+def test_the_readme_warns_before_its_first_command() -> None:
+    """Whoever types the first command has read what is not protected and what does not survive."""
+    minute = (REPOSITORY / "README.md").read_text().partition("\n## One minute\n")[2]
+    before = minute.partition("```")[0]
+
+    assert "not protected" in before
+    assert "persistent:true" in before
