@@ -130,7 +130,7 @@ class Patience:
         if not self._awaited and not self.is_out:
             self._since = self._loop.time()
         # One timer for all answers, which looks again when it was too early: cheap per message.
-        if self._timer is None and self._later_seconds is not None:
+        if self._timer is None and self._later_seconds is not None and not self._has_run_out:
             self._timer = self._loop.call_later(self._later_seconds, self._look)
 
     def _look(self) -> None:

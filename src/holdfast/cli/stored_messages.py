@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Uri
+from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Uri, check_destination
 from holdfast.cli.output import (
     error_console,
     format_seconds,
@@ -94,6 +94,7 @@ def replay(
     quiet: Quiet = False,
 ) -> None:
     """Send stored messages once more; run again it stores nothing twice."""
+    check_destination(target)
     source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
     settings = conf_of(conf)
     from holdfast.spark.pipelines import replay as pipeline

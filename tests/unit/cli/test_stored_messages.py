@@ -33,3 +33,11 @@ def test_a_command_without_a_place_ends_before_spark(capsys: pytest.CaptureFixtu
     assert main(["report"]) == 2
     assert main(["replay", "/queue/x"]) == 2
     assert capsys.readouterr().err.count("name one place to read from") == 2
+
+
+def test_a_replay_goes_to_no_queue_that_nobody_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    """`queue/x` would be a queue of that name: refused as by `send`, with what was meant."""
+    assert main(["replay", "queue/x", "--path", "d"]) == 2
+    assert capsys.readouterr().err == (
+        "holdfast: queue/x: a slash is missing before it; write /queue/x\n"
+    )
