@@ -126,7 +126,6 @@ class BlockingProducer:
         handed = (encoded, text_line, headers, persistent, confirmation)
         self._handed.append(handed)
         if not self._is_scheduled:
-            self._is_scheduled = True
             self._schedule(handed)
         return confirmation
 
@@ -184,6 +183,7 @@ class BlockingProducer:
 
     def _schedule(self, own: Handed) -> None:
         try:
+            self._is_scheduled = True
             self._thread.call(self._begin_sending)
         except LinkLostError as error:
             self._is_scheduled = False
@@ -193,6 +193,11 @@ class BlockingProducer:
                 self._places.release()
             # Handed over by other threads, which relied on our call.
             self._fail_handed(error)
+            raise
+        except BaseException:
+            # A signal handler raised in there, before it was called or after: twice does no harm.
+            with contextlib.suppress(LinkLostError):
+                self._thread.call(self._begin_sending)
             raise
 
     def _raise_failure(self) -> None:

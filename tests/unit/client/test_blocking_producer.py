@@ -258,6 +258,32 @@ def test_closing_while_other_threads_send(threaded: Threaded) -> None:
     assert set(stored) <= set(broker.store.bodies(QUEUE))
 
 
+@pytest.mark.parametrize("is_called", [False, True])
+def test_a_send_that_a_signal_interrupts_keeps_nothing_back(
+    threaded: Threaded, monkeypatch: pytest.MonkeyPatch, *, is_called: bool
+) -> None:
+    """
+    A signal handler raises while the loop's thread is called, before or after that is done: what
+    was handed over is sent, and so is what comes after it.
+    """
+    with blocking.connect(threaded.broker.uri) as connection:
+        producer = connection.producer(QUEUE)
+        call = connection._thread.call
+
+        def interrupted(*arguments: Any) -> None:
+            monkeypatch.undo()
+            if is_called:
+                call(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(connection._thread, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            producer.send("1")
+        threaded.saw(lambda: len(threaded.broker.sends) == 1)
+        within(lambda: producer.send("2").result())
+    assert threaded.broker.store.bodies(QUEUE) == [b"1", b"2"]
+
+
 def test_asyncio_can_await_a_confirmation(threaded: Threaded) -> None:
     """The future is one of concurrent.futures, with all that goes with it."""
     with blocking.connect(threaded.broker.uri) as connection:
