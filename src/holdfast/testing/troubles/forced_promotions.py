@@ -302,9 +302,7 @@ class Story:
                 for client in self.world.clients:
                     self.world.client_cut.add((client.name, node.name))
             self.nemesis.revive(node)
-        # Its next process, on an empty disk, is told whom to join: also if it dies before it is
-        # shut out.
-        node.bootstrap = self.copy.whom_to_join()
+        node.is_to_join(self.copy)
         self.nemesis.kept_down.discard(node.name)
 
     def _await_fenced(self, left: list[SimulatedNode]) -> None:
