@@ -125,6 +125,7 @@ AS_DRAWN = [
     (92000891, "a simulated operator emptied no disk of which the oldest files were gone"),
     (93001543, "a simulated disk was still slow when it had to be enough"),
     (93006326, "a node that a copy forced to go on had been removed from never heard of it"),
+    (93007286, "a simulated witness counted for nothing where a copy had been promoted in part"),
     (93003452, "a simulated connection that its node had closed was read all the same"),
     (92003351, "a simulated world ended before a spoilt entry could be found"),
     (90003122, "a simulated client guessed what was on its way to it, and so settled it"),

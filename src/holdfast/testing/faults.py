@@ -57,6 +57,7 @@ TOPOLOGIES: dict[str, tuple[Member, ...]] = {
         Member("w", "w:1", "witness", site="north"),
     ),
 }
+_COUNTED = frozenset({"voter", "witness"})
 _EMPTIED_AFTER = frozenset({"StoreError", "LogDivergedError", "SegmentsMissingError"})
 """Ends after which the operator does as the error says: the node joins again with an empty disk."""
 _TOPOLOGY_WEIGHTS = {"three": 60, "one": 6, "witness": 12, "two": 5, "learner": 8, "five": 9}
@@ -740,7 +741,7 @@ class Nemesis:
         owners = self.world.checkers.owners
         voters = [[member.node_id for member in members.voters]]
         voters += [
-            [view.node_id for view in other.driver.status().members if view.kind == "voter"]
+            [view.node_id for view in other.driver.status().members if view.kind in _COUNTED]
             for other in kept
         ]
         return any(
