@@ -5,12 +5,14 @@ The client library against real brokers: what an application is promised that li
 from __future__ import annotations
 
 import asyncio
+import random
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from holdfast.client import Connection, Message, Subscription, connect
+from holdfast.client import Connection, Message, Subscription, blocking, connect
 from holdfast.errors import LinkLostError
 from holdfast.testing.local_cluster import LocalCluster
 
@@ -91,3 +93,76 @@ def test_cumulation_leaves_what_a_failover_brought_and_nobody_took(start_cluster
             return await left_on_the_queue(cluster)
 
     assert asyncio.run(scenario()) == ["one"]
+
+
+INTERRUPTIONS_MAX = 400
+MESSAGES = 4_000
+
+
+class InterruptedWaitError(Exception):
+    """What the signal handler raises."""
+
+
+class Alarms:
+    """Exceptions from a signal handler, at random moments of the calls of `receive`."""
+
+    def __init__(self, seed: int) -> None:
+        self.count = 0
+        self._uniform = random.Random(seed).uniform
+        self._code = blocking.BlockingSubscription.receive.__code__
+
+    def __enter__(self) -> Alarms:
+        self._before = signal.signal(signal.SIGALRM, self._rang)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._before)
+
+    def set(self) -> None:
+        """Ring soon. In the end no more, so that a slow machine gets on."""
+        if self.count < INTERRUPTIONS_MAX:
+            signal.setitimer(signal.ITIMER_REAL, self._uniform(2e-5, 8e-4))
+
+    def _rang(self, _number: int, frame: Any) -> None:
+        while frame is not None and frame.f_code is not self._code:
+            frame = frame.f_back
+        if frame is not None:
+            self.count += 1
+            raise InterruptedWaitError
+
+
+# Raising between the making of a coroutine and its handing over, which does no harm.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("mode", ["client", "client-individual"])
+def test_interrupting_the_blocking_receive_loses_nothing(start_cluster, mode):
+    """
+    A signal handler raises in the middle of `receive` hundreds of times: every message is handed
+    over once, in order, and acknowledging them leaves nothing with the broker.
+    """
+    cluster = start_cluster("single")
+    seen: list[int] = []
+    with blocking.connect(cluster.uri) as connection:
+        with connection.producer(QUEUE) as producer:
+            for number in range(MESSAGES):
+                producer.send(str(number))
+        with (
+            connection.subscribe(QUEUE, acknowledge=mode, prefetch=100) as work,
+            Alarms(7) as alarms,
+        ):
+            while len(seen) < MESSAGES:
+                alarms.set()
+                try:
+                    message = work.receive(SECONDS_MAX)
+                except InterruptedWaitError:
+                    continue
+                assert message is not None, f"{len(seen):,} of {MESSAGES:,}, then nothing"
+                seen.append(int(message.text))
+                if mode == "client-individual" or len(seen) % 25 == 0:
+                    message.acknowledge()
+        with connection.subscribe(QUEUE) as rest:
+            connection.send(QUEUE, "end")
+            assert next(rest).text == "end"
+
+    assert seen == list(range(MESSAGES))
+    assert alarms.count > 0
