@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.client import Connection, Message, Subscription, blocking, connect
-from holdfast.errors import LinkLostError
+from holdfast.client import Connection, Interrupted, Message, Subscription, blocking, connect
+from holdfast.errors import LinkLostError, ProducerForgottenError, UnknownDeliveryError
 from holdfast.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -93,6 +93,80 @@ def test_cumulation_leaves_what_a_failover_brought_and_nobody_took(start_cluster
             return await left_on_the_queue(cluster)
 
     assert asyncio.run(scenario()) == ["one"]
+
+
+def test_closing_in_an_outage_settles_what_the_application_was_done_with(start_cluster):
+    """
+    A message is acknowledged while no broker is there, and the connection closed: closing waits for
+    the broker to come back, and nobody is given the message again.
+    """
+    cluster = start_cluster("single")
+    node = cluster.leader()
+
+    async def scenario() -> list[str]:
+        async with asyncio.timeout(SECONDS_MAX):
+            connection = await connect(cluster.uri, close_seconds_max=SECONDS_MAX)
+            events = connection.events()
+            await connection.send(QUEUE, b"done")
+            work = await connection.subscribe(QUEUE).open()
+            message = await anext(work)
+            node.kill()
+            assert isinstance(await anext(events), Interrupted)
+            await message.acknowledge()
+            closing = asyncio.create_task(connection.close())
+            node.start()
+            await closing
+            return await left_on_the_queue(cluster)
+
+    assert asyncio.run(scenario()) == []
+
+
+def test_a_producer_that_a_broker_has_forgotten_goes_on(start_cluster):
+    """
+    The broker knows nothing of the producer's earlier numbers, as after a week: the window is
+    stored once and in its order, under another id, and the application is told nothing.
+    """
+    cluster = start_cluster("single")
+
+    async def scenario() -> list[str]:
+        async with asyncio.timeout(SECONDS_MAX):
+            async with connect(cluster.uri) as connection:
+                producer = connection.producer(QUEUE)
+                long_idle = producer.producer_id
+                producer._sequence.last = 1000
+                for number in range(5):
+                    await producer.send(str(number))
+                await producer.flush()
+                assert producer.producer_id != long_idle
+                await producer.send("more")
+            return await left_on_the_queue(cluster)
+
+    assert asyncio.run(scenario()) == ["0", "1", "2", "3", "4", "more"]
+
+
+def test_what_a_broker_refuses_is_the_error_that_is_promised(start_cluster):
+    """
+    The classes that the methods name, from a real broker's words.
+    """
+    cluster = start_cluster("single")
+
+    async def scenario() -> None:
+        async with asyncio.timeout(SECONDS_MAX), connect(cluster.uri) as connection:
+            await connection.send(QUEUE, b"")
+            async with connection.subscribe(QUEUE) as subscription:
+                message = await anext(subscription)
+            with pytest.raises(UnknownDeliveryError):
+                await message.reject(confirm=True)
+            producer = connection.producer(QUEUE, producer_id="mine")
+            producer._sequence.last = 6
+            await producer.send(b"")
+            with pytest.raises(ProducerForgottenError) as caught:
+                await producer.flush()
+            assert (caught.value.producer_id, caught.value.found) == ("mine", 7)
+            with pytest.raises(ProducerForgottenError):
+                await producer.send(b"")
+
+    asyncio.run(scenario())
 
 
 INTERRUPTIONS_MAX = 400
