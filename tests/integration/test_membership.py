@@ -21,13 +21,14 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
 def change(node: LocalNode, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Ask for a change as a program would: again, while an earlier one is not yet committed."""
-    deadline = time.monotonic() + 10
+    """Ask for a change as a program would: again, while what it needs is on its way."""
+    deadline = time.monotonic() + 30
     while True:
         try:
             return RemoteNode(node.admin).change("POST", path, body)
         except MembershipError as error:
-            if "try again" not in str(error) or time.monotonic() > deadline:
+            is_on_its_way = any(it in str(error) for it in ("try again", "has caught up"))
+            if not is_on_its_way or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
