@@ -16,14 +16,10 @@ from holdfast.broker.snapshot import encode_state
 from holdfast.broker.state import BrokerState
 from holdfast.environment.disk import RealDisk
 from holdfast.journal.ballot import BallotFile
+from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import KIND_NOOP
 from holdfast.model.records import QueueRecord
-from holdfast.testing.chaos.replicas import (
-    CHECKPOINT_HEADER_BYTES,
-    compare_folders,
-    compare_replicas,
-    walk,
-)
+from holdfast.testing.chaos.replicas import compare_folders, compare_replicas, walk
 from holdfast.testing.written_log import WrittenLog, message
 
 NAMES = ("a", "b", "w")
@@ -182,18 +178,20 @@ def test_checkpoints_of_one_index_must_be_equal(folders):
 
 
 def test_checkpoints_are_compared_by_what_they_say(folders):
-    """Order of queues and totals of what passed through are no difference; a sequence is one."""
+    """
+    Order of queues, totals of what passed through and where a node's log began are no difference; a
+    sequence is one.
+    """
     states = {name: BrokerState(BrokerSettings()) for name in NAMES}
     for name, state in states.items():
         for number in (2, 1) if name == "b" else (1, 2):
             state.apply(number, [QueueRecord(number, f"q{number}")], 1)
         state.by_name["q1"].enqueued_total = len(name)
-        (folders[name] / "checkpoints").mkdir()
 
     def verdict():
-        for name, state in states.items():
-            path = folders[name] / "checkpoints" / f"{7:020d}.checkpoint"
-            path.write_bytes(bytes(CHECKPOINT_HEADER_BYTES) + b"".join(encode_state(state)))
+        for first, (name, state) in enumerate(states.items(), 1):
+            store = CheckpointStore(folders[name], RealDisk())
+            store.save(7, 1, bytes(16), 8, first, encode_state(state))
         return compare_folders(folders)
 
     assert verdict().diverged == 0

@@ -27,11 +27,11 @@ from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.settings import BrokerSettings
 from holdfast.cli.log_files import LogFiles
 from holdfast.errors import HoldfastError
+from holdfast.journal.checkpoint import CHECKPOINT_HEADER_BYTES
 
 _ENTRY: Final = struct.Struct("<4sHBBIIQQQQII16s")
 _NUMBERS: Final = struct.Struct("<QQ")
 _SEGMENT: Final = struct.Struct("<4sHHIIQQQQ16s")
-CHECKPOINT_HEADER_BYTES: Final = struct.calcsize("<4sHHIIQQQQ16s16s")
 _BLOCK_BYTES: Final = 4096
 _ENTRY_MAGIC: Final = b"HFE1"
 _EXAMPLES_MAX: Final = 10
