@@ -8,6 +8,7 @@ for the night. CI=true selects `ci`; HOLDFAST_HYPOTHESIS selects one by name.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -28,6 +29,14 @@ settings.register_profile("full", max_examples=2_000, print_blob=True, **COMMON)
 settings.load_profile(
     os.environ.get("HOLDFAST_HYPOTHESIS", "ci" if os.environ.get("CI") else "dev")
 )
+
+
+# What ignores a signal hands that on to its children: `nohup`, and a shell's job in the background.
+# Tests and the processes they start take all of them.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        is_interrupt = _number == signal.SIGINT
+        signal.signal(_number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
 
 
 # What tests with the marker `promise` show goes to build/evidence, from which the promise table is
