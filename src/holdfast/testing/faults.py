@@ -713,10 +713,7 @@ class Nemesis:
             if node.driver.generation:
                 # Who is shut out and emptied for its sake is told whom to join.
                 for other in self.world.nodes:
-                    if node.driver.generation == ruling:
-                        other.is_to_join(node)
-                    else:
-                        other.bootstrap = node.whom_to_join()
+                    other.follow(node)
             return
         node.stop(power=False)
         node.disk.power_cut()

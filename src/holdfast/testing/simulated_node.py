@@ -194,17 +194,18 @@ class SimulatedNode:
             known = (*known, Member(self.name, f"{self.name}:1"))
         return Membership(known)
 
-    def is_to_join(self, copy: SimulatedNode) -> None:
+    def follow(self, copy: SimulatedNode) -> None:
         """
-        Do what the operator does for a node of before, once a copy has been forced to go on.
+        Do what the operator does for another node, where a copy has been forced to go on.
 
         Its next process on an empty disk is told whom to join. Who knows no such member, since the
-        copy was removed before, would never hear of it: its disk is emptied at once.
+        copy was removed before, would never hear of it: once it rules, that disk is emptied.
         """
         self.bootstrap = copy.whom_to_join()
         known = {view.name for view in self.driver.status().members}
-        is_before = self.driver.generation < copy.driver.generation
-        if self is copy or copy.name in known or not is_before or self.is_ending:
+        is_ruling = copy.driver.generation == self.world.checkers.generations.ruling
+        is_before = is_ruling and self.driver.generation < copy.driver.generation
+        if copy.name in known or not is_before or self.is_ending:
             return
         self.stop(power=False)
         self.replace_disk()

@@ -302,7 +302,7 @@ class Story:
                 for client in self.world.clients:
                     self.world.client_cut.add((client.name, node.name))
             self.nemesis.revive(node)
-        node.is_to_join(self.copy)
+        node.follow(self.copy)
         self.nemesis.kept_down.discard(node.name)
 
     def _await_fenced(self, left: list[SimulatedNode]) -> None:
