@@ -15,6 +15,7 @@ from holdfast.admin.status import NodeStatus
 from holdfast.errors import MembershipError
 from holdfast.journal.filling import utc
 from holdfast.replication.promotion import LogEnd
+from holdfast.replication.quorum import majority
 
 VOTING = {"voter", "witness"}
 
@@ -60,7 +61,7 @@ def promotion_report(status: NodeStatus, companions: Sequence[LogEnd] = ()) -> P
     own = status.member(status.name)
     # A quorum of all voting members (2 of 2) cannot have confirmed anything without this one.
     is_voter = own is not None and own.kind == "voter"
-    complete = is_voter and len(voting) // 2 + 1 == len(voting)
+    complete = is_voter and majority(len(voting)) == len(voting)
     names = tuple(end.name for end in companions)
     gone = (member.name for member in status.members if member.name not in {status.name, *names})
     return PromotionReport(

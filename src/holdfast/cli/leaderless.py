@@ -8,7 +8,9 @@ voters it is connected to. Pure.
 from __future__ import annotations
 
 from holdfast.admin.health import readiness
+from holdfast.admin.promotion import VOTING
 from holdfast.admin.status import MemberStatus, NodeStatus
+from holdfast.replication.quorum import majority
 
 
 def trouble(status: NodeStatus) -> str:
@@ -34,10 +36,10 @@ def _why_nobody_leads(status: NodeStatus) -> str:
             f"{status.name} belongs to no cluster yet; one forms when every member of the list"
             " has been started, and all of them name the same members"
         )
-    voters = [it for it in status.members if it.kind in {"voter", "witness"}]
+    voters = [it for it in status.members if it.kind in VOTING]
     away = [it.name for it in voters if not _is_there(it, status)]
     there = len(voters) - len(away)
-    needed = len(voters) // 2 + 1
+    needed = majority(len(voters))
     if there < needed:
         return (
             f"{status.name} is connected to {there} of {len(voters)} voters, itself included, and"

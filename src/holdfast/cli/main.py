@@ -23,11 +23,10 @@ from holdfast.cli import (
     store_tools,
     stored_messages,
 )
-from holdfast.cli.output import write_error, write_line
+from holdfast.cli.output import EXIT_FAILED, write_error, write_line
 from holdfast.cli.variables import unknown_variables
 from holdfast.errors import ConfigError, HoldfastError
 
-EXIT_FAILED = 1
 EXIT_USAGE = 2
 
 app = typer.Typer(

@@ -17,6 +17,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+EXIT_FAILED = 1
+"""The exit code of a command that has not done what it was asked for."""
+
 PIPE_COLUMNS = 240
 
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -64,10 +67,10 @@ def confirm(question: str, *, is_stated: bool) -> None:
     Ask a person whether what cannot be undone is meant; a script has nobody to ask.
 
     Raises:
-        Exit: With 1, if it is not.
+        Exit: With EXIT_FAILED, if it is not.
     """
     if not is_stated and sys.stdin.isatty() and not typer.confirm(question, err=True):
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

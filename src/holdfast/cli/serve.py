@@ -19,7 +19,7 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli.logging import logging_flushed, set_up_logging
-from holdfast.cli.output import format_size, write_error
+from holdfast.cli.output import EXIT_FAILED, format_size, write_error
 from holdfast.cli.ports import taken_ports
 from holdfast.cli.signals import stray_signals_told
 from holdfast.cli.variables import UnknownVariable, unknown_variables
@@ -29,7 +29,6 @@ from holdfast.errors import ConfigError
 # The writer thread comes back from each sync and needs the interpreter at once; the default of 5 ms
 # would be longer than the sync itself.
 SWITCH_SECONDS = 0.0005
-EXIT_FAILED = 1
 
 _NO_SETTINGS = ("context", "config", "member")
 
