@@ -6,21 +6,18 @@ Against the scripted broker of the client's tests, which runs in a thread.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
-from scripted_broker import ScriptedBroker
+from threaded_broker import Threaded
 
 from holdfast.cli import message_patience, message_receiving, message_sending, messages
 from holdfast.errors import ConfigError, HoldfastError, LinkLostError, RefusedError
@@ -34,26 +31,13 @@ class Outcome:
     error: BaseException | None
 
 
-class Shell:
+class Shell(Threaded):
     """Runs commands against a broker in another thread."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self.broker = ScriptedBroker()
+        super().__init__()
         self._capsys = capsys
         self._patch = patch
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self.wait(self.broker.__aenter__())
-
-    def wait(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
-
-    def do(self, function: Callable[[], Any]) -> Any:
-        async def called() -> Any:
-            return function()
-
-        return self.wait(called())
 
     def run(self, *arguments: str, stdin: bytes = b"", uri: str | None = None) -> Outcome:
         app = typer.Typer()
@@ -77,17 +61,6 @@ class Shell:
     @property
     def bodies(self) -> list[bytes]:
         return self.broker.store.bodies("q")
-
-    def close(self) -> None:
-        async def drained() -> None:
-            for _ in range(5):
-                await asyncio.sleep(0)
-
-        self.do(self.broker.kill)
-        self.wait(drained())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 @pytest.fixture
