@@ -129,6 +129,11 @@ AS_DRAWN = [
     (93003452, "a simulated connection that its node had closed was read all the same"),
     (92003351, "a simulated world ended before a spoilt entry could be found"),
     (90003122, "a simulated client guessed what was on its way to it, and so settled it"),
+    (94002343, "a candidate with a slow disk spent term after term before its own vote was kept"),
+    (94003319, "a rejected message that could not be read stayed with who held it no more"),
+    (94003381, "a mark between a transaction and its number was taken for its end"),
+    (94005148, "a bit was flipped in what a lying disk did not have"),
+    (94006063, "a disk hung for good while its node still took it for full"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

@@ -459,6 +459,15 @@ class Broker:
         dead_letters = self.queue(self.settings.dead_letter_queue)
         self.send(dead_letters, headers, record.body, replier, None)
 
+    def put_back(self, subscription: Subscription, key: int) -> None:
+        """Give back a delivery to a queue whose consumer rejects it, and which cannot go on."""
+        queue = subscription.queue
+        assert queue is not None, "only queues keep messages"
+        del subscription.unacknowledged[key]
+        queue.give_back([key], redelivered=True)
+        self.state.touch(queue)
+        self.refill(subscription)
+
     def withhold(self, subscription: Subscription, key: int) -> None:
         """Take back a delivery that could not be read, just dispatched and not sent."""
         queue = subscription.queue

@@ -3,7 +3,8 @@ The candidate: ask whether one could win, then ask for votes, and count them.
 
 Invariants:
     A term is only spent when a majority said it would vote (pre-vote), or the leader hands over.
-    A candidate's own vote counts when it is durable, like everybody's.
+    A candidate's own vote counts when it is durable, like everybody's. Until then it does not stand
+    again: on a disk slower than its patience nobody would ever be elected.
     Who has a hole in its log does not stand, but for the only voter. Who may have lost its last
     entries stands with what is left and needs so many votes that the lost entries are proven
     uncommitted: a voter that held them refuses, and one that votes will never take them from an
@@ -58,6 +59,10 @@ def stand(state: State) -> None:
     unknown_ends.tell(state)
     if not may_stand(state):
         state.role = Role.FOLLOWER
+        state.await_leader()
+        return
+    if state.role is Role.CANDIDATE and state.name not in state.votes:
+        # Its own vote is still on its way to a slow disk: another term would begin that anew.
         state.await_leader()
         return
     if _votes_needed(state) == 1:

@@ -498,8 +498,9 @@ class StompSession:
                 try:
                     record = self.read_message(queue.index.record_number(key))
                 except StoreError as error:
+                    self.broker.put_back(subscription, key)
                     raise RefusedError(
-                        f"the message cannot be read now and stays in delivery: {error}"
+                        f"the message cannot be read now; once it can, it comes again: {error}"
                     ) from error
         self.broker.reject(subscription, key, record, self, receipt)
 

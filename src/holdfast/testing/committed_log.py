@@ -20,6 +20,7 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     DeadLetterRecord,
+    DispatchMarkRecord,
     ForgetProducerRecord,
     MessageRecord,
     ProducerRecord,
@@ -83,7 +84,8 @@ class CommittedLog:
             if type(record) is MessageRecord:
                 self._message(record, entry.index, sent)
             else:
-                self._end_unit(record)
+                if type(record) is not DispatchMarkRecord:  # It may stand before a unit's number.
+                    self._end_unit(record)
                 if type(record) is CleanedRecord:
                     self.cleaned.append((record.through_index, entry.index))
                 take = self._TAKERS.get(type(record))

@@ -411,10 +411,11 @@ class SimulatedDisk:
         self.is_off = False
 
     def flip_bit(self, path: Path, bit: int) -> None:
-        """Let one bit of a file rot, counted from its start."""
+        """Let one bit of a file rot, counted from its start; one that lies may not have it yet."""
         inode = self._names[path]
-        inode.seen[bit // 8] ^= 1 << bit % 8
-        inode.durable[bit // 8] ^= 1 << bit % 8
+        for content in (inode.seen, inode.durable):
+            if bit // 8 < len(content):
+                content[bit // 8] ^= 1 << bit % 8
 
     def make_unreadable(self, path: Path, sector: int) -> None:
         """Let every read of this sector fail with EIO."""

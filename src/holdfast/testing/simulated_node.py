@@ -424,6 +424,13 @@ class SimulatedNode:
         for action, arguments in backlog:
             self._happen(self.life, action, arguments)
 
+    @property
+    def is_write_late(self) -> bool:
+        """Whether it still feels a disk that was slow or full."""
+        journal = self.journal
+        is_out_of_space = journal.is_out_of_room or journal.housekeeper.is_out_of_space
+        return self.is_writing_slowly or is_out_of_space
+
     def hang_disk(self) -> None:
         """Let its disk get nothing more done, and not say so."""
         self.is_disk_hanging = True

@@ -366,12 +366,12 @@ class Simulation:
         if set(self.plan.kinds) & {*OPERATORS, REMOVAL}:
             return None
         self._await_confirm("L2", _CONFIRM_SECONDS_MAX)
-        # The disks that must be enough then are slow no more.
+        # The disks that must be enough then are slow no more, and who leads knows of room.
         self.expect(
             "F27",
-            "a write begun on a slow disk does not end",
+            "a write begun on a slow or full disk does not end",
             _CONFIRM_SECONDS_MAX,
-            lambda: not any(node.is_alive and node.is_writing_slowly for node in self.nodes),
+            lambda: not any(node.is_alive and node.is_write_late for node in self.nodes),
         )
         leader = self.leader()
         if leader is None or not self.checkers.could_confirm_without(leader):

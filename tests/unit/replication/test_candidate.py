@@ -122,6 +122,27 @@ def test_alone_no_question_is_asked(member) -> None:
     assert Role.LEADER is bench.state.role
 
 
+@pytest.mark.parametrize("names", ["a", "abc"])
+def test_nobody_stands_again_before_the_own_vote_is_durable(member, names: str) -> None:
+    """On a disk slower than a candidate's patience each new vote would come too late, for ever."""
+    bench = member(*names)
+    if names == "a":
+        candidate.stand(bench.state)
+    else:
+        elected(bench)
+    term, deadline = bench.state.term, bench.state.election_deadline
+    bench.state.now = deadline
+
+    candidate.stand(bench.state)
+
+    assert (Role.CANDIDATE, term) == (bench.state.role, bench.state.term)
+    assert bench.state.election_deadline > deadline
+    if names != "a":
+        candidate.on_vote_response(bench.state, "b", VoteResponse(term, granted=True))
+    candidate.on_ballot_stored(bench.state, term, "a")
+    assert Role.LEADER is bench.state.role
+
+
 @pytest.mark.parametrize("what", ["damage", "learner", "fenced"])
 def test_who_cannot_lead_does_not_stand(member, what) -> None:
     """A hole in the log, no vote, or being shut out: keep following."""

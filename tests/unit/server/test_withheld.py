@@ -4,6 +4,7 @@ Damaged messages: nobody gets them, nothing loses them.
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
@@ -57,6 +58,34 @@ def test_damage_of_a_former_leadership_is_forgotten(node, send, subscribe) -> No
     node.conductor.tick()
     node.settle()
     assert consumer.transport.take().count(b"MESSAGE") == 1
+
+
+def test_a_rejected_message_that_cannot_be_read_comes_again_once_it_can(
+    node, send, subscribe
+) -> None:
+    """
+    It has no way to the dead letters now. Its consumer is told and holds it no more: with whoever
+    does not ask twice it would stay for as long as the connection does.
+    """
+    node.connect(send(b"first"))
+    node.settle()
+    consumer = node.connect(subscribe)
+    name = re.search(rb"\nack:(.*)\n", consumer.transport.take())
+    assert name is not None
+    node.broker.state.forget_content(node.broker.queue("q"), 1)
+    node.store.damaged = {1}
+    consumer.data_received(b"NACK\nid:%b\nreceipt:1\n\n\0" % name[1])
+    node.settle()
+    written = consumer.transport.take()
+    assert b"ERROR" in written
+    assert b"receipt-id:1" in written
+    assert len(node.conductor.withheld) == 1
+    node.store.damaged.clear()
+    node.conductor.withheld.offer_again(node.clock.now)
+    node.turn()
+    again = consumer.transport.take()
+    assert b"redelivered:true" in again
+    assert b"\n\nfirst\0" in again
 
 
 SPOILT_COUNT = 1_500

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.journal.entry import KIND_RECORDS, seal_entry
 from holdfast.model.records import (
+    DispatchMarkRecord,
     ForgetProducerRecord,
     MessageRecord,
     ProducerRecord,
@@ -95,6 +96,16 @@ def test_a_transaction_of_a_forgotten_producer_too(log: CommittedLog) -> None:
 
     assert 2 == len(log.identities["p1.1"])
     feed(log, message(1, 4, None), ProducerRecord("p2", 2, 0), raises="p1.1 was stored twice")
+
+
+def test_a_mark_may_stand_between_a_transaction_and_its_number(log: CommittedLog) -> None:
+    """It is asked for while the messages get theirs."""
+    feed(log, ForgetProducerRecord("p2"))
+    mark = DispatchMarkRecord(1, 99)
+    feed(log, message(1, 3, None), mark, ProducerRecord("p2", 1, 0))
+
+    assert 2 == len(log.identities["p1.1"])
+    feed(log, message(1, 4, None), mark, raises="p1.1 was stored twice")
 
 
 def test_what_is_stored_twice_at_the_end_of_an_entry_is_seen(log: CommittedLog) -> None:
