@@ -139,7 +139,10 @@ def _may_lack(status: NodeStatus, *, complete: bool) -> str:
             f" the voting members were {voting}"
         )
     if status.leader_contact_seconds is None:
-        return f"{holds}; it has not heard of a leader, so all confirmed after that may be missing"
+        return (
+            f"{holds}; it has not heard of a leader since it started, so all confirmed after that"
+            f" may be missing"
+        )
     return (
         f"{holds}; what was confirmed in the {status.leader_contact_seconds:,.1f} s since it last"
         f" heard of a leader, and shortly before, may be missing"

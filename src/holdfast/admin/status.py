@@ -233,7 +233,7 @@ class NodeStatus:
     node_id: str = ""
     leader: str | None = None
     leader_contact_seconds: float | None = None
-    """Since the leader was last heard; 0 on the leader itself, None if never."""
+    """Since any leader was last heard; 0 on the leader itself, None if never since the start."""
 
     serving: bool = False
     """The leader accepts clients: its own term is committed and applied."""

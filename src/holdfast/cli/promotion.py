@@ -19,11 +19,10 @@ from holdfast.admin.promotion import (
     PromotionReport,
     furthest,
     promotion_report,
-    require_strangers_dead,
 )
-from holdfast.admin.status import NodeStatus
 from holdfast.cli.admin_port import read_status, to_ask, to_change
 from holdfast.cli.output import write_error, write_line
+from holdfast.cli.silence import require_silence
 from holdfast.errors import LinkLostError, MembershipError
 
 FOLLOW_SECONDS_MAX: Final = 60.0
@@ -52,7 +51,7 @@ def promote_force(
     chief = furthest(statuses) if len(statuses) > 1 else statuses[0]
     ends = [it.log_end for it in statuses if it is not chief and it.log_end is not None]
     report = promotion_report(chief, ends)
-    _require_silence(statuses, places)
+    require_silence(statuses, places)
     _explain(report)
     if report.incomplete and not is_incomplete:
         raise MembershipError(
@@ -96,26 +95,6 @@ def _places(names: Sequence[str], admin: str) -> dict[str, str]:
                 f"{asked.name} does not know where {name} is: give the admin port of {name} itself"
             )
     return {name: known[name] for name in dict.fromkeys(names)}
-
-
-def _require_silence(statuses: Sequence[NodeStatus], places: dict[str, str]) -> None:
-    """
-    Make sure that no other member answers.
-
-    Raises:
-        MembershipError: One does, so it is not dead.
-    """
-    asked = set(places.values())
-    for status in statuses:
-        for member in status.members:
-            if member.name in places or not member.admin or member.admin in asked:
-                continue
-            asked.add(member.admin)
-            try:
-                alive = read_status(to_ask(member.admin))
-            except LinkLostError:
-                continue
-            require_strangers_dead(places, alive, member.admin)
 
 
 def _explain(report: PromotionReport) -> None:

@@ -186,7 +186,7 @@ def _heed_leader(state: State, peer: str, message: AppendRequest | ResetRequest)
 
 def heard(state: State) -> None:
     """The leader lives: wait for it."""
-    state.leader_contact_at = state.now
+    state.leader_contact_at = state.heard_at = state.now
     state.is_leader_link_closed = False
     state.election_deadline = state.now + state.election_timeout
 

@@ -39,7 +39,7 @@ def become_leader(state: State) -> None:
     state.leader_since = state.look_at = state.now
     state.hole_since = ALWAYS
     state.beginning = Beginning()
-    state.leader_contact_at = state.now
+    state.leader_contact_at = state.heard_at = state.now
     state.is_leader_link_closed = False
     state.quick_rounds = 0
     state.election_deadline = ALWAYS

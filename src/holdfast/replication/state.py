@@ -125,6 +125,9 @@ class State:
     def _begin_following(self) -> None:
         """What a follower keeps of its leader."""
         self.leader_contact_at = NEVER
+        """When the leader of this term was last heard, for judging whether it lives."""
+        self.heard_at = NEVER
+        """When any leader was last heard, for operators; also when this node last began to lead."""
         self.is_leader_link_closed = False
         self.quick_rounds = 0
         """How many quick elections may still follow the closing of the leader's link."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import StoreError
 from holdfast.replication.promotion import LogEnd
-from holdfast.replication.state import Role, State
+from holdfast.replication.state import NEVER, Role, State
 
 LEDGER_ENTRIES_MAX = 65_536
 
@@ -220,9 +220,7 @@ def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
 
 
 def contact_seconds(state: State) -> float | None:
-    """How long ago the leader was heard; 0 on the leader, None if never."""
+    """How long ago any leader was heard; 0 on the leader, None if never since the start."""
     if state.role is Role.LEADER:
         return 0.0
-    if state.leader is None or state.leader_contact_at == float("-inf"):
-        return None
-    return max(state.now - state.leader_contact_at, 0.0)
+    return None if state.heard_at == NEVER else max(state.now - state.heard_at, 0.0)

@@ -178,5 +178,5 @@ def test_a_learner_may_lack_what_was_confirmed_without_it(node) -> None:
     node.be(store=StoreStatus(last_index=1234))
     report = Operations(node).promotion_report("a")
     assert not report.complete
-    assert "entry 1,234 of term 7; it has not heard of a leader" in report.may_lack
+    assert "entry 1,234 of term 7; it has not heard of a leader since it started" in report.may_lack
     assert report.as_json()["shut_out"] == ("b",)

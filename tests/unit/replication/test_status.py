@@ -94,7 +94,7 @@ def test_the_leaders_age_is_told(member) -> None:
     state = member().state
     assert None is contact_seconds(state)
 
-    state.leader, state.leader_contact_at = "b", state.now - 2.5
+    state.heard_at = state.now - 2.5
     assert 2.5 == contact_seconds(state)
 
     state.role = Role.LEADER

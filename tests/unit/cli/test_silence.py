@@ -1,0 +1,41 @@
+"""
+Who takes connections is not dead, whatever the members know of its admin port.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from holdfast.admin.status import MemberStatus, NodeStatus
+from holdfast.cli.silence import require_silence
+from holdfast.errors import MembershipError
+
+
+def cut_off(address: str) -> list[NodeStatus]:
+    """What a learner says that never met the voter `a`: it knows nothing but where peers call."""
+    members = (
+        MemberStatus(name="a", address=address),
+        MemberStatus(name="l", kind="learner", address="127.0.0.1:1"),
+    )
+    return [NodeStatus(name="l", role="learner", members=members)]
+
+
+def test_a_member_that_was_never_met_is_found_by_its_port_for_peers() -> None:
+    """
+    Its links may be cut by a wall or by another secret, and it may lead and confirm all the same.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(MembershipError, match=f"a takes connections at {address}"):
+            require_silence(cut_off(address), {"l"})
+    require_silence(cut_off(address), {"l"})
+
+
+@pytest.mark.parametrize("address", ["", "no-port", "bad..name:1", "127.0.0.1:99999"])
+def test_what_is_no_address_is_silent(address: str) -> None:
+    """
+    A promotion must not fail because of how a dead member was once called.
+    """
+    require_silence(cut_off(address), {"l"})
