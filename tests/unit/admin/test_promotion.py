@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.admin.promotion import furthest, promotion_report, require_strangers_dead
-from holdfast.admin.status import MemberStatus, NodeStatus, StoreStatus
+from holdfast.admin.status import DamageStatus, MemberStatus, NodeStatus, StoreStatus
 from holdfast.errors import MembershipError
 from holdfast.replication.promotion import LogEnd
 
@@ -120,3 +120,24 @@ def test_who_answers_and_is_not_named_stops_it() -> None:
         require_strangers_dead({"l"}, status("m"), "h:1")
     with pytest.raises(MembershipError, match=r"stop it first$"):
         require_strangers_dead({"l"}, status("a", role="leader"), "h:1")
+
+
+def test_a_node_whose_log_is_damaged_never_has_all_that_was_confirmed() -> None:
+    """
+    One of two needed both for each confirmation, and yet what it has lost since is not there.
+    """
+    pair = tuple(replace(it, kind="voter") for it in MEMBERS[:2])
+    lost = DamageStatus(segment="1.segment", byte=6936, index=11, reason="entries 11 to 15 missing")
+    whole = status("a", role="candidate", members=pair)
+    damaged = replace(whole, store=StoreStatus(last_index=10, damage=(lost,)))
+
+    report = promotion_report(damaged)
+
+    assert not report.complete
+    assert (
+        "its log is damaged: entries 11 to 15 missing (entry 11, 1.segment byte" in report.may_lack
+    )
+    mended = replace(whole, store=StoreStatus(damage=(replace(lost, repaired=True),)))
+    for each in (whole, mended):
+        assert promotion_report(each).complete
+        assert "nothing confirmed is missing" in promotion_report(each).may_lack
