@@ -134,6 +134,7 @@ AS_DRAWN = [
     (94003381, "a mark between a transaction and its number was taken for its end"),
     (94005148, "a bit was flipped in what a lying disk did not have"),
     (94006063, "a disk hung for good while its node still took it for full"),
+    (94008838, "a mover gave the two of a message that was stored twice one name"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

@@ -724,6 +724,8 @@ class Mover(Client):
         history = self.world.history
         for message_id, _, token in taken:
             target = f"{token}>{self.sequence}"
+            while target in history.sent:
+                target += "+"  # The source may have one twice, of a producer that was forgotten.
             body = b"%b moved by %b" % (target.encode(), self.name.encode())
             history.send(target, self.target, body, f"{self.name}.{self.sequence}")
             history.settle(self.source, message_id)

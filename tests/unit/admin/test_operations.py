@@ -135,6 +135,7 @@ def test_force_needs_the_word_that_the_others_are_dead(node) -> None:
     """
     members = tuple(MemberStatus(name=name) for name in "abc")
     node.be(role="candidate", leader=None, leader_contact_seconds=12.0, members=members)
+    node.be(store=StoreStatus(last_index=101))
     with pytest.raises(MembershipError, match=r"say that b, c are dead .*12.0 s since"):
         asyncio.run(Operations(node).promote_force("a", peers_are_dead=False))
     assert node.changes == []
@@ -163,6 +164,8 @@ def test_one_of_two_lacks_nothing_confirmed(node) -> None:
     With two voters each confirmation needed both: promotion loses nothing, and says why.
     """
     node.be(role="candidate", leader=None, members=PAIR)
+    assert not Operations(node).promotion_report("a").complete, "its log is damaged"
+    node.be(store=StoreStatus(last_index=101))
     report = Operations(node).promotion_report("a")
     assert report.complete
     assert "nothing confirmed is missing" in report.may_lack
