@@ -8,6 +8,7 @@ by the run that measured it; nobody edits docs/benchmarks.md by hand.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from report import Results
 from scenarios import Scenario
@@ -39,7 +40,21 @@ three-node lines clients connect to the leader.
 
 The parts have benches of their own: `benches/pipeline.py` (microseconds per message and stage in
 one process), `benches/journal.py` (appends against the raw disk), `benches/stomp_codec.py` (one
-frame in the parser).
+frame in the parser), `benches/producers.py` (a million producers with one message each),
+`benches/turns.py` (how long work that grows keeps others waiting), `benches/growth.py` (how speed
+and memory change with size).
+"""
+
+_GROWTH_HEADING = "## Growth"
+_GROWTH = """\
+## Growth
+
+Written by `.venv/bin/python benches/growth.py --write docs/benchmarks.md`. One node; bodies of 1
+KiB, persistent, unless the line says otherwise; medians.
+
+{conditions}
+
+{table}
 """
 
 
@@ -77,9 +92,30 @@ def conditions(results: Results, given: argparse.Namespace, head: dict[str, str]
 def document(told: dict[str, str], scenarios: list[Scenario], table: str) -> str:
     """Give docs/benchmarks.md: conditions, table, how to read it, commands."""
     return _DOCUMENT.format(
-        conditions="\n".join(f"- {name}: {words}" for name, words in told.items()),
+        conditions=_listed(told),
         table=table,
         commands="\n".join(
             f"- `{each.name}`, nodes: {each.nodes}: `{each.command}`" for each in scenarios
         ),
     )
+
+
+def growth(told: dict[str, str], table: str) -> str:
+    """Give the section on growth."""
+    return _GROWTH.format(conditions=_listed(told), table=table)
+
+
+def put_growth(path: Path, text: str) -> None:
+    """Replace the section on growth of a document, or put it behind the rest."""
+    before = path.read_text() if path.exists() else ""
+    path.write_text(before.partition(_GROWTH_HEADING)[0].rstrip() + "\n\n" + text)
+
+
+def kept_growth(path: Path) -> str:
+    """What another bench wrote behind the table; empty if there is nothing."""
+    _, heading, rest = (path.read_text() if path.exists() else "").partition(_GROWTH_HEADING)
+    return "\n" + heading + rest if heading else ""
+
+
+def _listed(told: dict[str, str]) -> str:
+    return "\n".join(f"- {name}: {words}" for name, words in told.items())

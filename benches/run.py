@@ -20,7 +20,7 @@ from pathlib import Path
 
 from activemq import ActiveMQ
 from brokers import Broker, BrokerError, Holdfast
-from document import conditions, document
+from document import conditions, document, kept_growth
 from generator import Generator, GeneratorMissingError
 from machine import heading
 from rabbitmq import RabbitClassic, RabbitQuorum
@@ -162,7 +162,8 @@ def main() -> int:
         console.print(f"  {scenario.name}: {scenario.command}", highlight=False, soft_wrap=True)
     console.print(rich_table(heads, cells))
     if given.write:
-        given.write.write_text(document(told, bench.scenarios, markdown(heads, cells)))
+        text = document(told, bench.scenarios, markdown(heads, cells))
+        given.write.write_text(text + kept_growth(given.write))
     if given.json:
         record = {"conditions": told, "samples": bench.results.as_json()}
         given.json.write_text(json.dumps(record, indent=1))

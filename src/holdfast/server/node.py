@@ -384,11 +384,16 @@ class Node:
 
     async def _follow_role(self) -> None:
         """Open or close the client port until it fits the role; one task at a time."""
-        while self.conductor.is_serving != (self.listener is not None):
-            if self.conductor.is_serving:
+        while self._is_to_listen != (self.listener is not None):
+            if self._is_to_listen:
                 await self._open_listener()
             else:
                 await self._close_listener()
+
+    @property
+    def _is_to_listen(self) -> bool:
+        """Whether clients may come: a node that ends lets in nobody, though it leads yet."""
+        return self.conductor.is_serving and not self.conductor.is_draining
 
     async def _open_listener(self) -> None:
         assert self.loop is not None, "listening happens inside the loop"

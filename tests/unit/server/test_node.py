@@ -371,3 +371,19 @@ def test_who_reads_that_there_is_room_may_publish(tmp_path: Path) -> None:
         return node.status().store.space, conductor.context.refusal
 
     assert run(tmp_path, work) == (("ok", None), 0)
+
+
+def test_a_node_that_ends_opens_its_client_port_no_more(tmp_path: Path) -> None:
+    """It still leads while it finishes what is under way, and is told of roles."""
+
+    async def work(node: Node) -> bool:
+        node.conductor.is_draining = True
+        await node._close_listener()
+        node._on_role_change()
+        assert node.listening is not None
+        await node.listening
+        return node.is_listening
+
+    node = Node(config(tmp_path))
+    is_listening, code = asyncio.run(within(node, work))
+    assert (False, 0) == (is_listening, code)
