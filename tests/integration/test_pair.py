@@ -89,6 +89,80 @@ def test_a_pair_stops_when_one_is_gone_until_the_operator_decides(start_cluster)
     assert (account.lost, account.unflagged, account.stored_twice) == (0, 0, 0)
 
 
+def test_each_of_a_pair_goes_on_alone_and_no_id_is_given_twice(start_cluster):
+    """
+    One goes on by force, confirms, and dies; then the other one, which never heard of it. What the
+    two have confirmed apart has different message-ids: a late acknowledgement of the one must not
+    settle the other.
+    """
+    cluster = start_cluster("pair", is_patient=True)
+    first = cluster.leader()
+    second = next(node for node in cluster.nodes.values() if node is not first)
+    publish(first, b"before")
+    cluster.wait_level()
+    ids = {}
+    second.kill()
+    for node, other in ((first, second), (second, first)):
+        node.wait_until(lambda status: status["leader"] is None, "without a leader")
+        promote(node)
+        node.wait_until(lambda status: status["serving"], "serving")
+        publish(node, f"confirmed by {node.name}".encode())
+        ids[node.name] = message_ids(node, 2)
+        node.kill()
+        if other is second:
+            other.start()
+    assert 1 == len(set(ids[first.name]) & set(ids[second.name])), "that of before"
+
+
+def test_who_was_shut_out_is_so_when_the_others_are_down(start_cluster):
+    """
+    Two of three come back after the third went on without them: they are told, and end. Started
+    again while that one is down they are a majority of the cluster that was, and elect nobody.
+    """
+    cluster = start_cluster("three")
+    survivor, *lost = sorted(cluster.nodes.values(), key=lambda node: node.name)
+    publish(cluster.leader(), b"before")
+    cluster.wait_level()
+    for node in lost:
+        node.kill()
+    survivor.wait_until(lambda status: status["leader"] is None, "without a leader")
+    promote(survivor)
+    survivor.wait_until(lambda status: status["serving"], "serving")
+    for node in lost:
+        node.start()
+    assert all(wait_fenced(node) for node in lost)
+    survivor.kill()
+    for node in lost:
+        node.start()
+    for node in lost:
+        node.wait_until(lambda status: connected(status) == 2, "with a link to the other one")
+    with pytest.raises(LocalNodeError):
+        cluster.leader(seconds=5.0, but=survivor)
+    for node in lost:
+        with pytest.raises(ConnectionRefusedError):
+            StompSocket(node.stomp_port)
+
+
+def connected(status: dict[str, Any]) -> int:
+    """How many members a node reaches, itself included."""
+    return sum(each["connected"] for each in status["members"])
+
+
+def publish(node: LocalNode, body: bytes) -> None:
+    """Let one message be stored."""
+    with StompSocket(node.stomp_port) as client:
+        client.connect()
+        assert client.publish("/queue/a", body).command == "RECEIPT"
+
+
+def message_ids(node: LocalNode, count: int) -> list[str]:
+    """The ids of the first messages on the queue; they stay there."""
+    with StompSocket(node.stomp_port, timeout_seconds=20.0) as client:
+        client.connect()
+        client.subscribe("/queue/a")
+        return [client.read().headers["message-id"] for _ in range(count)]
+
+
 def test_the_leader_of_a_pair_stops_serving_without_its_follower(start_cluster):
     """
     The leader that cannot make a second copy confirms nothing: its clients are told why and cut

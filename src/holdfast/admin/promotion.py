@@ -61,7 +61,8 @@ def promotion_report(status: NodeStatus, companions: Sequence[LogEnd] = ()) -> P
     own = status.member(status.name)
     # A quorum of all voting members (2 of 2) cannot have confirmed anything without this one.
     is_voter = own is not None and own.kind == "voter"
-    complete = is_voter and majority(len(voting)) == len(voting) and not _unrepaired(status)
+    needed = is_voter and majority(len(voting)) == len(voting)
+    complete = needed and not (_unrepaired(status) or status.is_cut_short)
     names = tuple(end.name for end in companions)
     gone = (member.name for member in status.members if member.name not in {status.name, *names})
     return PromotionReport(
@@ -132,6 +133,11 @@ def _may_lack(status: NodeStatus, *, complete: bool) -> str:
         holds += f", with {records:,} records, the last of {utc(status.log_end.timestamp)}"
     if status.store.incomplete:
         return f"{holds}; {status.store.incomplete}"
+    if status.is_cut_short:
+        return (
+            f"{holds}; it knows of a later generation of the cluster, which shut it out or was cut"
+            f" short here: all that was confirmed in that one is missing"
+        )
     damage = _unrepaired(status)
     if damage:
         last = damage[-1]

@@ -19,12 +19,16 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 _BITS: Final = 40
 """A queue has 2^40 numbers in each generation: a million a second for twelve days, or a thousand
 for 34 years."""
+RANGES_STEP: Final = 1024
+"""Ranges that a promotion by force chooses from, each member of a cluster another one."""
 LEADERS_STEP: Final = 1 << 23
 """More messages than wait to be committed: with what each costs, so many would be 300 MB."""
 FIRST_TERM: Final = 2
@@ -62,3 +66,22 @@ def sequence_floor(generation: int) -> int:
 def generation_of(next_sequence: int) -> int:
     """Give the generation that a queue's next number is of."""
     return next_sequence >> _BITS
+
+
+def range_of_promotion(known: int, identities: Collection[str], own: str) -> int:
+    """
+    Choose the range for a generation that one of these members begins by force.
+
+    Another one of them that begins one from the same copy, and knows nothing of this, chooses
+    another range: what only one of the two has must not have the ids of what the other one gives.
+    `known`: the range until now.
+    """
+    places: dict[int, str] = {}
+    for identity in sorted({*identities, own}):
+        place = int.from_bytes(blake2b(identity.encode(), digest_size=8).digest()) % RANGES_STEP
+        while place in places and len(places) < RANGES_STEP:
+            place = (place + 1) % RANGES_STEP
+        if identity == own:
+            return (known // RANGES_STEP + 1) * RANGES_STEP + place
+        places[place] = identity
+    raise AssertionError("it is one of them")

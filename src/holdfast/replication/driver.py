@@ -36,11 +36,11 @@ from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.journal.entry_body import EntryBody
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
+from holdfast.model.numbering import Numbering
 from holdfast.replication import (
     candidate,
     consensus,
     editions,
-    follower,
     formation,
     leader,
     lease,
@@ -54,6 +54,7 @@ from holdfast.replication import (
 )
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
+from holdfast.replication.fencing import Fence
 from holdfast.replication.formation import Refusal
 from holdfast.replication.link_events import MOVING, MOVING_ENTRIES, LinkDown, LinkUp, Moving
 from holdfast.replication.linked_members import LinkedMembers
@@ -134,7 +135,6 @@ class Driver:
         self._writer = writer
         self._links = links
         self._bootstrap = bootstrap if bootstrap.members else Membership((Member(name, ""),))
-        self._on_fenced = on_fenced
         self._restore(ballot, applied_index)
 
         own = self._bootstrap.get(name)
@@ -150,6 +150,7 @@ class Driver:
             self._state.editions.known,
             self._state.shared,
         )
+        self._fence = Fence(self._state, on_fenced)
         """What this node says of itself when a link is made; kept up to date."""
 
         self._received: list[tuple[str, Message | LinkUp | LinkDown | Moving]] = []
@@ -211,10 +212,10 @@ class Driver:
         return self._state.generation
 
     @property
-    def has_had_rivals(self) -> bool:
-        """Whether there is, or ever was, another member that may have led."""
-        membership = self._state.membership
-        return membership is None or len(membership.voters) > 1 or bool(membership.retired)
+    def numbering(self) -> Numbering:
+        """Where queues' numbers begin while this node leads."""
+        known = self._state.membership
+        return Numbering(0, self.term) if known is None else known.numbering(self.term)
 
     @property
     def term(self) -> int:
@@ -408,7 +409,7 @@ class Driver:
         """A peer did not let us in; if it says for good, this node is fenced."""
         logger.warning("%s refused the link: %s", peer, refusal.reason)
         if refusal.is_fenced:
-            self._fence(refusal.reason)
+            self._fence.shut_out(refusal.reason, refusal.generation)
 
     def cramped_witness(self) -> str:
         """On the leader: the witness that is needed and whose disk is almost full; or empty."""
@@ -570,7 +571,7 @@ class Driver:
             if not self._is_stale(peer):
                 consensus.receive(state, peer, message)
         elif isinstance(message, Editions):
-            self._fence_if(editions.heed(state, peer, message))
+            self._fence.shut_out(editions.heed(state, peer, message))
         elif isinstance(message, Hello):
             self._heed(peer, message)
             if peer in state.connected:
@@ -605,24 +606,10 @@ class Driver:
         return hello.cluster_id != state.cluster_id or hello.generation != state.generation
 
     def _heed(self, peer: str, hello: Hello) -> None:
-        self._fence_if(formation.own_fence(self._state, hello))
+        self._fence.shut_out(formation.own_fence(self._state, hello), hello.generation)
         if formation.is_taken_along(self._state, hello) and not self._state.fenced_reason:
             promotion.follow_along(self._state, hello.generation, hello.kept)
-        self._fence_if(editions.heed_hello(self._state, peer, hello))
-
-    def _fence_if(self, reason: str) -> None:
-        if reason:
-            self._fence(reason)
-
-    def _fence(self, reason: str) -> None:
-        state = self._state
-        if state.fenced_reason:
-            return
-        logger.error("this node is shut out: %s", reason)
-        state.fenced_reason = reason
-        follower.become_follower(state, state.term, None)
-        if self._on_fenced is not None:
-            self._on_fenced(FencedError(reason))
+        self._fence.shut_out(editions.heed_hello(self._state, peer, hello))
 
     def _note_edition(self) -> None:
         """Take up how far the ballot on disk has come."""
@@ -675,11 +662,13 @@ class Driver:
         if job.is_done:
             self._ballot_job = None
             candidate.on_ballot_stored(self._state, job.ballot.term, job.ballot.voted_for)
+            self._fence.ballot_is_stored(job.ballot)
 
     def _persist(self) -> None:
         """Give the writer the ballot if it changed, then what was staged."""
         state = self._state
-        key = (state.term, state.voted_for, state.cluster_id, state.generation)
+        generation = max(state.generation, state.fenced_by)
+        key = (state.term, state.voted_for, state.cluster_id, generation)
         if key != self._ballot_wanted:
             self._ballot_wanted = key
             term, voted_for, cluster_id, generation = key

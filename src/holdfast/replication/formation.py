@@ -40,6 +40,8 @@ class Refusal:
 
     reason: str
     is_fenced: bool = False
+    generation: int = 0
+    """The one that rules there; what is shut out keeps it in mind beyond its own end."""
 
 
 def found(bootstrap: Membership, own: Hello, connected: Mapping[str, Hello]) -> Membership | None:
@@ -102,6 +104,7 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
             f"{hello.name} under identity {hello.node_id[:8]} was removed or replaced;"
             f" to join again start it with an empty data directory",
             is_fenced=True,
+            generation=state.generation,
         )
     if not hello.cluster_id or not state.cluster_id:
         return None
@@ -124,6 +127,7 @@ def _judge_older(state: State, hello: Hello) -> Refusal | None:
             f" {hello.name} is of generation {hello.generation}: keep its data directory for"
             f" inspection and start it with an empty one",
             is_fenced=True,
+            generation=state.generation,
         )
     return None
 

@@ -116,10 +116,12 @@ class DialerHandshake(_Handshake):
         try:
             fields = json.loads(content)
             reason, is_fenced = str(fields["reason"]), bool(fields["is_fenced"])
+            generation = int(fields.get("generation", 0))  # Older versions do not say it.
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise RemoteProtocolError(f"a refusal that makes no sense: {error}") from error
         is_proven = bool(self._acceptor_nonce) and self._check(b"refused", proof, content)
-        return Refusal(reason, is_fenced=is_fenced and is_proven)
+        is_fenced = is_fenced and is_proven
+        return Refusal(reason, is_fenced, generation if is_fenced and 0 <= generation else 0)
 
 
 class AcceptorHandshake(_Handshake):
@@ -163,7 +165,9 @@ class AcceptorHandshake(_Handshake):
 
     def refuse(self, refusal: Refusal) -> bytes:
         """The bytes that say why there is no link; proven only to who has proven itself."""
-        fields = {"reason": refusal.reason, "is_fenced": refusal.is_fenced}
+        fields: dict[str, object] = {"reason": refusal.reason, "is_fenced": refusal.is_fenced}
+        if refusal.generation:
+            fields["generation"] = refusal.generation
         content = json.dumps(fields, sort_keys=True).encode()
         is_known = self.peer is not None
         proof = self._proof(b"refused", content) if is_known else bytes(DIGEST_BYTES)

@@ -21,6 +21,7 @@ from hashlib import blake2b
 from typing import Literal, get_args
 
 from holdfast.errors import CorruptRecordError, MembershipError
+from holdfast.model.numbering import Numbering
 
 Kind = Literal["voter", "witness", "learner", "fenced"]
 KINDS = get_args(Kind)
@@ -61,6 +62,12 @@ class Membership:
     previous_generation: int | None = field(default=None, compare=False)
     """The generation before this change; None if it changes none."""
 
+    number_range: int | None = None
+    """Where queues' numbers begin, if not at the range of the generation's own number."""
+
+    previous_number_range: int | None = field(default=None, compare=False)
+    """The same before a change that begins a generation."""
+
     def __post_init__(self) -> None:
         names = [member.name for member in self.members]
         if len(set(names)) != len(names):
@@ -78,6 +85,16 @@ class Membership:
         """The voters that serve and keep all data: all but the witnesses."""
         return tuple(member for member in self.members if member.kind == "voter")
 
+    @property
+    def numbers(self) -> int:
+        """The range that queues' numbers are of (`model.numbering`)."""
+        return self.generation if self.number_range is None else self.number_range
+
+    def numbering(self, term: int) -> Numbering:
+        """Where queues' numbers begin under who leads in this term."""
+        has_had_rivals = len(self.voters) > 1 or bool(self.retired)
+        return Numbering(self.numbers, term if has_had_rivals else 0)
+
     def get(self, name: str | None) -> Member | None:
         """The member of that name, if there is one."""
         return next((member for member in self.members if member.name == name), None)
@@ -93,6 +110,7 @@ class Membership:
             previous_members=self.members,
             previous_index=index,
             previous_generation=None,
+            previous_number_range=None,
         )
 
     def before(self) -> Membership:
@@ -112,6 +130,7 @@ class Membership:
             members=self.previous_members,
             cluster_id=self.cluster_id,
             generation=self.generation if generation is None else generation,
+            number_range=self.number_range if generation is None else self.previous_number_range,
             retired=tuple(node_id for node_id in self.retired if node_id not in gone),
         )
 
@@ -140,6 +159,9 @@ def encode_membership(membership: Membership) -> bytes:
     if membership.previous_generation is not None:
         # Left out where it says nothing: founders of an older version must write the same bytes.
         fields["previous_generation"] = membership.previous_generation
+    for name in ("number_range", "previous_number_range"):
+        if getattr(membership, name) is not None:
+            fields[name] = getattr(membership, name)
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -161,9 +183,18 @@ def decode_membership(body: bytes) -> Membership:
             previous_members=tuple(_member(plain) for plain in fields["previous_members"]),
             previous_index=int(fields["previous_index"]),
             previous_generation=None if generation is None else int(generation),
+            number_range=_number(fields, "number_range"),
+            previous_number_range=_number(fields, "previous_number_range"),
         )
     except (ValueError, KeyError, TypeError, AttributeError, MembershipError) as error:
         raise CorruptRecordError(f"a CONFIG entry that makes no sense: {error}") from error
+
+
+def _number(fields: dict[str, object], name: str) -> int | None:
+    value = fields.get(name)
+    if value is not None and (not isinstance(value, int) or value < 0):
+        raise ValueError(f"{name} is no number: {value!r}")
+    return value
 
 
 def _member(plain: dict[str, str]) -> Member:

@@ -28,6 +28,7 @@ from typing import Final
 
 from holdfast.errors import MembershipError
 from holdfast.journal.filling import utc
+from holdfast.model.numbering import range_of_promotion
 from holdfast.replication import candidate, last_voter
 from holdfast.replication.follower import become_follower
 from holdfast.replication.log import EntryLog
@@ -127,10 +128,10 @@ def warn_if_cut_short(state: State) -> None:
     """Tell the operator of a promotion that the last process of this node did not see completed."""
     if is_cut_short(state):
         logger.error(
-            "generation %d of the cluster was begun by an operator's promotion that was cut short:"
-            " this node waits for whoever leads that generation; if nobody does, repeat the"
-            " promotion, or if the members of before go on, start this node with an empty data"
-            " directory",
+            "generation %d of the cluster was begun by an operator's promotion, and this node does"
+            " not know its members: it was shut out, or the promotion was cut short here. It waits"
+            " for whoever leads that generation; if nobody does, repeat the promotion, or if others"
+            " go on, start this node with an empty data directory",
             state.generation,
         )
 
@@ -175,12 +176,20 @@ def promote_force(
         _require_follows(state, end)
     state.log.give_up_end()
     state.fenced_reason = ""
+    state.fenced_by = 0
     # Who is taken along may have been promised to another one that died before it was its leader.
     generation = max(state.generation, *(end.generation for end in ends), 0) + 1
     members = survivors_only(state.membership, state.name, {end.name for end in ends})
     forced = state.membership.changed(members, state.config_index)
     before = state.membership.generation
-    state.forced = replace(forced, generation=generation, previous_generation=before)
+    identities = [it.node_id for it in state.membership.members if it.node_id]
+    state.forced = replace(
+        forced,
+        generation=generation,
+        previous_generation=before,
+        number_range=range_of_promotion(state.membership.numbers, identities, state.node_id),
+        previous_number_range=state.membership.number_range,
+    )
     # It rules before it is written: the node needs only its own vote to write it.
     state.adopt(state.forced, state.config_index)
     if state.role is not Role.FOLLOWER:

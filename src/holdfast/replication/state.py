@@ -114,6 +114,8 @@ class State:
         self.election_timeout = 0.0
         self.election_deadline = ALWAYS
         self.fenced_reason = ""
+        self.fenced_by = 0
+        """The generation that shut this node out; 0 if none did."""
         self.is_disk_hanging = False
         """Nothing was stored here for so long that this node must not lead, stand or vote."""
 

@@ -43,6 +43,7 @@ def node_status(node: Node) -> NodeStatus:
         node_id=replication.node_id,
         leader=replication.leader,
         leader_contact_seconds=replication.leader_contact_seconds,
+        is_cut_short=replication.is_cut_short,
         serving=conductor.is_serving and node.is_listening,
         term=replication.term,
         commit_index=replication.commit_index,

@@ -214,8 +214,7 @@ class ReplicatedStore:
     @property
     def numbering(self) -> Numbering:
         """Where queues' numbers begin while this node leads."""
-        term = self.driver.term if self.driver.has_had_rivals else 0
-        return Numbering(self.driver.generation, term)
+        return self.driver.numbering
 
     def may_dispatch(self, now: float) -> bool:
         """Whether this node is certain to be the only leader now."""

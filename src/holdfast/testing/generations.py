@@ -47,7 +47,15 @@ class Generations:
 
     def is_past(self, node: SimulatedNode) -> bool:
         """Whether this node is of a generation that another one has taken the place of."""
-        return node.driver.generation < self.ruling
+        return node.driver.generation < self.ruling or self._was_shut_out(node)
+
+    def _was_shut_out(self, node: SimulatedNode) -> bool:
+        """Whether all that this node knows of the ruling generation is that it is no part of it."""
+        driver, log = node.driver, self._checkers.log
+        membership = log.newest_membership(log.last_index)
+        if driver.generation != self.ruling or not driver.status().is_cut_short:
+            return False
+        return membership is not None and driver.hello.node_id in membership.retired
 
     def look(self, node: SimulatedNode) -> None:
         """Turn the books back if this node has committed the first of a new generation."""

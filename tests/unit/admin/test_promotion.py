@@ -141,3 +141,13 @@ def test_a_node_whose_log_is_damaged_never_has_all_that_was_confirmed() -> None:
     for each in (whole, mended):
         assert promotion_report(each).complete
         assert "nothing confirmed is missing" in promotion_report(each).may_lack
+
+
+def test_a_node_that_was_shut_out_lacks_what_was_confirmed_since() -> None:
+    """
+    Its old membership says that nothing could be confirmed without it; a later generation did.
+    """
+    pair = tuple(replace(it, kind="voter") for it in MEMBERS[:2])
+    report = promotion_report(status("a", role="candidate", members=pair, is_cut_short=True))
+    assert not report.complete
+    assert "all that was confirmed in that one is missing" in report.may_lack

@@ -307,10 +307,45 @@ def test_a_newer_generation_fences_this_node() -> None:
     desk.driver.receive("b", hello)
     desk.turn()
 
-    assert 1 == len(desk.fenced)
     assert "generation 5" in desk.driver.fenced_reason
     with pytest.raises(NotLeaderError):
         desk.driver.propose([b"x"], 1, now=desk.now, wall_microseconds=0)
+    assert [] == desk.fenced, "what shut it out is not on disk"
+    desk.store()
+    assert 1 == len(desk.fenced)
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["told", "refused"])
+def test_a_node_that_was_shut_out_knows_that_when_it_is_started_again(is_refused: bool) -> None:
+    """
+    Others of before may be started again with it, while those that go on are down: together they
+    were a majority once. Whoever promotes it after all begins a later generation.
+    """
+    first = Desk().form()
+    if is_refused:
+        refusal = Refusal("generation 5 rules", is_fenced=True, generation=5)
+        first.driver.refused("b", refusal)
+    else:
+        cluster_id = first.driver.status().cluster_id
+        hello = first.link("b", cluster_id=cluster_id, generation=5, kept=("bb" * 16,))
+        first.driver.receive("b", hello)
+    first.turn()
+    first.store()
+    assert first.fenced
+    first.disk.locks.clear()
+
+    again = Desk(disk=first.disk)
+    for name in "bc":
+        again.link(name, cluster_id=again.driver.status().cluster_id)
+    again.turn(after=60)
+    again.store()
+
+    assert [] == again.take_sent(PreVoteRequest)
+    assert again.driver.status().is_cut_short
+    again.driver.promote_force()
+    again.turn()
+    again.store()
+    assert (6, True) == (again.driver.generation, again.driver.is_leader)
 
 
 def test_a_new_generation_is_told_when_it_is_durable() -> None:
@@ -710,5 +745,8 @@ def test_a_promotion_that_was_cut_short_is_told(caplog) -> None:
 
     assert again.driver.status().is_cut_short
     assert (1, False) == (again.driver.generation, again.driver.is_leader)
-    assert "cut short: this node waits for whoever leads that generation" in caplog.text
+    assert (
+        "the promotion was cut short here. It waits for whoever leads that generation"
+        in caplog.text
+    )
     assert () == again.driver.hello.kept

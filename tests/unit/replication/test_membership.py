@@ -141,13 +141,25 @@ def test_what_a_change_retired_is_given_back_with_it() -> None:
         removed.changed(changes.survivors_only(removed, "a"), 3),
         generation=1,
         previous_generation=0,
+        number_range=1999,
+        previous_number_range=None,
     )
     again = forced.changed(changes.with_identity(forced, "b", "newer", ""), 4)
 
     assert replaced == decode_membership(changes.encode_membership(removed)).before()
     assert removed == decode_membership(changes.encode_membership(forced)).before()
     assert forced == again.before()
-    assert 1 == again.before().generation
+    assert (1, 1999) == (again.before().generation, again.before().numbers)
+    assert 0 == forced.before().numbers
+    later = replace(
+        again.changed(changes.survivors_only(again, "a"), 5),
+        generation=2,
+        previous_generation=1,
+        number_range=2999,
+        previous_number_range=1999,
+    )
+    assert later == decode_membership(changes.encode_membership(later))
+    assert 1999 == decode_membership(changes.encode_membership(later)).before().numbers
 
 
 def test_the_first_members_are_their_own_before() -> None:
@@ -159,3 +171,4 @@ def test_bytes_of_an_unforced_change_are_what_they_always_were() -> None:
     """Founders of an older version compute the same first entry, and so the same cluster."""
     assert b"generation" in changes.encode_membership(GROUP)
     assert b"previous_generation" not in changes.encode_membership(GROUP)
+    assert b"number_range" not in changes.encode_membership(GROUP)

@@ -232,3 +232,19 @@ def test_who_waits_for_others_may_be_taken_along_itself(member) -> None:
         ahead.state.role,
         ahead.state.forced,
     )
+
+
+def test_two_promotions_that_know_nothing_of_each_other_give_no_id_twice(member) -> None:
+    """
+    One goes on, dies, and the other goes on from the same copy: what either confirmed has an id
+    of its own, or a late acknowledgement of the one would settle the other.
+    """
+    first, second = member("a", "b").state, member("a", "b", name="b").state
+
+    for state in (first, second):
+        promotion.promote_force(state)
+        assert state.membership is not None
+        assert state.membership.numbers > 1
+
+    assert first.generation == second.generation
+    assert first.membership.numbers != second.membership.numbers

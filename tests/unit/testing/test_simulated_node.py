@@ -16,7 +16,7 @@ def test_who_is_shut_out_in_a_turn_ends_when_the_turn_is_over() -> None:
     seen = []
 
     def turn() -> None:
-        node.driver._fence("no member any more")
+        node.driver._fence.shut_out("no member any more")
         seen.append(node.is_alive)
         node.journal.ballot_file.announce_large(1, 0, b"")
 

@@ -29,6 +29,7 @@ from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
+from holdfast.model.numbering import RANGES_STEP
 from holdfast.model.records import (
     CleanedRecord,
     CountersRecord,
@@ -43,8 +44,8 @@ from holdfast.store.record_codec import decode_records, encode_records
 
 ENTRY_RECORDS_MAX: Final = 4096
 """Records of queues and producers in one entry."""
-GENERATIONS_SKIPPED: Final = 100
-"""Forced promotions that may have been made behind the archive's end."""
+GENERATIONS_SKIPPED: Final = 100 * RANGES_STEP
+"""What a hundred forced promotions may have skipped behind the archive's end."""
 GENERATIONS_DRAWN: Final = 1 << 18
 """Restores of one archive draw from so many generations, so that no two get the same."""
 WRITE_BYTES: Final = 16 * 1024 * 1024
