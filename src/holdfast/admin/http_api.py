@@ -1,7 +1,9 @@
 """
 The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
 
-    GET  /health /ready /status /queues /connections /segments /metrics
+    GET  /health /ready /status /connections /segments
+    GET  /queues[?limit=N&after=NAME]       a page; "next" is what the next one stands behind
+    GET  /metrics[?queues=top:N|PATTERN]    of single queues only what is asked for
     GET  /log/position /log /holds    POST, DELETE /holds/{name}    (see log_api)
     POST /cluster/transfer /cluster/add /cluster/remove /cluster/promote
     POST /queues/{name}/purge       DELETE /queues/{name}
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -29,8 +31,9 @@ from starlette.routing import Route
 
 from holdfast.admin.access import PROVEN, Access, Gate
 from holdfast.admin.log_api import LogInterface
-from holdfast.admin.metrics import CONTENT_TYPE, Metrics
+from holdfast.admin.metrics import CONTENT_TYPE, Metrics, Selection, read_selection
 from holdfast.admin.operations import Operations
+from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
 from holdfast.admin.remote import (
     ERRORS,
     FORWARD_SECONDS_MAX,
@@ -39,7 +42,7 @@ from holdfast.admin.remote import (
     Answer,
     RemoteNode,
 )
-from holdfast.admin.slices import Slices
+from holdfast.admin.slices import Desk, Slices
 from holdfast.admin.status import MemberKind, Status, as_json
 from holdfast.errors import (
     HoldfastError,
@@ -51,7 +54,7 @@ from holdfast.errors import (
 from holdfast.replication.promotion import LogEnd
 
 REQUEST_BYTES_MAX = 64 * 1024
-_PARTS_PER_PIECE = 256
+_PIECE_BYTES = 64 * 1024
 
 Ask = Callable[[str, str, str, dict[str, Any] | None], Awaitable[Answer]]
 """Ask another node: its address, method, path with query, body."""
@@ -152,6 +155,7 @@ class _Interface:
         self._operations = operations
         self._ask = ask
         self._metrics = Metrics(operations)
+        self._desk = Desk()
 
     async def health(self, request: Request) -> Response:
         status = self._operations.status()
@@ -173,30 +177,42 @@ class _Interface:
     async def queues(self, request: Request) -> Response:
         """The leader's view, as it alone knows consumers; this node's own if it cannot be had."""
         status = self._operations.status()
+        count, after = read_page(request.query_params)
         is_local = status.role == "leader" or "local" in request.query_params
         if not is_local and (answer := await self._leaders_answer(request)) is not None:
             return JSONResponse(answer.body)
-        slices = Slices()
         head = {"node": status.name, "role": status.role}
-        queues = slices.ordered(self._operations.queues(), key=lambda queue: queue.name)
-        return StreamingResponse(_listed(head, "queues", queues), media_type="application/json")
+
+        async def make(slices: Slices) -> list[bytes]:
+            found = await page(self._operations.queue_names(), after, count, slices)
+            queues = self._operations.queues(found.names)
+            return await _listed({**head, "next": found.next}, "queues", queues, slices)
+
+        return _in_pieces(await self._desk.answer(("queues", after, count), make))
 
     async def connections(self, request: Request) -> Response:
-        connections = Slices().each(self._operations.connections())
-        body = _listed({}, "connections", connections)
-        return StreamingResponse(body, media_type="application/json")
+        async def make(slices: Slices) -> list[bytes]:
+            return await _listed({}, "connections", self._operations.connections(), slices)
+
+        return _in_pieces(await self._desk.answer("connections", make))
 
     async def segments(self, request: Request) -> Response:
-        segments = [as_json(segment) for segment in await self._operations.segments()]
-        return JSONResponse({"segments": segments})
+        segments = await self._operations.segments()
+
+        async def make(slices: Slices) -> list[bytes]:
+            return await _listed({}, "segments", segments, slices)
+
+        return _in_pieces(await self._desk.answer("segments", make))
 
     async def metrics(self, request: Request) -> Response:
-        slices = Slices()
-        ordered = slices.ordered(self._operations.queues(), key=lambda queue: queue.name)
-        queues = [queue async for queue in ordered]
-        pieces = self._metrics.pieces(queues, is_proven=bool(request.scope.get(PROVEN)))
-        body = slices.each(pieces)
-        return StreamingResponse(body, headers={"Content-Type": CONTENT_TYPE})
+        selection = _selection(request)
+        is_proven = bool(request.scope.get(PROVEN))
+
+        async def make(slices: Slices) -> list[bytes]:
+            return await self._metrics.pieces(slices, selection, is_proven=is_proven)
+
+        pieces = await self._desk.answer(("metrics", selection, is_proven), make)
+        return _in_pieces(pieces, CONTENT_TYPE)
 
     async def transfer(self, request: Request, body: bytes) -> Response:
         wanted = _read(body, _Transfer)
@@ -265,25 +281,67 @@ class _Interface:
         if address is None or FORWARDED_HEADER in request.headers:
             return None
         try:
-            answer = await self._ask(address, "GET", _target(request), None)
+            query = f"?{request.url.query}" if request.url.query else ""
+            answer = await self._ask(address, "GET", _target(request) + query, None)
         except LinkLostError:
             return None
         return answer if answer.status == HTTPStatus.OK else None
 
 
 async def _listed(
-    head: dict[str, Any], name: str, values: AsyncIterator[Status]
-) -> AsyncIterator[bytes]:
-    """Write a JSON object whose last field is a list, value by value."""
-    parts = [json.dumps(head)[:-1], ", " if head else "", f'"{name}": [']
+    head: dict[str, Any], name: str, values: Iterable[Status | None], slices: Slices
+) -> list[bytes]:
+    """Write a JSON object whose last field is a list, some values at a time; None is none."""
+    begin = json.dumps(head)[:-1] + (", " if head else "") + f'"{name}": ['
+    found = [begin.encode()]
     separator = ""
-    async for value in values:
-        parts += (separator, json.dumps(as_json(value)))
-        separator = ", "
-        if len(parts) >= _PARTS_PER_PIECE:
-            yield "".join(parts).encode()
-            parts.clear()
-    yield "".join((*parts, "]}")).encode()
+    async for some in slices.some(values):
+        rows = [json.dumps(as_json(value)) for value in some if value is not None]
+        if rows:
+            found.append((separator + ", ".join(rows)).encode())
+            separator = ", "
+    return [*found, b"]}"]
+
+
+def _in_pieces(pieces: list[bytes], content_type: str = "application/json") -> Response:
+    """An answer that goes out as fast as it is taken."""
+
+    async def joined() -> AsyncIterator[bytes]:
+        gathered: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            gathered.append(piece)
+            size += len(piece)
+            if size >= _PIECE_BYTES:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+        yield b"".join(gathered)
+
+    length = str(sum(map(len, pieces)))
+    headers = {"Content-Type": content_type, "Content-Length": length}
+    return StreamingResponse(joined(), headers=headers)
+
+
+def read_page(query: Mapping[str, str]) -> tuple[int, str]:
+    """
+    How many queues are asked for, and behind which name.
+
+    Raises:
+        HTTPException: That is no number, or too large a one.
+    """
+    text = query.get("limit", str(PAGE_COUNT_MAX))
+    if not (text.isdecimal() and len(text) < 9 and 1 <= int(text) <= PAGE_COUNT_MAX):
+        raise HTTPException(
+            HTTPStatus.BAD_REQUEST, f"limit: a number from 1 to {PAGE_COUNT_MAX} is expected"
+        )
+    return int(text), query.get("after", "")
+
+
+def _selection(request: Request) -> Selection:
+    try:
+        return read_selection(request.query_params.get("queues", ""))
+    except ValueError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
 
 
 def _target(request: Request) -> str:

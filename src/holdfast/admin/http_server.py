@@ -24,6 +24,7 @@ from typing import Any
 import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from holdfast.admin.access import CONNECTION_STATE
@@ -49,6 +50,13 @@ class AdminPortSettings:
 
     idle_seconds_max: int = 5
     """How long a connection is kept for a next request."""
+
+    answer_seconds_max: float = 60.0
+    """How long nothing of an answer may be taken."""
+
+    ignored_bytes_max: int = 64 * 1024
+    """Of a body that nobody waits for, as the answer is given already; then the connection is
+    closed."""
 
 
 class AdminServer:
@@ -145,10 +153,13 @@ class AdminConnection(H11Protocol):
         self.is_proven = False
         """Whether a request came with a proof; set by the application."""
         self._timer: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self._ignored_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a new connection, or close one for it."""
         super().connection_made(transport)
+        self.flow = _Reading(transport, self.conn)
         leaving = self.config.admission.enter(self, self.loop.time())
         if leaving is not None:
             leaving.transport.abort()
@@ -159,15 +170,39 @@ class AdminConnection(H11Protocol):
         """Make room for another."""
         self.config.admission.leave(self)
         self._stop_watching()
+        self._stop_patience()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; a request that has begun must come to its end in time."""
+        if self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY:
+            self._ignored_bytes += len(data)
+            if self._ignored_bytes > self.config.port_settings.ignored_bytes_max:
+                self.transport.abort()
+                return
         super().data_received(data)
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self._watch()
         else:
             self._stop_watching()
+
+    def handle_events(self) -> None:
+        """Do what has come whole, then read on if more is needed for the next."""
+        super().handle_events()
+        if self.conn.their_state is h11.IDLE:
+            self.flow.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Wait for the asker to take the answer, but not for ever."""
+        super().pause_writing()
+        if self._patience is None and not self.transport.is_closing():
+            seconds = self.config.port_settings.answer_seconds_max
+            self._patience = self.loop.call_later(seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: some of the answer was taken."""
+        self._stop_patience()
+        super().resume_writing()
 
     def send_400_response(self, *message: str, **named: str) -> None:
         """Tell that this is no HTTP; where an answer is under way already, just close."""
@@ -190,6 +225,32 @@ class AdminConnection(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _stop_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+
+class _Reading(FlowControl):
+    """
+    Whether a connection is read.
+
+    uvicorn reads on with each answer, to see whether the asker is still there, and keeps what comes
+    for later. So whoever asks faster than it is answered filled the memory. Here nothing is read
+    while a request that has come is not answered.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connection: h11.Connection) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def resume_reading(self) -> None:
+        """Read on, unless another request is there already."""
+        connection = self._connection
+        if self.read_paused and connection.their_state is h11.DONE and connection.trailing_data[0]:
+            return
+        super().resume_reading()
 
 
 class _EmbeddedServer(uvicorn.Server):

@@ -4,13 +4,16 @@ The node's numbers in Prometheus' text format.
 Counted nowhere twice: each scrape reads the same status that the operator sees and turns it into
 samples. The registry belongs to one node, so two nodes in one process (as in tests) do not mix.
 
+Single queues have samples on request only: there may be a hundred thousand.
+
 Called on the node's loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -23,10 +26,13 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from holdfast.admin.operations import Operations
+from holdfast.admin.queue_pages import PAGE_COUNT_MAX, Survey, matching, survey
+from holdfast.admin.slices import Remembered, Slices
 from holdfast.admin.status import DurationStatus, HoldStatus, MemberStatus, NodeStatus, QueueStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_QUEUES_PER_PIECE = 256
+PATTERN_LENGTH_MAX: Final = 200
+_QUEUES_PER_PIECE = 64
 ROLES = ("leader", "follower", "candidate", "witness", "learner")
 
 _MESSAGE_COUNTERS = (
@@ -52,6 +58,14 @@ _QUEUE_GAUGES = (
     ("consumers", "Subscriptions on the queue"),
     ("bytes", "Bytes of the messages held"),
 )
+_SURVEY_GAUGES = (
+    ("count", "Queues, temporary ones too"),
+    ("messages", "Messages on all queues, those under way included"),
+    ("messages_max", "Messages on the queue that has the most"),
+    ("unacknowledged", "Messages of all queues sent to a consumer and not settled"),
+    ("consumers", "Subscriptions on queues"),
+    ("bytes", "Bytes of the messages on all queues"),
+)
 _QUEUE_COUNTERS = (
     ("enqueued", "Messages put on the queue"),
     ("acknowledged", "Messages of the queue acknowledged"),
@@ -68,31 +82,96 @@ _HOLD_GAUGES: tuple[tuple[str, str, Callable[[HoldStatus], float]], ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Of which single queues samples are wanted; of none, if neither is given."""
+
+    deepest: int = 0
+    """So many with the most messages."""
+
+    pattern: str = ""
+    """Those with such names."""
+
+
+NO_QUEUES: Final = Selection()
+
+
+def read_selection(text: str) -> Selection:
+    """
+    Read what stands behind `?queues=`: `top:N`, or a pattern.
+
+    Raises:
+        ValueError: Neither; the sentence says what is expected.
+    """
+    if not text.startswith("top:"):
+        if len(text) > PATTERN_LENGTH_MAX:
+            raise ValueError(f"queues: a pattern has at most {PATTERN_LENGTH_MAX} characters")
+        return Selection(pattern=text)
+    digits = text.removeprefix("top:")
+    if not (digits.isdecimal() and len(digits) < 9 and 1 <= int(digits) <= PAGE_COUNT_MAX):
+        raise ValueError(f"queues: top:N with N from 1 to {PAGE_COUNT_MAX} is expected")
+    return Selection(deepest=int(digits))
+
+
 class Metrics:
     """The numbers of one node, ready to be scraped."""
 
-    __slots__ = ("_open", "_proven")
+    __slots__ = ("_matches", "_open", "_operations", "_proven", "_surveys")
 
     def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._surveys: Remembered[Survey] = Remembered()
+        self._matches: Remembered[tuple[list[str], int]] = Remembered()
         self._open = CollectorRegistry()
         self._open.register(_NodeCollector(operations))
         self._proven = CollectorRegistry()
         self._proven.register(_NodeCollector(operations))
         self._proven.register(_HoldCollector(operations))
 
-    def pieces(
-        self, queues: Collection[QueueStatus], *, is_proven: bool = False
-    ) -> Iterator[bytes]:
+    async def pieces(
+        self, slices: Slices, selection: Selection = NO_QUEUES, *, is_proven: bool = False
+    ) -> list[bytes]:
         """
-        All samples now in Prometheus' text format, piece by piece as they are asked for.
+        All samples now in Prometheus' text format, put together in slices.
 
-        Who reads the log is told only with a proof.
+        Of queues the sums, and those single ones that were asked for. Who reads the log is told
+        only with a proof.
         """
-        yield generate_latest(self._proven if is_proven else self._open)
-        for name, text in _QUEUE_GAUGES:
-            yield from _queue_lines(queues, name, f"holdfast_queue_{name}", "gauge", text)
-        for name, text in _QUEUE_COUNTERS:
-            yield from _queue_lines(queues, name, f"holdfast_queue_{name}_total", "counter", text)
+        found = [generate_latest(self._proven if is_proven else self._open)]
+        await slices.rest()
+        queues, age = await self._surveys.find(
+            selection.deepest, slices, lambda: self._survey(selection.deepest, slices)
+        )
+        found.append(b"".join(_survey_lines(queues, age)))
+        names, left_out = queues.deepest, 0
+        if selection.pattern:
+            (names, left_out), _ = await self._matches.find(
+                selection.pattern, slices, lambda: self._matching(selection.pattern, slices)
+            )
+        if selection != NO_QUEUES:
+            text = "Queues that fit the pattern and have no samples: too many do"
+            found.append(_sample("queues_left_out", text, left_out))
+            found += await self._of_single(names, slices)
+        return found
+
+    async def _survey(self, deepest: int, slices: Slices) -> Survey:
+        return await survey(self._operations.queue_depths(), deepest, slices)
+
+    async def _matching(self, pattern: str, slices: Slices) -> tuple[list[str], int]:
+        return await matching(self._operations.queue_names(), pattern, slices)
+
+    async def _of_single(self, names: list[str], slices: Slices) -> list[bytes]:
+        queues: list[QueueStatus] = []
+        async for some in slices.some(self._operations.queues(names)):
+            queues += [queue for queue in some if queue is not None]
+        found: list[bytes] = []
+        for kind, families in (("gauge", _QUEUE_GAUGES), ("counter", _QUEUE_COUNTERS)):
+            for field, text in families:
+                name = f"holdfast_queue_{field}{'_total' if kind == 'counter' else ''}"
+                found.append(f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode())
+                pieces = slices.some(queues, _QUEUES_PER_PIECE)
+                found += [_queue_lines(piece, field, name) async for piece in pieces]
+        return found
 
 
 class _HoldCollector(Collector):
@@ -178,10 +257,11 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
         yield _gauge("store_free_bytes", "Bytes free on the disk of the log", store.free_bytes)
     yield _gauge("store_disk_wait_seconds", "Since the disk hangs", store.disk_wait_seconds)
     text = "Queues with messages in a damaged entry that keeps the log from being cleaned"
-    yield _gauge("store_pinned_queues", text, len(store.pinned_queues))
+    yield _gauge("store_pinned_queues", text, store.pinned_queue_count)
     text = "Files that are not needed and could not be removed"
     yield _gauge("store_unremovable_files", text, len(store.unremovable))
-    unrepaired = sum(not damage.repaired for damage in store.damage)
+    shown = sum(not damage.repaired for damage in store.damage)
+    unrepaired = max(shown, store.damage_count)
     yield _gauge("store_damage", "Damaged places not repaired yet", unrepaired)
 
 
@@ -224,21 +304,25 @@ def _member_metrics(members: Iterable[MemberStatus], own: str) -> Iterator[Metri
         yield gauge
 
 
-def _queue_lines(
-    queues: Collection[QueueStatus], field: str, name: str, kind: str, text: str
-) -> Iterator[bytes]:
-    """
-    Write one family of samples, a label for each queue.
+def _survey_lines(queues: Survey, age_seconds: float) -> Iterator[bytes]:
+    text = "Seconds since all queues were looked at: very many are not looked at each time"
+    yield _sample("queues_age_seconds", text, age_seconds)
+    for field, text in _SURVEY_GAUGES:
+        name = "queues" if field == "count" else f"queues_{field}"
+        yield _sample(name, text, getattr(queues, field))
 
-    By hand: there may be a hundred thousand, and the library writes all of them at once.
-    """
-    yield f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode()
-    left = iter(queues)
-    while some := list(islice(left, _QUEUES_PER_PIECE)):
-        yield "".join(
-            f'{name}{{queue="{_escaped(queue.name)}"}} {float(getattr(queue, field))}\n'
-            for queue in some
-        ).encode()
+
+def _sample(name: str, text: str, value: float) -> bytes:
+    full = f"holdfast_{name}"
+    return f"# HELP {full} {text}\n# TYPE {full} gauge\n{full} {float(value)}\n".encode()
+
+
+def _queue_lines(queues: list[QueueStatus], field: str, name: str) -> bytes:
+    """Write samples of one family, a label for each queue; the library writes all at once."""
+    return "".join(
+        f'{name}{{queue="{_escaped(queue.name)}"}} {float(getattr(queue, field))}\n'
+        for queue in queues
+    ).encode()
 
 
 def _escaped(label: str) -> str:

@@ -27,6 +27,7 @@ from holdfast.admin.status import (
     LogSlice,
     MemberKind,
     NodeStatus,
+    QueueDepth,
     QueueStatus,
     SegmentStatus,
 )
@@ -45,8 +46,16 @@ class Node(Protocol):
         """Whether there is such a queue."""
         ...
 
-    def queues(self) -> Iterable[QueueStatus]:
-        """Its queues, looked at one by one; only the leader knows of consumers and deliveries."""
+    def queue_names(self) -> list[str]:
+        """The names of its queues, in no order."""
+        ...
+
+    def queue_depths(self) -> Iterable[QueueDepth | None]:
+        """What is summed over its queues, looked at one by one; None: a step of a long look."""
+        ...
+
+    def queues(self, names: Iterable[str]) -> Iterable[QueueStatus | None]:
+        """The queues of these names; only the leader knows of consumers and deliveries."""
         ...
 
     def connections(self) -> Iterable[ConnectionStatus]:
@@ -121,9 +130,21 @@ class Operations:
         """Whether the node does its part in the cluster."""
         return readiness(self._node.status())
 
-    def queues(self) -> Iterable[QueueStatus]:
-        """The node's queues, in no order; each is looked at when it is asked for."""
-        return self._node.queues()
+    def queue_names(self) -> list[str]:
+        """The names of the node's queues, in no order."""
+        return self._node.queue_names()
+
+    def queue_depths(self) -> Iterable[QueueDepth | None]:
+        """What is summed over the node's queues; each is looked at when it is asked for."""
+        return self._node.queue_depths()
+
+    def queues(self, names: Iterable[str]) -> Iterable[QueueStatus | None]:
+        """
+        The queues of these names that are there; each is looked at when it is asked for.
+
+        None is a step of a look that takes long.
+        """
+        return self._node.queues(names)
 
     def connections(self) -> Iterable[ConnectionStatus]:
         """The clients connected to this node."""

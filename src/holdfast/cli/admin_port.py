@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -96,9 +97,25 @@ def read_queues(node: RemoteNode) -> list[QueueStatus]:
         LinkLostError: The node cannot be reached, or is no Holdfast node.
     """
     try:
-        return _QUEUES.validate_python(node.get("/queues").get("queues"))
+        return _QUEUES.validate_python(read_queue_pages(node).get("queues"))
     except ValidationError as error:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
+
+
+def read_queue_pages(node: RemoteNode) -> dict[str, Any]:
+    """
+    All pages of the answer about queues, as if it were one.
+
+    Raises:
+        LinkLostError: The node cannot be reached.
+    """
+    answer = node.get("/queues")
+    after = answer.pop("next", None)
+    while after is not None:
+        more = node.get(f"/queues?after={quote(after, safe='')}")
+        answer["queues"] += more["queues"]
+        after = more.get("next")
+    return answer
 
 
 def read_holds(node: RemoteNode) -> list[HoldStatus] | None:

@@ -101,7 +101,8 @@ def _end(reason: str) -> None:
 def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
     store, messages = status.store, status.messages
     serving = "serving clients" if status.serving else "not serving clients"
-    unrepaired = sum(not damage.repaired for damage in store.damage)
+    shown = sum(not damage.repaired for damage in store.damage)
+    unrepaired = max(shown, store.damage_count)
     return [
         ("name", status.name),
         ("role", f"{status.role}, {serving}" if status.role == "leader" else status.role),

@@ -22,6 +22,7 @@ from holdfast.cli.admin_port import (
     JsonOption,
     SecretOption,
     YesOption,
+    read_queue_pages,
     read_queues,
     to_ask,
     to_change,
@@ -59,7 +60,7 @@ def list_queues(
         return
     node = to_ask(admin)
     if json:
-        write_json(node.get("/queues"))
+        write_json(read_queue_pages(node))
     elif watch:
         _watch(node, interval)
     else:

@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import structlog
 import uvloop
@@ -34,6 +34,7 @@ from holdfast.admin.status import (
     LogSlice,
     MemberKind,
     NodeStatus,
+    QueueDepth,
     QueueStatus,
     SegmentStatus,
 )
@@ -84,7 +85,13 @@ from holdfast.server.loop import Conductor
 from holdfast.server.requests import OperatorReply
 from holdfast.server.segment_digests import SegmentDigests
 from holdfast.server.settings import ServerSettings
-from holdfast.server.status import connection_statuses, node_status, queue_status
+from holdfast.server.status import (
+    connection_statuses,
+    node_status,
+    queue_depths,
+    queue_names,
+    queue_statuses,
+)
 from holdfast.sessions.context import SessionContext
 from holdfast.store.replicated_store import ReplicatedStore
 
@@ -458,11 +465,17 @@ class Node:
         queue = self.broker.state.by_name.get(name)
         return queue is not None and not queue.is_deleted
 
-    def queues(self) -> Iterator[QueueStatus]:
-        """Its queues, each as it is when it is asked for."""
-        broker = self.broker
-        queues = [*broker.state.by_name.values(), *broker.temporaries.queues.values()]
-        return (queue_status(queue) for queue in queues if not queue.is_deleted)
+    def queue_names(self) -> list[str]:
+        """The names of its queues, in no order."""
+        return queue_names(self)
+
+    def queue_depths(self) -> Iterator[QueueDepth | None]:
+        """What is summed over its queues; None after a step of a look that takes long."""
+        return queue_depths(self)
+
+    def queues(self, names: Iterable[str]) -> Iterator[QueueStatus | None]:
+        """The queues of these names, each as it is when it is asked for; None as above."""
+        return queue_statuses(self, names)
 
     def connections(self) -> Iterator[ConnectionStatus]:
         """The clients connected to it."""

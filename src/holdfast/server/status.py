@@ -7,7 +7,8 @@ Reads memory only. The value types are the admin package's; here stands where ea
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import __version__
@@ -20,6 +21,7 @@ from holdfast.admin.status import (
     MessageCounters,
     NodeStatus,
     ProducerStatus,
+    QueueDepth,
     QueueStatus,
     StoreStatus,
 )
@@ -31,6 +33,12 @@ from holdfast.server.log_access import hold_status
 if TYPE_CHECKING:
     from holdfast.journal.journal import Journal
     from holdfast.server.node import Node
+
+_TOLD_MAX = 100
+"""So many damaged places, pinned queues and the like are told of one by one."""
+
+_COUNTED_AT_ONCE = 64
+"""Consumers of a queue that are looked at in one step."""
 
 
 def node_status(node: Node) -> NodeStatus:
@@ -107,6 +115,8 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
 def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
     journal = node.journal
     now = node.clock.monotonic()
+    pinned = node.conductor.cleaner.damage.needed
+    unremovable = journal.housekeeper.unremovable.copy()
     node.conductor.look_for_room(now)  # Whoever reads "ok" may publish from then on.
     return StoreStatus(
         bytes_on_disk=journal.bytes_on_disk,
@@ -123,21 +133,25 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         incomplete=replication.incomplete,
         unknown_end=replication.unknown_end,
         damage=damage_status(journal),
-        pinned_queues=tuple(sorted(node.conductor.cleaner.damage.needed)),
-        unremovable=tuple(sorted(map(str, journal.housekeeper.unremovable.copy()))),
+        damage_count=len(journal.damage),
+        pinned_queues=tuple(sorted(islice(pinned, _TOLD_MAX))),
+        pinned_queue_count=len(pinned),
+        unremovable=tuple(sorted(map(str, islice(unremovable, _TOLD_MAX)))),
     )
 
 
 def damage_status(journal: Journal) -> tuple[DamageStatus, ...]:
     """
-    Every place of the log that is damaged; last an end of which nobody can tell whether it is.
+    Damaged places of the log, the first hundred.
+
+    Last an end of which nobody can tell whether it is damaged.
 
     Such an end counts when this node votes, and may be all that keeps everybody from leading: an
     operator who finds nobody leading must find its place here.
     """
-    found = journal.damage
+    found = journal.damage[:_TOLD_MAX]
     start = journal.last_index + 1
-    if journal.unknown_through and not any(it.index == start for it in found):
+    if journal.unknown_through and not any(it.index == start for it in journal.damage):
         tail = journal.recovered_tail
         reason = f"damaged or interrupted, it cannot be told which: {tail.reason}"
         segment = journal.segments()[-1].path.name
@@ -169,13 +183,63 @@ def _messages(node: Node) -> MessageCounters:
     )
 
 
-def queue_status(queue: Queue) -> QueueStatus:
-    """What is known of one queue; consumers only on the leader."""
-    return QueueStatus(
+def queue_statuses(node: Node, names: Iterable[str]) -> Iterator[QueueStatus | None]:
+    """The queues of these names that are there, each as it is when it is asked for."""
+    for name in names:
+        queue = _queue(node, name)
+        if queue is not None:
+            yield from queue_status(queue)
+
+
+def queue_names(node: Node) -> list[str]:
+    """The names of all queues, temporary ones too, in no order."""
+    broker = node.broker
+    return [*broker.state.by_name, *broker.temporaries.queues]
+
+
+def queue_depths(node: Node) -> Iterator[QueueDepth | None]:
+    """What is summed over all queues, each as it is when it is asked for."""
+    broker = node.broker
+    for queue in [*broker.state.by_name.values(), *broker.temporaries.queues.values()]:
+        if queue.is_deleted:
+            continue
+        index = queue.index
+        consumers = len(queue.subscriptions)
+        yield QueueDepth(
+            queue.name,
+            index.live_count + queue.transient_count,
+            (yield from _unacknowledged(queue)) if consumers else 0,
+            consumers,
+            index.live_bytes + queue.transient_bytes,
+        )
+
+
+def _queue(node: Node, name: str) -> Queue | None:
+    broker = node.broker
+    queue = broker.state.by_name.get(name) or broker.temporaries.queues.get(name)
+    return queue if queue is not None and not queue.is_deleted else None
+
+
+def _unacknowledged(queue: Queue) -> Generator[None, None, int]:
+    """Count what is in delivery; very many consumers in steps."""
+    subscriptions = queue.subscriptions
+    if len(subscriptions) <= _COUNTED_AT_ONCE:
+        return sum([len(each.unacknowledged) for each in subscriptions])
+    count = 0
+    left = iter(list(subscriptions))
+    while some := list(islice(left, _COUNTED_AT_ONCE)):
+        count += sum([len(each.unacknowledged) for each in some])
+        yield
+    return count
+
+
+def queue_status(queue: Queue) -> Iterator[QueueStatus | None]:
+    """What is known of one queue; consumers only on the leader. None is a step of a long look."""
+    yield QueueStatus(
         name=queue.name,
         number=queue.number,
         messages=queue.index.live_count + queue.transient_count,
-        unacknowledged=sum(len(each.unacknowledged) for each in queue.subscriptions),
+        unacknowledged=(yield from _unacknowledged(queue)),
         consumers=len(queue.subscriptions),
         bytes=queue.index.live_bytes + queue.transient_bytes,
         enqueued=queue.enqueued_total,

@@ -4,6 +4,7 @@ A node that exists only on paper: three members, two queues, and a list of the c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from holdfast.admin.status import (
     MessageCounters,
     NodeStatus,
     ProducerStatus,
+    QueueDepth,
     QueueStatus,
     SegmentStatus,
     StoreStatus,
@@ -87,6 +89,10 @@ class PaperNode:
         self.failure: Exception | None = None
         self.log = Path("/nowhere")
         self.slice_bytes = 0
+        self.present = [
+            QueueStatus(name="orders/new", number=2, messages=3, unacknowledged=1, consumers=1),
+            QueueStatus(name="mail", number=1, messages=9, enqueued=20, acknowledged=11),
+        ]
 
     def be(self, **fields: object) -> None:
         self.now = replace(self.now, **fields)
@@ -94,14 +100,24 @@ class PaperNode:
     def status(self) -> NodeStatus:
         return self.now
 
-    def queues(self) -> list[QueueStatus]:
+    def queue_names(self) -> list[str]:
+        return [queue.name for queue in self.present]
+
+    def queue_depths(self) -> list[QueueDepth | None]:
         return [
-            QueueStatus(name="orders/new", number=2, messages=3, unacknowledged=1, consumers=1),
-            QueueStatus(name="mail", number=1, messages=9, enqueued=20, acknowledged=11),
+            None,
+            *(
+                QueueDepth(it.name, it.messages, it.unacknowledged, it.consumers, it.bytes)
+                for it in self.present
+            ),
         ]
 
+    def queues(self, names: Iterable[str]) -> list[QueueStatus | None]:
+        known = {queue.name: queue for queue in self.present}
+        return [None, *(known[name] for name in names if name in known)]
+
     def has_queue(self, name: str) -> bool:
-        return any(queue.name == name for queue in self.queues())
+        return name in self.queue_names()
 
     def connections(self) -> list[ConnectionStatus]:
         return [ConnectionStatus(id="1", peer="127.0.0.1:50000", protocol="stomp/1.2")]

@@ -234,6 +234,51 @@ def test_a_follower_shows_its_own_queues_if_the_leader_is_gone(node, answer) -> 
     assert (body["node"], body["role"], len(body["queues"])) == ("a", "follower", 2)
 
 
+def test_queues_come_in_pages(node) -> None:
+    """
+    Each answer says behind which name the next one begins; the last one does not.
+    """
+    first = request(node, "GET", "/queues?limit=1").json()
+    assert ([it["name"] for it in first["queues"]], first["next"]) == (["mail"], "mail")
+    last = request(node, "GET", f"/queues?limit=1&after={first['next']}").json()
+    assert ([it["name"] for it in last["queues"]], last["next"]) == (["orders/new"], None)
+    assert last["queues"][0]["consumers"] == 1
+    beyond = request(node, "GET", "/queues?after=zz").json()
+    assert (beyond["queues"], beyond["next"]) == ([], None)
+
+
+@pytest.mark.parametrize("limit", ["0", "1001", "x", "-1", "", "9" * 30])
+def test_a_page_of_no_size_or_too_large_a_one_is_refused(node, limit: str) -> None:
+    """
+    What is allowed stands in the answer.
+    """
+    answer = request(node, "GET", f"/queues?limit={limit}")
+    assert answer.status_code == 400
+    assert "from 1 to 1000" in answer.json()["error"]["message"]
+
+
+def test_the_page_that_is_wanted_is_asked_of_the_leader_too(node) -> None:
+    """
+    A follower that forgot which one would give the first page for ever.
+    """
+    node.be(role="follower", leader="b")
+    wire = Wire()
+    wire.answer = Answer(200, {"node": "b", "role": "leader", "queues": [], "next": None})
+    request(node, "GET", "/queues?limit=1&after=a%2Fb", wire=wire)
+    assert wire.asked == [("127.0.0.1:8162", "GET", "/queues?limit=1&after=a%2Fb", None)]
+
+
+def test_single_queues_are_in_the_metrics_on_request(node) -> None:
+    """
+    The sums are in every answer.
+    """
+    plain = request(node, "GET", "/metrics").text
+    assert "holdfast_queues_messages 12.0" in plain
+    assert "{queue=" not in plain
+    assert '{queue="mail"} 9.0' in request(node, "GET", "/metrics?queues=top:1").text
+    assert request(node, "GET", "/metrics?queues=top:0").status_code == 400
+
+
 def test_queues_are_not_asked_for_in_a_circle(node) -> None:
     """
     A forwarded question, or one without a known leader, is answered here.

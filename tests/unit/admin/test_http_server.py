@@ -11,10 +11,11 @@ import signal
 from typing import Any
 
 import pytest
+from uvicorn.server import ServerState
 
 from holdfast.admin.access import Access
 from holdfast.admin.http_api import build_application
-from holdfast.admin.http_server import AdminPortSettings, AdminServer
+from holdfast.admin.http_server import AdminConnection, AdminPortSettings, AdminServer
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import RemoteNode
 from holdfast.errors import LinkLostError
@@ -155,6 +156,116 @@ def test_who_has_proven_itself_keeps_its_place(node) -> None:
                 each.close()
         writer.close()
         await server.stop()
+
+    asyncio.run(scenario())
+
+
+class Socket(asyncio.Transport):
+    """A transport whose other end is the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_reading = True
+        self.is_ended = False
+        self.written = b""
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.is_ended
+
+    def close(self) -> None:
+        self.is_ended = True
+
+    abort = close
+
+
+def connected(server: AdminServer) -> tuple[AdminConnection, Socket]:
+    """A connection to a server whose port was never opened."""
+    config = server._server.config
+    config.load()
+    connection = AdminConnection(config, ServerState(), {}, asyncio.get_running_loop())
+    transport = Socket()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def test_who_asks_faster_than_it_is_answered_is_not_read(node) -> None:
+    """
+    Requests behind one that is not answered stay with who sends them: with each answer some more
+    were kept, a gibibyte of fifty clients in ten seconds. All that were sent are answered.
+    """
+    question = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    sent_at_once = 100
+
+    async def scenario() -> None:
+        connection, transport = connected(server_of(node))
+        sent = kept_max = 0
+        while True:
+            if transport.is_reading and sent < 3 * sent_at_once:
+                connection.data_received(question * sent_at_once)
+                sent += sent_at_once
+            kept_max = max(kept_max, len(connection.conn.trailing_data[0]))
+            answered = transport.written.count(b"HTTP/1.1 200")
+            if answered == 3 * sent_at_once:
+                break
+            await asyncio.sleep(0)
+        assert (sent, answered) == (3 * sent_at_once, 3 * sent_at_once)
+        assert kept_max < 2 * sent_at_once * len(question)
+        connection.connection_lost(None)
+
+    asyncio.run(scenario())
+
+
+def test_a_body_that_nobody_waits_for_has_an_end(node) -> None:
+    """
+    The answer is given when the head is read; what comes behind it cost the loop as much as it
+    liked. Some of it is on its way before the answer can be seen: that is let pass.
+    """
+    head = (
+        b"POST /cluster/transfer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n"
+    )
+
+    async def scenario() -> None:
+        connection, transport = connected(server_of(node, ignored_bytes_max=1000))
+        connection.data_received(head)
+        while b"\r\n\r\n" not in transport.written:
+            await asyncio.sleep(0)
+        assert b"HTTP/1.1 403" in transport.written
+        connection.data_received(b"x" * 1000)
+        assert not transport.is_ended
+        connection.data_received(b"x")
+        assert transport.is_ended
+        connection.connection_lost(None)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_nobody_takes_is_not_kept_for_ever(node) -> None:
+    """
+    Who takes some of it is waited for anew.
+    """
+
+    async def scenario() -> None:
+        connection, transport = connected(server_of(node, answer_seconds_max=0.001))
+        connection.pause_writing()
+        connection.resume_writing()
+        later = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, later.set)
+        await later.wait()
+        assert not transport.is_ended
+        connection.pause_writing()
+        connection.pause_writing()
+        while not transport.is_ended:
+            await asyncio.sleep(0)
+        connection.connection_lost(None)
 
     asyncio.run(scenario())
 

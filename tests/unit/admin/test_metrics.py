@@ -4,21 +4,29 @@ Prometheus' samples.
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast.admin.metrics import Metrics
+from holdfast.admin.metrics import Metrics, read_selection
 from holdfast.admin.operations import Operations
-from holdfast.admin.status import StoreStatus
+from holdfast.admin.queue_pages import PAGE_COUNT_MAX
+from holdfast.admin.slices import Slices
+from holdfast.admin.status import QueueStatus, StoreStatus
 
 
-def exposition(node) -> bytes:
-    operations = Operations(node)
-    return b"".join(Metrics(operations).pieces(list(operations.queues())))
+def exposition(node, wanted: str = "*") -> bytes:
+    metrics = Metrics(Operations(node))
+
+    async def take() -> list[bytes]:
+        return await metrics.pieces(Slices(), read_selection(wanted))
+
+    return b"".join(asyncio.run(take()))
 
 
-def samples(node) -> dict[str, float]:
-    text = exposition(node).decode()
+def samples(node, wanted: str = "*") -> dict[str, float]:
+    text = exposition(node, wanted).decode()
     return {
         sample.name + "".join(f"[{value}]" for _, value in sorted(sample.labels.items())): (
             sample.value
@@ -57,6 +65,11 @@ def samples(node) -> dict[str, float]:
         ("holdfast_member_connected[c]", 0),
         ("holdfast_member_lag_bytes[b]", 4096),
         ("holdfast_member_lag_seconds[b]", 0.5),
+        ("holdfast_queues", 2),
+        ("holdfast_queues_messages", 12),
+        ("holdfast_queues_messages_max", 9),
+        ("holdfast_queues_unacknowledged", 1),
+        ("holdfast_queues_consumers", 1),
         ("holdfast_queue_messages[orders/new]", 3),
         ("holdfast_queue_enqueued_total[mail]", 20),
         ("holdfast_connections", 1),
@@ -93,3 +106,50 @@ def test_two_nodes_in_one_process_do_not_mix(node) -> None:
     The registry belongs to the node, so a second one registers without a clash.
     """
     assert exposition(node) == exposition(node)
+
+
+def single(node, wanted: str) -> set[str]:
+    """The queues with samples of their own."""
+    found = samples(node, wanted)
+    return {name[24:-1] for name in found if name.startswith("holdfast_queue_messages[")}
+
+
+def test_single_queues_have_samples_on_request_only(node) -> None:
+    """
+    There may be a hundred thousand: the sums are for every scrape, the rest is asked for.
+    """
+    assert single(node, "") == set()
+    assert samples(node, "")["holdfast_queues_messages"] == 12
+    assert single(node, "top:1") == {"mail"}
+    assert single(node, "top:5") == {"mail", "orders/new"}
+    assert single(node, "orders/*") == {"orders/new"}
+    assert single(node, "ma[il]?") == {"mail"}
+
+
+def test_a_pattern_that_fits_too_many_says_how_many_are_left_out(node) -> None:
+    """
+    Nothing is cut off in silence.
+    """
+    node.present = [QueueStatus(name=f"q{number:05}") for number in range(PAGE_COUNT_MAX + 7)]
+    found = samples(node, "q*")
+    assert found["holdfast_queues_left_out"] == 7
+    assert len(single(node, "q*")) == PAGE_COUNT_MAX
+
+
+@pytest.mark.parametrize(
+    "wanted", ["top:0", "top:", "top:x", "top:1001", "top:9999999999", "x" * 201]
+)
+def test_what_cannot_be_selected_is_refused(wanted) -> None:
+    """
+    With a sentence that says what is expected.
+    """
+    with pytest.raises(ValueError, match="queues: "):
+        read_selection(wanted)
+
+
+def test_a_queues_name_may_hold_anything(node) -> None:
+    """
+    What the format needs escaped is escaped.
+    """
+    node.present = [QueueStatus(name='a"b\\c\nd', messages=5)]
+    assert rb'holdfast_queue_messages{queue="a\"b\\c\nd"} 5.0' in exposition(node)

@@ -32,6 +32,20 @@ def test_queues_as_json_are_what_the_node_said(cluster, run) -> None:
     assert (body["node"], body["queues"][0]["messages"]) == ("a", 5)
 
 
+def test_all_pages_are_read(cluster, run) -> None:
+    """
+    A table and a document of all queues, however many answers they come in.
+    """
+    row = {"name": "a/b", "messages": 1}
+    cluster.say("/queues", {"node": "a", "queues": [row], "next": "a/b"})
+    rest = [{"name": "c", "messages": 2}, {"name": "d", "messages": 3}]
+    cluster.say("/queues?after=a%2Fb", {"node": "a", "queues": rest, "next": None})
+    assert run("queues", "--json") == 0
+    assert json.loads(run.out) == {"node": "a", "queues": [row, *rest]}
+    assert run("queues") == 0
+    assert [line.split()[0] for line in run.out.splitlines()[2:]] == ["a/b", "c", "d"]
+
+
 def test_watching_shows_rates_until_interrupted(cluster, run, monkeypatch) -> None:
     """
     The second look knows what came in since the first; a new leader's lower counts are no rate.

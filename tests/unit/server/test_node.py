@@ -104,7 +104,10 @@ def test_the_status_says_who_it_is(tmp_path) -> None:
     async def look(node: Node) -> dict[str, object]:
         await store(node, 3)
         status = node.status()
-        queues = {queue.name: queue.messages for queue in node.queues()}
+        names = node.queue_names()
+        queues = {it.name: it.messages for it in node.queues(names) if it is not None}
+        depths = {it.name: it.messages for it in node.queue_depths() if it is not None}
+        assert depths == queues
         return {"status": status, "queues": queues, "segments": await node.segments()}
 
     found, _ = run(tmp_path, look)

@@ -5,10 +5,14 @@ The numbers of a status, for what `test_node` does not see.
 from __future__ import annotations
 
 from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.journal.journal import Journal
 from holdfast.server.status import damage_status, queue_status
+from holdfast.sessions.stomp import StompSession
 from holdfast.testing.local_journal import LocalJournal
 from holdfast.testing.simulated_disk import SimulatedDisk
+
+AUTO = AcknowledgeMode.AUTO
 
 
 def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
@@ -21,11 +25,30 @@ def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
     queue.transient_bytes = 5
     queue.enqueued_total, queue.acknowledged_total, queue.redelivered_total = 3, 1, 2
 
-    status = queue_status(queue)
+    (status,) = queue_status(queue)
+    assert status is not None
     assert (status.name, status.number) == ("orders", 7)
     assert (status.messages, status.bytes) == (2, 105)
     assert (status.enqueued, status.acknowledged, status.redelivered) == (3, 1, 2)
     assert (status.consumers, status.unacknowledged) == (0, 0)
+
+
+def test_very_many_consumers_are_looked_at_some_at_a_time() -> None:
+    """
+    There may be 200,000 on one queue: what they hold was summed up in one turn.
+    """
+    queue = Queue(7, "orders")
+    queue.wake()
+    for number in range(1000):
+        each = Subscription(StompSession.__new__(StompSession), "s", mode=AUTO, prefetch=1)
+        each.unacknowledged = dict.fromkeys(range(number % 3))
+        queue.subscriptions[each] = None
+
+    *steps, status = queue_status(queue)
+    assert len(steps) >= 10
+    assert set(steps) == {None}
+    assert status is not None
+    assert (status.consumers, status.unacknowledged) == (1000, 999)
 
 
 def rot(log: LocalJournal, index: int) -> Journal:
