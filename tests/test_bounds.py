@@ -40,6 +40,9 @@ NOTICED: dict[Bound, str] = {
     (ServerSettings, "unfinished_bytes_max"): (
         f"{_SERVER}test_unfinished_frames.py::test_who_has_begun_the_largest_frame_is_closed"
     ),
+    (ServerSettings, "held_bytes_max"): (
+        f"{_SERVER}test_holdings.py::test_who_makes_the_node_hold_the_most_is_closed"
+    ),
     (ServerSettings, "connection_uncommitted_bytes_max"): (
         f"{_SERVER}test_connection.py::test_a_client_ahead_of_the_disk_is_not_read"
     ),
@@ -107,6 +110,9 @@ NOTICED: dict[Bound, str] = {
     ),
     (BrokerSettings, "subscriptions_count_max"): (
         f"{_SESSIONS}test_stomp_limits.py::test_subscriptions_of_all_connections_have_a_limit"
+    ),
+    (BrokerSettings, "subscriptions_bytes_max"): (
+        f"{_SESSIONS}test_stomp_limits.py::test_subscriptions_with_long_names_have_a_limit_in_bytes"
     ),
     (BrokerSettings, "temporary_count_max"): (
         f"{_SESSIONS}test_stomp_limits.py::test_one_temporary_queue_too_many_is_refused"

@@ -65,7 +65,7 @@ class Broker:
         self.uncommitted_bytes = 0
         self.held_bytes = 0
         """What open transactions hold, with what a message costs beside its content."""
-        self.subscription_count = 0
+        self.subscription_count = self.subscription_bytes = 0
         """Of all connections."""
         self.acknowledged_queues: list[Queue] = []
         self.publishing = Publishing(settings)
@@ -118,7 +118,7 @@ class Broker:
         self.uncommitted_bytes = 0
         self.state.volatile_bytes = 0
         self.held_bytes = 0
-        self.subscription_count = 0
+        self.subscription_count = self.subscription_bytes = 0
         self.acknowledged_queues.clear()
         self.broken.clear()
         self.errands.clear()
@@ -285,6 +285,7 @@ class Broker:
     def subscribe(self, subscription: Subscription, destination: Queue | Topic) -> None:
         """Add a consumer; dispatch to it begins with the next `dispatch`."""
         self.subscription_count += 1
+        self.subscription_bytes += subscription.cost_bytes
         if isinstance(destination, Topic):
             destination.add_subscription(subscription)
             self.idle_topics.remove(destination)
@@ -302,6 +303,7 @@ class Broker:
         it holds much the queue waits until all of it is given back, in the old order.
         """
         self.subscription_count -= 1
+        self.subscription_bytes -= subscription.cost_bytes
         if subscription.topic is not None:
             topic = subscription.topic
             self.publishing.close(topic, subscription)

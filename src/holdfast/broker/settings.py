@@ -37,7 +37,7 @@ class BrokerSettings:
     transaction_bytes_max: int = 60 * MiB
     """Content of one transaction; it must fit one log entry. More is refused."""
 
-    transactions_bytes_max: int = 256 * MiB
+    transactions_bytes_max: int = 128 * MiB
     """What all open transactions hold, counted as messages in memory are; an empty one counts as
     two messages. More is refused, and so is one more transaction."""
 
@@ -91,6 +91,10 @@ class BrokerSettings:
     subscriptions_count_max: int = 200_000
     """Subscriptions of all connections. One more is refused. A late acknowledgement looks at all of
     its queue's."""
+
+    subscriptions_bytes_max: int = 192 * MiB
+    """What they take, with their names; one more is refused. Reached before their number only where
+    names are long."""
 
     transaction_count_max: int = 1_000
     """Open transactions of one connection. One more is refused."""

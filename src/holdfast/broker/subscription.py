@@ -12,11 +12,23 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from holdfast.broker.queue import Queue, TransientMessage
     from holdfast.broker.topic import Topic
+
+
+_COST_BYTES: Final = 750
+"""What a subscription takes beside its names: measured, 100,000 on one queue."""
+
+_COPIES: Final = 3
+"""How often its names are kept: as they came, as they are looked up, as they are written."""
+
+
+def subscription_cost(subscription_id: str, destination: str) -> int:
+    """What a subscription takes of the memory for subscriptions."""
+    return _COST_BYTES + _COPIES * (len(subscription_id.encode()) + len(destination.encode()))
 
 
 class AcknowledgeMode(Enum):
@@ -40,6 +52,7 @@ class Subscription:
     """One consumer on one queue or topic."""
 
     __slots__ = (
+        "cost_bytes",
         "destination",
         "id",
         "is_closed",
@@ -71,14 +84,19 @@ class Subscription:
         self.prefetch = prefetch
         self.destination = destination
         """As the consumer wrote it: what its messages say they are addressed to."""
+        self.cost_bytes = _COST_BYTES + _COPIES * (
+            len(destination.encode()) + len(self.id.encode())
+        )
+        """What it takes of the memory for subscriptions."""
         self.queue: Queue | None = None
         self.topic: Topic | None = None
         self.unacknowledged: dict[int, None] = {}
         self.is_ready = False
         """Whether it stands in its queue's ring of consumers with room."""
         self.is_closed = False
-        self.pending: deque[TransientMessage] = deque()
-        """Topic messages that wait for room."""
+        self.pending: deque[TransientMessage] | None = None
+        """Topic messages that wait for room; None if none ever did: an empty one is more than all
+        the rest, and most subscriptions never need it."""
         self.pending_bytes = 0
         self.ordinal = 0
         """The session's number for it."""

@@ -38,6 +38,8 @@ class Backlogs:
 
     def add(self, subscription: Subscription, message: TransientMessage) -> None:
         """Let a message wait for a subscription."""
+        if subscription.pending is None:
+            subscription.pending = deque()
         subscription.pending.append(message)
         subscription.pending_bytes += message.size
         size = message.size + self._overhead_bytes
@@ -48,6 +50,7 @@ class Backlogs:
 
     def take(self, subscription: Subscription) -> TransientMessage:
         """Take the oldest message that waits for a subscription."""
+        assert subscription.pending is not None, "only called where something waits"
         message = subscription.pending.popleft()
         subscription.pending_bytes -= message.size
         self._shrink(subscription.receiver, message.size + self._overhead_bytes)

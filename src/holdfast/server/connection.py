@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from holdfast.sessions.stomp import StompSession
 
 if TYPE_CHECKING:
     from holdfast.server.loop import Conductor
+
+_NOTED_BYTES: Final = 4096
+"""What waits for a socket below this is not worth a note."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -33,6 +36,7 @@ class ClientConnection(asyncio.Protocol):
         "conductor",
         "connected_at",
         "has_unfinished",
+        "has_unsent",
         "incoming",
         "incoming_bytes",
         "is_deferred",
@@ -54,6 +58,8 @@ class ClientConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.has_unfinished = False
         """Whether it is among the conductor's unfinished frames."""
+        self.has_unsent = False
+        """Whether it is among those who do not take what they asked for."""
         self.is_ready = False
         """Whether it stands in the conductor's list of connections to read."""
         self.is_deferred = False
@@ -104,6 +110,7 @@ class ClientConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The socket has caught up."""
         self.is_output_full = False
+        self.conductor.holdings.note_unsent(self, self.transport.get_write_buffer_size())
         self.conductor.output_drained(self)
 
     @property
@@ -111,7 +118,9 @@ class ClientConnection(asyncio.Protocol):
         """Whether the client asks, and does not take the answers."""
         if not self.is_output_full or self.is_lost:
             return False
-        unsent_max = self.conductor.settings.unsent_bytes_max
+        settings = self.conductor.settings
+        is_half_full = self.conductor.holdings.is_half_full
+        unsent_max = settings.output_high_bytes if is_half_full else settings.unsent_bytes_max
         return self.transport.get_write_buffer_size() > unsent_max
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -127,9 +136,12 @@ class ClientConnection(asyncio.Protocol):
             if not self.is_lost:
                 self.transport.write(b"".join(session.out))
             session.out.clear()
-        if not self.is_lost and not self.is_output_full:
+        if not self.is_lost:
             unsent = self.transport.get_write_buffer_size()
-            session.room_bytes = self.conductor.settings.output_bytes_max - unsent
+            if unsent > _NOTED_BYTES or self.has_unsent:
+                self.conductor.holdings.note_unsent(self, unsent)
+            if not self.is_output_full:
+                session.room_bytes = self.conductor.settings.output_bytes_max - unsent
         if session.is_closing and not self.is_lost:
             self.transport.close()
             self.conductor.part(self)

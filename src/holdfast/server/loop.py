@@ -50,15 +50,14 @@ from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
 from holdfast.server.heart_beats import HeartBeats
+from holdfast.server.holdings import Holdings
 from holdfast.server.idleness import client_admission, turn_away
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
 from holdfast.server.releasing import Releasing
 from holdfast.server.resuming import Resuming
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
-from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.turn_budget import TurnBudget
-from holdfast.server.unfinished_frames import TOO_MUCH_UNFINISHED, UnfinishedFrames
 from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp import StompSession
@@ -113,9 +112,9 @@ class Conductor:
         """To apply a record takes less than to take a frame."""
         self.releasing = Releasing(broker, self.containment, self.record_step_count)
         self.cleaner = Cleaner(broker, store, settings)
-        self.slow_consumers = SlowConsumers(broker, settings)
-        self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max)
         self.departures = Departures(broker, self.containment)
+        self.holdings = Holdings(broker, settings, self.containment, self.departures)
+        self.slow_consumers = self.holdings.slow_consumers
         self.heart_beats = HeartBeats(self.containment)
         self.counters = Counters()
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
@@ -187,6 +186,7 @@ class Conductor:
 
     def _tick(self, now: float) -> None:
         self.collect_cycles(now)
+        self.holdings.look(self.connections, now + self.settings.drain_seconds)
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self.heart_beats.begin(self.connections)
@@ -232,7 +232,7 @@ class Conductor:
                     self.schedule()
             self._dispatch()
             if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
-                self._close_slow_consumers()
+                self.holdings.close_slow_consumers()
             if self.paused or self.context.waiting:
                 self._unblock()
         if self.context.dirty:
@@ -318,6 +318,7 @@ class Conductor:
         """Give back what a client held."""
         self.admission.leave(connection)
         self.departures.parted(connection)
+        self.holdings.forget(connection)
         if connection in self.connections:
             self.paused.discard(connection)
             connection.session.room_bytes = 0
@@ -328,7 +329,7 @@ class Conductor:
 
     def _forget(self, connection: ClientConnection) -> None:
         self.connections.discard(connection)
-        self.unfinished.note(connection, 0)
+        self.holdings.forget(connection)
         self.departures.gone(connection)
 
     def pause(self, connection: ClientConnection) -> None:
@@ -417,18 +418,9 @@ class Conductor:
             connection.incoming_bytes = 0
         unfinished_bytes = session.protocol.unfinished_bytes
         if unfinished_bytes or connection.has_unfinished:
-            self._note_unfinished(connection, unfinished_bytes)
+            until = self.turned_at + self.settings.drain_seconds
+            self.holdings.note_unfinished(connection, unfinished_bytes, until)
         return is_done
-
-    def _note_unfinished(self, connection: ClientConnection, size: int) -> None:
-        connection.has_unfinished = size > 0
-        self.unfinished.note(connection, size)
-        while (found := self.unfinished.take_largest()) is not None:
-            largest, why = found
-            log.warning("a client is closed", session=largest.session.id, reason=why)
-            largest.session.farewell(why, TOO_MUCH_UNFINISHED)
-            largest.session.protocol.give_up()
-            self.part(largest)
 
     def _close_full_batch(self) -> None:
         if self.sealer.is_over():
@@ -486,15 +478,6 @@ class Conductor:
             if is_spent():
                 self.schedule()
                 break
-
-    def _close_slow_consumers(self) -> None:
-        for session, why in self.slow_consumers.look():
-            assert isinstance(session, StompSession), "every receiver here is a session"
-            log.warning("a slow consumer is closed", session=session.id, reason=why)
-            session.farewell(why, SLOW_CONSUMER)
-            self.containment.leave(session)
-            if isinstance(session.owner, ClientConnection):
-                session.owner.flush()
 
     def part(self, connection: ClientConnection) -> None:
         """Give a client a while to take its last words: it need not read them."""
@@ -687,7 +670,7 @@ class Conductor:
         self.connections.clear()
         self.admission.clear()
         self.paused.clear()
-        self.unfinished.clear()
+        self.holdings.clear()
         self.ready.clear()
         self.resuming.stop()
         self.withheld.clear()

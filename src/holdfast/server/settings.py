@@ -81,15 +81,21 @@ class ServerSettings:
     """What waits for one connection on all the topics it subscribes to; beyond it the connection is
     closed with the code `slow-consumer`."""
 
-    backlog_bytes_max: int = 256 * MiB
+    backlog_bytes_max: int = 192 * MiB
     """The same for all connections; beyond it the one with the most is closed."""
 
     backlog_look_bytes: int = MiB
     """So much more must wait before it is looked at again; it may be passed by that."""
 
-    unfinished_bytes_max: int = 256 * MiB
+    unfinished_bytes_max: int = 128 * MiB
     """What all clients' frames take that have not come whole; beyond it the connection with the
     largest is closed with the code `too-much-unfinished`."""
+
+    held_bytes_max: int = 192 * MiB
+    """What clients make the node hold in all: frames that have not come whole, open transactions,
+    what waits for subscribers of topics, and what they do not read. From half of it on nobody is
+    read who has `output_high_bytes` to take; beyond it the connection that holds the most is closed
+    with the code `too-much-held`."""
 
     connection_count_max: int = 10_000
     """Beyond it the oldest client that has not said who it is goes, or the new one."""

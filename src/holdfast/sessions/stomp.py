@@ -19,7 +19,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.late import settled_by
 from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.broker.subscription import Subscription
+from holdfast.broker.subscription import Subscription, subscription_cost
 from holdfast.broker.topic import Topic
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import (
@@ -54,6 +54,7 @@ from holdfast.sessions.stomp_headers import (
     read_number,
     read_producer_id,
     require_short,
+    require_subscription_room,
     unknown_name,
 )
 from holdfast.sessions.waiting_sends import WaitingSends
@@ -547,9 +548,7 @@ class StompSession:
         count_max = self.broker.settings.subscription_count_max
         if len(self.subscriptions) >= count_max:
             raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
-        total_max = self.broker.settings.subscriptions_count_max
-        if self.broker.subscription_count >= total_max:
-            raise DestinationError(f"at most {total_max:,} subscriptions of all connections")
+        require_subscription_room(self.broker, subscription_cost(subscription_id, written))
         destination = self._destination(written)
         self.ordinal += 1
         subscription = Subscription(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.broker.broker import Broker
 from holdfast.broker.queue import Queue
 from holdfast.broker.subscription import AcknowledgeMode
 from holdfast.broker.topic import Topic
@@ -42,6 +43,24 @@ class SendTarget:
         self.persistent = persistent
         self.producer_id: str | None = None
         self.transaction: str | None = None
+
+
+def require_subscription_room(broker: Broker, cost: int) -> None:
+    """
+    Refuse one subscription more than there may be on this node.
+
+    Raises:
+        DestinationError: There are too many, or their names are too long.
+    """
+    count_max = broker.settings.subscriptions_count_max
+    if broker.subscription_count >= count_max:
+        raise DestinationError(f"at most {count_max:,} subscriptions of all connections")
+    bytes_max = broker.settings.subscriptions_bytes_max
+    if broker.subscription_bytes + cost > bytes_max:
+        raise DestinationError(
+            f"subscriptions of all connections take {broker.subscription_bytes:,} bytes,"
+            f" at most {bytes_max:,}: there are too many with long names"
+        )
 
 
 def read_mode(text: str) -> AcknowledgeMode:

@@ -98,11 +98,31 @@ def test_subscriptions_of_all_connections_have_a_limit(new_desk) -> None:
         one.ask("SUBSCRIBE", id=destination, destination=destination)
     error = other.refusal("SUBSCRIBE", id="1", destination="/queue/a")
     assert "at most 3 subscriptions of all connections" in error.headers["message"]
+
     one.ask("UNSUBSCRIBE", id="/topic/a")
     other.ask("SUBSCRIBE", id="1", destination="/queue/a")
     one.session.leave()
     other.session.leave()
     assert desk.broker.subscription_count == 0
+
+
+def test_subscriptions_with_long_names_have_a_limit_in_bytes(new_desk) -> None:
+    """
+    200,000 with names of a kilobyte would take most of a gigabyte. Nothing is made for one that is
+    refused; and who unsubscribes makes room.
+    """
+    desk = new_desk(BrokerSettings(subscriptions_bytes_max=6000))
+    client = desk.connect()
+    client.ask("SUBSCRIBE", id="a" * 900, destination="/queue/a")
+    error = client.refusal("SUBSCRIBE", id="b" * 900, destination="/queue/b")
+    assert "too many with long names" in error.headers["message"]
+    assert desk.broker.state.by_name.keys() == {"a"}
+    client.ask("SUBSCRIBE", id="c", destination="/queue/a")
+    client.ask("UNSUBSCRIBE", id="a" * 900)
+    client.ask("SUBSCRIBE", id="b" * 900, destination="/queue/a")
+    client.ask("UNSUBSCRIBE", id="b" * 900)
+    client.ask("UNSUBSCRIBE", id="c")
+    assert desk.broker.subscription_bytes == 0
 
 
 def test_one_open_transaction_too_many_is_refused(new_desk) -> None:

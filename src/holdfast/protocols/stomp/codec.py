@@ -280,6 +280,11 @@ class HeadScanner:
         """The lines so far, each ended by one LF; the blank line is not among them."""
         return bytes(self._head)
 
+    @property
+    def held_bytes(self) -> int:
+        """How much of the head is there."""
+        return len(self._head)
+
     def feed(self, data: bytes, start: int) -> int:
         """
         Take octets from `start`; give where the body begins, or -1 if the head is not complete.

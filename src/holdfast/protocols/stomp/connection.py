@@ -154,8 +154,8 @@ class StompConnection:
 
     @property
     def unfinished_bytes(self) -> int:
-        """What is kept of a body that has not come whole."""
-        return self._kept_bytes
+        """What is kept of a frame that has not come whole."""
+        return self._kept_bytes if self._scanner is None else self._scanner.held_bytes
 
     # Reading
 

@@ -1,0 +1,170 @@
+"""
+What clients make this node hold, and who is closed when that is too much.
+
+Frames that have not come whole, open transactions, what waits for subscribers of topics, answers
+and deliveries that nobody takes: each has its limits, for a connection and for the node. Clients
+that stay below each could still fill the memory together, so all of it has one more. From half of
+it on nobody is read who does not take what it asked for; past it whoever has the most, of all kinds
+together, is closed with an ERROR. Those with little, most, never notice.
+
+Invariants:
+    Who is being closed counts until its socket is; but nobody else is closed for what it holds.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+import structlog
+
+from holdfast.broker.broker import Broker
+from holdfast.server.connection import ClientConnection
+from holdfast.server.containment import Containment
+from holdfast.server.departures import Departures
+from holdfast.server.settings import ServerSettings
+from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
+from holdfast.server.unfinished_frames import TOO_MUCH_UNFINISHED, UnfinishedFrames
+from holdfast.sessions.stomp import StompSession
+
+log = structlog.get_logger("holdfast.server")
+
+TOO_MUCH_HELD: Final = "too-much-held"
+
+
+class Holdings:
+    """Watches what is held for clients of one node."""
+
+    __slots__ = (
+        *("_broker", "_containment", "_departures", "_leaving", "_settings", "_unsent"),
+        *("is_half_full", "slow_consumers", "unfinished", "unsent_bytes"),
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: ServerSettings,
+        containment: Containment,
+        departures: Departures,
+    ) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._containment = containment
+        self._departures = departures
+        self.unfinished = UnfinishedFrames(settings.unfinished_bytes_max)
+        self.slow_consumers = SlowConsumers(broker, settings)
+        self.unsent_bytes = 0
+        """What sockets have not taken; too much at times, see `_count_unsent`."""
+        self._unsent: dict[ClientConnection, int] = {}
+        self._leaving: dict[ClientConnection, int] = {}
+        """Who is being closed for it, and what it held then; whoever went first stands first."""
+        self.is_half_full = False
+
+    @property
+    def bytes(self) -> int:
+        """All of it."""
+        backlogs = self._broker.publishing.backlogs.total_bytes
+        return self.unfinished.bytes + self._broker.held_bytes + backlogs + self.unsent_bytes
+
+    def note_unfinished(self, connection: ClientConnection, size: int, until: float) -> None:
+        """
+        Take note of how much of a connection's last frame is there; too much closes the largest.
+
+        Args:
+            until: When the last word need not be waited for any more.
+        """
+        connection.has_unfinished = size > 0
+        self.unfinished.note(connection, size)
+        while (found := self.unfinished.take_largest()) is not None:
+            self._close(*found, TOO_MUCH_UNFINISHED, until)
+
+    def note_unsent(self, connection: ClientConnection, size: int) -> None:
+        """Take note of what a connection's socket has not taken."""
+        self.unsent_bytes += size - self._unsent.pop(connection, 0)
+        connection.has_unsent = size > 0
+        if size:
+            self._unsent[connection] = size
+
+    def close_slow_consumers(self) -> None:
+        """Close whom too much of topics waits for."""
+        for session, why in self.slow_consumers.look():
+            assert isinstance(session, StompSession), "every receiver here is a session"
+            log.warning("a slow consumer is closed", session=session.id, reason=why)
+            session.farewell(why, SLOW_CONSUMER)
+            self._containment.leave(session)
+            if isinstance(session.owner, ClientConnection):
+                session.owner.flush()
+
+    def look(self, connections: Collection[ClientConnection], until: float) -> None:
+        """Close whoever holds the most, while all hold too much; `until` as above."""
+        bytes_max = self._settings.held_bytes_max
+        held = self.bytes
+        if held > bytes_max:
+            self._count_unsent()
+            held = self.bytes
+        self.is_half_full = 2 * held > bytes_max
+        over = held - sum(self._leaving.values()) - bytes_max
+        if over > 0:
+            for connection, size in self._by_connection(connections).most_common():
+                why = (
+                    f"this connection makes the node hold {size:,} bytes, the most of any, and all"
+                    f" together {held:,}, at most {bytes_max:,}: frames that are not whole, open"
+                    f" transactions, and what it does not read"
+                )
+                self._leaving[connection] = size
+                self._close(connection, why, TOO_MUCH_HELD, until)
+                over -= size
+                if over <= 0:
+                    break
+        while self._leaving and 2 * self.bytes > 3 * bytes_max:
+            self.forget(next(iter(self._leaving)))
+
+    def forget(self, connection: ClientConnection) -> None:
+        """Count no more what a connection held: it is gone, or ended here and now."""
+        self.unfinished.note(connection, 0)
+        self.note_unsent(connection, 0)
+        if self._leaving.pop(connection, None) is not None and not connection.is_lost:
+            connection.transport.abort()
+
+    def clear(self) -> None:
+        """Forget all: nobody is connected any more."""
+        self.unfinished.clear()
+        self._unsent.clear()
+        self._leaving.clear()
+        self.unsent_bytes = 0
+        self.is_half_full = False
+
+    def _count_unsent(self) -> None:
+        """Look again how much there is: it shrinks without a word."""
+        for connection in list(self._unsent):
+            self.note_unsent(connection, connection.transport.get_write_buffer_size())
+
+    def _by_connection(
+        self, connections: Collection[ClientConnection]
+    ) -> Counter[ClientConnection]:
+        sizes: Counter[ClientConnection] = Counter(self._unsent)
+        sizes.update(self.unfinished.sizes)
+        for receiver, size in self._broker.publishing.backlogs.sizes.items():
+            owner = getattr(receiver, "owner", None)
+            if isinstance(owner, ClientConnection):
+                sizes[owner] += size
+        for connection in connections:
+            transactions = connection.session.transactions
+            if transactions:
+                sizes[connection] += sum(each.held_bytes for each in transactions.values())
+        for connection in self._leaving:
+            sizes.pop(connection, None)
+        return sizes
+
+    def _close(self, connection: ClientConnection, why: str, code: str, until: float) -> None:
+        log.warning("a client is closed", session=connection.session.id, reason=why)
+        connection.session.farewell(why, code)
+        connection.session.protocol.give_up()
+        self.unfinished.note(connection, 0)
+        if code == TOO_MUCH_HELD:
+            self._containment.leave(connection.session)
+            connection.flush()
+        self._departures.parting(connection, until)

@@ -1,0 +1,167 @@
+"""
+What clients make the node hold has a bound over all kinds; who has the most goes.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.server.settings import ServerSettings
+
+BODY = b"SEND\ndestination:/queue/q\ncontent-length:9999\n\n"
+IN_TRANSACTION = b"SEND\ndestination:/queue/q\ntransaction:t\ncontent-length:%d\n\n%b\0"
+
+
+@pytest.fixture
+def small(new_node):
+    """A node that holds ten thousand bytes for all clients."""
+    node = new_node(settings=ServerSettings(held_bytes_max=10_000, output_high_bytes=100))
+    node.serve()
+    return node
+
+
+def tick(node) -> None:
+    """Let the node look."""
+    node.conductor.tick()
+
+
+def begin_body(node, size: int):
+    """Connect somebody who sends so much of a body and stops."""
+    client = node.connect()
+    client.transport.take()
+    client.data_received(BODY + b"x" * size)
+    node.turn()
+    return client
+
+
+def open_transaction(node, size: int):
+    """Connect somebody who leaves a transaction open with so much in it."""
+    client = node.connect()
+    client.transport.take()
+    client.data_received(b"BEGIN\ntransaction:t\n\n\0" + IN_TRANSACTION % (size, b"x" * size))
+    node.turn()
+    return client
+
+
+def read_nothing(node, size: int):
+    """Connect somebody for whose socket so much waits."""
+    client = node.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/%d\n\n\0" % size)
+    client.transport.take()
+    client.transport.unsent = size
+    client.data_received(b"UNSUBSCRIBE\nid:none\n\n\0")  # It is answered by an ERROR.
+    node.turn()
+    client.transport.take()
+    client.pause_writing()
+    return client
+
+
+KINDS = (begin_body, open_transaction, read_nothing)
+
+
+@pytest.mark.parametrize("worst", KINDS)
+def test_who_makes_the_node_hold_the_most_is_closed(small, worst) -> None:
+    """
+    Whatever it is; it is told why. Those with less never notice, of whatever kind they are.
+    """
+    others = [kind(small, 1000) for kind in KINDS if kind is not worst]
+    tick(small)
+    large = worst(small, 7000)
+    assert not large.transport.is_closed
+    last = begin_body(small, 1000)
+    tick(small)
+    assert b"code:too-much-held" in large.transport.take()
+    assert large.transport.is_closed
+    assert not large.session.subscriptions
+    assert not large.session.transactions
+    assert not any(each.transport.is_closed for each in (*others, last))
+
+
+def test_who_goes_takes_nobody_along(small) -> None:
+    """
+    What it held counts until its socket is closed, which takes as long as it likes.
+    """
+    other = read_nothing(small, 4500)
+    large = read_nothing(small, 7000)
+    for _ in range(3):
+        tick(small)
+    assert (large.transport.is_closed, other.transport.is_closed) == (True, False)
+    assert not large.transport.is_aborted
+    large.connection_lost(None)
+    small.turn()
+    assert small.conductor.holdings.bytes == 4500
+
+
+def test_those_who_go_are_ended_at_once_where_others_come(small) -> None:
+    """
+    Their last words would wait for a while: whoever comes again and again would fill the memory.
+    """
+    first = read_nothing(small, 11_000)
+    tick(small)
+    assert not first.transport.is_aborted
+    second = read_nothing(small, 5000)
+    tick(small)
+    assert first.transport.is_aborted
+    assert not second.transport.is_closed
+    assert small.conductor.holdings.bytes == 5000
+
+
+def test_what_a_socket_has_taken_since_is_nobodys(small) -> None:
+    """
+    Small answers leave without a word: before anybody is closed it is looked who has them still.
+    """
+    clients = [read_nothing(small, 6000) for _ in range(2)]
+    assert small.conductor.holdings.bytes == 12_000
+    for each in clients:
+        each.transport.unsent = 0
+    tick(small)
+    assert small.conductor.holdings.bytes == 0
+    assert not any(each.transport.is_closed for each in clients)
+
+
+def test_from_half_of_it_on_who_takes_nothing_is_not_read(small) -> None:
+    """
+    First it is slowed down, and closed only if that does not help.
+    """
+    client = read_nothing(small, 4500)
+    tick(small)
+    client.data_received(b"UNSUBSCRIBE\nid:none\n\n\0")
+    small.turn()
+    assert b"ERROR" in client.transport.take()
+    begin_body(small, 1000)
+    tick(small)
+    client.data_received(b"UNSUBSCRIBE\nid:none\n\n\0")
+    small.turn()
+    assert client.transport.take() == b""
+    assert not client.transport.is_reading
+    client.transport.unsent = 0
+    client.resume_writing()
+    small.settle()
+    assert b"ERROR" in client.transport.take()
+    assert small.conductor.holdings.unsent_bytes == 0
+
+
+def test_headers_that_have_not_come_whole_count_too(small) -> None:
+    """
+    A frame that is not whole is held, however far it has come.
+    """
+    client = small.connect()
+    client.data_received(b"SEND\nx:" + b"y" * 5000)
+    small.turn()
+    assert small.conductor.holdings.bytes == 5007
+    client.data_received(b"\ndestination:/queue/q\n\nbody\0")
+    small.turn()
+    assert small.conductor.holdings.bytes == 0
+
+
+def test_nothing_is_held_for_those_who_are_gone(small) -> None:
+    """
+    Nor for anybody when the leadership ends.
+    """
+    for kind in KINDS:
+        kind(small, 1000).connection_lost(None)
+    small.settle()
+    assert small.conductor.holdings.bytes == 0
+    for kind in KINDS:
+        kind(small, 1000)
+    small.conductor.stop_serving()
+    assert small.conductor.holdings.bytes == 0
