@@ -55,6 +55,8 @@ class LocalNode:
         """Added to the environment of the process when it starts."""
         self.open_files_max = 0
         """How many files the process may have open; 0: as many as this one."""
+        self.program = ["-m", "holdfast"]
+        """What the interpreter runs."""
         self.is_detached = False
         """Start it in a process group of its own: Ctrl-C in the terminal does not reach it."""
         self.process: subprocess.Popen[bytes] | None = None
@@ -89,7 +91,7 @@ class LocalNode:
     def start(self, extra: Iterable[str] = ()) -> None:
         """Start the process; returns at once."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "holdfast", "serve", "--name", self.name]
+        command = [sys.executable, *self.program, "serve", "--name", self.name]
         command += ["--data", str(self.data), "--stomp", f"{self.host}:{self.stomp_port}"]
         command += ["--admin", self.admin, *self.arguments, *extra]
         if self.open_files_max:
