@@ -16,7 +16,6 @@ import fnmatch
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from heapq import nlargest
 from typing import Final
 
 from holdfast.admin.slices import Slices
@@ -93,6 +92,7 @@ async def survey(queues: Iterable[QueueDepth | None], deepest: int, slices: Slic
     """Look at all queues once; None is a look that takes long."""
     found = Survey()
     most: list[tuple[int, str]] = []
+    least = 0
     async for some in slices.some(queues):
         seen = [it for it in some if it is not None]
         if not seen:
@@ -104,11 +104,12 @@ async def survey(queues: Iterable[QueueDepth | None], deepest: int, slices: Slic
         found.bytes += sum([it.bytes for it in seen])
         found.messages_max = max(found.messages_max, *[it.messages for it in seen])
         if deepest:
-            least = most[-1] if len(most) == deepest else (0, "")
-            most += [(it.messages, it.name) for it in seen if (it.messages, it.name) > least]
-            if len(most) > deepest:
-                most = nlargest(deepest, most)
-    found.deepest = sorted(name for _, name in nlargest(deepest, most))
+            most += [(it.messages, it.name) for it in seen if it.messages >= least]
+            if len(most) > deepest + _CANDIDATES_MAX:
+                most.sort(reverse=True)
+                del most[deepest:]
+                least = most[-1][0]
+    found.deepest = sorted(name for _, name in sorted(most, reverse=True)[:deepest])
     return found
 
 
