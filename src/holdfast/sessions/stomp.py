@@ -17,16 +17,13 @@ from typing import Any, ClassVar
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
-from holdfast.broker.late import settled_by
 from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.broker.subscription import Subscription, subscription_cost
+from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Topic
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import (
-    DestinationError,
     ProtocolError,
     RefusedError,
-    StoreError,
     StoreFullError,
     TransactionError,
 )
@@ -45,18 +42,17 @@ from holdfast.protocols.stomp.frames import (
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.context import SessionContext
-from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
+from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
+from holdfast.sessions.stomp_delivery import DeliveryFormat
 from holdfast.sessions.stomp_headers import (
-    NOT_SERVED,
     SendTarget,
     no_room,
-    read_mode,
     read_number,
     read_producer_id,
     require_short,
-    require_subscription_room,
     unknown_name,
 )
+from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
 from holdfast.sessions.waiting_sends import WaitingSends
 
 ReadMessage = Callable[[int], MessageRecord]
@@ -245,7 +241,7 @@ class StompSession:
         broker = self.broker
         queue = target.queue
         if target.transaction is not None:
-            transaction = self._transaction(target.transaction)
+            transaction = self.transaction(target.transaction)
             broker.hold(
                 transaction,
                 target.destination,
@@ -369,7 +365,7 @@ class StompSession:
     def _resolve(self, block: HeaderBlock) -> SendTarget:
         """Work out what a SEND with these headers means and keep it with the headers."""
         headers = block.headers
-        destination = self._destination(headers["destination"])
+        destination = self.destination(headers["destination"])
         lines = block.lines
         reply_to = headers.get("reply-to")
         if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
@@ -388,14 +384,20 @@ class StompSession:
     def _with_remote_reply(self, lines: bytes, reply_to: str) -> bytes:
         """Show the client's temporary queue to others under its full name."""
         kind, _, name = reply_to[1:].partition("/")
-        self._destination(reply_to)
+        self.destination(reply_to)
         full = escape(f"/remote-{kind}/{self.id}.{name}", "1.2").encode()
         return b"".join(
             b"reply-to:%b\n" % full if line.startswith(b"reply-to:") else line
             for line in lines.splitlines(keepends=True)
         )
 
-    def _destination(self, text: str) -> Queue | Topic:
+    def destination(self, text: str) -> Queue | Topic:
+        """
+        Give the destination of this name, declaring it if it is new.
+
+        Raises:
+            DestinationError: It cannot be used, or there are too many.
+        """
         parsed = parse_destination(text)
         kind = parsed.kind
         broker = self.broker
@@ -418,7 +420,8 @@ class StompSession:
         ordinal, _, digits = name.partition(b"-")
         subscription = self.by_ordinal.get(ordinal)
         if subscription is None:
-            self._acknowledge_identity(frame)
+            self.effort = _MUCH
+            acknowledge_identity(self, frame)
             return
         try:
             key = int(digits)
@@ -428,82 +431,7 @@ class StompSession:
             self.effort = self.broker.acknowledge(subscription, key, self, frame.receipt)
         else:
             self.effort = _MUCH
-            self._settle(frame, subscription, key)
-
-    def _settle(
-        self, frame: AcknowledgeFrame, subscription: Subscription, key: int, *, exact: bool = False
-    ) -> None:
-        """Settle a delivery in or out of a transaction; `exact` leaves those before it alone."""
-        block = frame.block
-        transaction = None
-        if block is not None and "transaction" in block.headers:
-            transaction = self._transaction(block.headers["transaction"])
-        if frame.negative:
-            if transaction is not None:
-                raise TransactionError("NACK cannot be part of a transaction; use it outside")
-            self._reject(subscription, key, frame.receipt)
-        elif transaction is None:
-            self.broker.acknowledge(subscription, key, self, frame.receipt, exact=exact)
-        else:
-            keys = settled_by(subscription, key, exact=exact)
-            transaction.add_settlement(subscription, keys)
-            self.broker.refill(subscription)
-            if frame.receipt is not None:
-                self.reply(frame.receipt)
-
-    def _acknowledge_identity(self, frame: AcknowledgeFrame) -> None:
-        """
-        Settle a message by its message id, as STOMP before 1.2 does and late acknowledgements do.
-
-        In STOMP 1.2 only late ones have this form, so that they mean exactly this message: what
-        stands before it may be new to the client.
-        """
-        self.effort = _MUCH
-        identity = read_identity(frame.id, self.context.cluster)
-        if identity is None:
-            raise unknown_name(frame.id)
-        number, key, term = identity
-        headers = frame.block.headers if frame.block is not None else {}
-        wanted = headers.get("subscription") or None
-        if term > self.context.term:
-            raise unknown_name(frame.id)
-        is_gone = key < 0 and term < self.context.term
-        if not is_gone:
-            for subscription in self.subscriptions.values():
-                if (
-                    key in subscription.unacknowledged
-                    and number == (subscription.queue.number if subscription.queue else 0)
-                    and (wanted is None or subscription.id == wanted)
-                ):
-                    exact = self.protocol.version == "1.2"
-                    self._settle(frame, subscription, key, exact=exact)
-                    return
-            if frame.negative:
-                raise unknown_name(frame.id)
-        if "transaction" in headers:
-            transaction = self._transaction(headers["transaction"])
-            if not is_gone:
-                self.broker.hold_identity(transaction, number, key)
-        elif not is_gone:
-            self.broker.acknowledge_identity(number, key, self, frame.receipt)
-            return
-        if frame.receipt is not None:
-            self.reply(frame.receipt)
-
-    def _reject(self, subscription: Subscription, key: int, receipt: bytes | None) -> None:
-        queue = subscription.queue
-        record: MessageRecord | TransientMessage | None = None
-        if queue is not None and key in subscription.unacknowledged:
-            record = queue.transients.get(key) if key < 0 else queue.cache.get(key)
-            if record is None and key > 0 and queue.index.is_live(key):
-                try:
-                    record = self.read_message(queue.index.record_number(key))
-                except StoreError as error:
-                    self.broker.put_back(subscription, key)
-                    raise RefusedError(
-                        f"the message cannot be read now; once it can, it comes again: {error}"
-                    ) from error
-        self.broker.reject(subscription, key, record, self, receipt)
+            settle(self, frame, subscription, key)
 
     # ---- the other frames
 
@@ -531,70 +459,6 @@ class StompSession:
         self.protocol.negotiate_heart_beats((outgoing, incoming), theirs)
         return f"{outgoing},{incoming}"
 
-    def _subscribe(self, frame: Frame) -> None:
-        headers = frame.headers
-        for name, what in NOT_SERVED.items():
-            if headers.get(name, "false") != "false":
-                raise DestinationError(f"{what} are not served (header {name!r})")
-        written = headers["destination"]
-        if written.startswith("/remote-temp-"):
-            raise DestinationError(
-                f"{written!r} belongs to another connection; only that one may subscribe to it"
-            )
-        subscription_id = headers.get("id", written)
-        if subscription_id in self.subscriptions:
-            raise DestinationError(f"subscription id {subscription_id!r} is in use already")
-        require_short(subscription_id, "subscription id")
-        count_max = self.broker.settings.subscription_count_max
-        if len(self.subscriptions) >= count_max:
-            raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
-        require_subscription_room(self.broker, subscription_cost(subscription_id, written))
-        destination = self._destination(written)
-        self.ordinal += 1
-        subscription = Subscription(
-            self,
-            subscription_id,
-            mode=read_mode(headers.get("ack", "auto")),
-            prefetch=self._prefetch(headers, destination),
-            destination=written,
-        )
-        subscription.ordinal = self.ordinal
-        self.subscriptions[subscription_id] = subscription
-        self.by_ordinal[b"%d" % self.ordinal] = subscription
-        self.broker.subscribe(subscription, destination)
-        subscription.memo = DeliveryFormat(
-            subscription,
-            version=self.protocol.version,
-            cluster=self.context.cluster,
-            term=self.context.term,
-            named="id" in headers,
-        )
-        if frame.receipt is not None:
-            # The queue that it declares must be there after a failover too.
-            self.broker.reply_after_pending(self, frame.receipt)
-
-    def _prefetch(self, headers: dict[str, str], destination: Queue | Topic) -> int:
-        settings = self.broker.settings
-        text = headers.get("activemq.prefetchSize", headers.get("prefetch-count"))
-        if text is None:
-            is_queue = isinstance(destination, Queue)
-            return settings.prefetch_default if is_queue else settings.prefetch_max
-        wanted = read_number(text.encode(), "prefetch")
-        return min(wanted, settings.prefetch_max) or settings.prefetch_max
-
-    def _unsubscribe(self, frame: Frame) -> None:
-        headers = frame.headers
-        subscription_id = headers.get("id", headers.get("destination", ""))
-        subscription = self.subscriptions.pop(subscription_id, None)
-        if subscription is None:
-            raise DestinationError(f"there is no subscription {subscription_id!r} to end")
-        del self.by_ordinal[b"%d" % subscription.ordinal]
-        self.broker.unsubscribe(subscription)
-        self.recount_room()  # What was on its way to it is not written any more.
-        if frame.receipt is not None:
-            # With mode `auto` all it was given is settled: it must not come again after this.
-            self.broker.reply_after_pending(self, frame.receipt)
-
     def _begin(self, frame: Frame) -> None:
         name = frame.headers["transaction"]
         if name in self.transactions:
@@ -608,7 +472,7 @@ class StompSession:
             self.reply(frame.receipt)
 
     def _commit(self, frame: Frame) -> None:
-        transaction = self._transaction(frame.headers["transaction"])
+        transaction = self.transaction(frame.headers["transaction"])
         if transaction.failure is not None:
             self._roll_back(transaction, None)
             raise TransactionError(
@@ -643,7 +507,7 @@ class StompSession:
                 raise StoreFullError(no_room(destination))
 
     def _abort(self, frame: Frame) -> None:
-        self._roll_back(self._transaction(frame.headers["transaction"]), frame.receipt)
+        self._roll_back(self.transaction(frame.headers["transaction"]), frame.receipt)
 
     def _roll_back(self, transaction: Transaction, receipt: bytes | None) -> None:
         del self.transactions[transaction.name]
@@ -657,7 +521,13 @@ class StompSession:
         if receipt is not None:
             self.reply(receipt)
 
-    def _transaction(self, name: str) -> Transaction:
+    def transaction(self, name: str) -> Transaction:
+        """
+        Give an open transaction of this connection.
+
+        Raises:
+            TransactionError: It has not begun.
+        """
         transaction = self.transactions.get(name)
         if transaction is None:
             raise TransactionError(f"transaction {name!r} has not begun; send BEGIN first")
@@ -677,8 +547,8 @@ class StompSession:
 
     _COMMANDS: ClassVar[dict[str, Callable[[Any, Frame], None]]] = {
         "CONNECT": _connect,
-        "SUBSCRIBE": _subscribe,
-        "UNSUBSCRIBE": _unsubscribe,
+        "SUBSCRIBE": subscribe,
+        "UNSUBSCRIBE": unsubscribe,
         "BEGIN": _begin,
         "COMMIT": _commit,
         "ABORT": _abort,

@@ -1,0 +1,116 @@
+"""
+ACK and NACK that are not the plain word about a delivery of this connection.
+
+By message id, in a transaction, to the dead-letter queue: whatever takes more than looking a
+delivery up. The plain ACK, of which there are a hundred thousand per second, stands in `stomp`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.broker.late import settled_by
+from holdfast.broker.queue import TransientMessage
+from holdfast.broker.subscription import Subscription
+from holdfast.errors import RefusedError, StoreError, TransactionError
+from holdfast.model.records import MessageRecord
+from holdfast.protocols.stomp.frames import AcknowledgeFrame
+from holdfast.sessions.stomp_delivery import read_identity
+from holdfast.sessions.stomp_headers import unknown_name
+
+if TYPE_CHECKING:
+    from holdfast.sessions.stomp import StompSession
+
+
+def settle(
+    session: StompSession,
+    frame: AcknowledgeFrame,
+    subscription: Subscription,
+    key: int,
+    *,
+    exact: bool = False,
+) -> None:
+    """
+    Settle a delivery in or out of a transaction; `exact` leaves those before it alone.
+
+    Raises:
+        RefusedError: It is not in delivery, or cannot be settled in this way.
+    """
+    block = frame.block
+    transaction = None
+    if block is not None and "transaction" in block.headers:
+        transaction = session.transaction(block.headers["transaction"])
+    if frame.negative:
+        if transaction is not None:
+            raise TransactionError("NACK cannot be part of a transaction; use it outside")
+        _reject(session, subscription, key, frame.receipt)
+    elif transaction is None:
+        session.broker.acknowledge(subscription, key, session, frame.receipt, exact=exact)
+    else:
+        keys = settled_by(subscription, key, exact=exact)
+        transaction.add_settlement(subscription, keys)
+        session.broker.refill(subscription)
+        if frame.receipt is not None:
+            session.reply(frame.receipt)
+
+
+def acknowledge_identity(session: StompSession, frame: AcknowledgeFrame) -> None:
+    """
+    Settle a message by its message id, as STOMP before 1.2 does and late acknowledgements do.
+
+    In STOMP 1.2 only late ones have this form, so that they mean exactly this message: what
+    stands before it may be new to the client.
+
+    Raises:
+        RefusedError: It was not delivered to this client as far as can be known, or cannot be
+            settled in this way.
+    """
+    context = session.context
+    identity = read_identity(frame.id, context.cluster)
+    if identity is None:
+        raise unknown_name(frame.id)
+    number, key, term = identity
+    headers = frame.block.headers if frame.block is not None else {}
+    wanted = headers.get("subscription") or None
+    if term > context.term:
+        raise unknown_name(frame.id)
+    is_gone = key < 0 and term < context.term
+    if not is_gone:
+        for subscription in session.subscriptions.values():
+            if (
+                key in subscription.unacknowledged
+                and number == (subscription.queue.number if subscription.queue else 0)
+                and (wanted is None or subscription.id == wanted)
+            ):
+                exact = session.protocol.version == "1.2"
+                settle(session, frame, subscription, key, exact=exact)
+                return
+        if frame.negative:
+            raise unknown_name(frame.id)
+    if "transaction" in headers:
+        transaction = session.transaction(headers["transaction"])
+        if not is_gone:
+            session.broker.hold_identity(transaction, number, key)
+    elif not is_gone:
+        session.broker.acknowledge_identity(number, key, session, frame.receipt)
+        return
+    if frame.receipt is not None:
+        session.reply(frame.receipt)
+
+
+def _reject(
+    session: StompSession, subscription: Subscription, key: int, receipt: bytes | None
+) -> None:
+    queue = subscription.queue
+    record: MessageRecord | TransientMessage | None = None
+    if queue is not None and key in subscription.unacknowledged:
+        record = queue.transients.get(key) if key < 0 else queue.cache.get(key)
+        if record is None and key > 0 and queue.index.is_live(key):
+            try:
+                record = session.read_message(queue.index.record_number(key))
+            except StoreError as error:
+                session.broker.put_back(subscription, key)
+                raise RefusedError(
+                    f"the message cannot be read now; once it can, it comes again: {error}"
+                ) from error
+    session.broker.reject(subscription, key, record, session, receipt)
