@@ -9,6 +9,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     ├── ProtocolError                .code (short, stable, for programs)
     │   ├── LocalProtocolError       we tried something the protocol forbids
     │   └── RemoteProtocolError      the peer did
+    │       └── IncompleteFrameError    one frame of its; the next one can be read
     ├── RefusedError                 a request that is understood and refused; the connection lives
     │   ├── SequenceGapError         a producer skipped a number
     │   │   └── ProducerForgottenError  nothing is known of it any more
@@ -70,6 +71,10 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The peer did something that the protocol forbids; its connection is closed."""
+
+
+class IncompleteFrameError(RemoteProtocolError):
+    """A frame lacks a header it must have; where it ends, and what comes behind it, is clear."""
 
 
 class RefusedError(HoldfastError):

@@ -22,6 +22,7 @@ from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Topic
 from holdfast.broker.transactions import Transaction
 from holdfast.errors import (
+    IncompleteFrameError,
     ProtocolError,
     RefusedError,
     StoreFullError,
@@ -35,6 +36,7 @@ from holdfast.protocols.stomp.frames import (
     AcknowledgeFrame,
     Event,
     Frame,
+    FrameRefused,
     HeaderBlock,
     ProtocolFailed,
     SendFrame,
@@ -216,6 +218,8 @@ class StompSession:
             self._fail(event.error, event.receipt)
         elif type(event) is Frame:
             self._COMMANDS[event.command](self, event)
+        elif type(event) is FrameRefused:
+            self._refuse(event.error, event)
 
     def go_on_rolling_back(self, is_spent: IsSpent) -> bool:
         """Do steps of what an ABORT left; True if all of it is done."""
@@ -600,12 +604,16 @@ class StompSession:
         else:
             form.write(self.out, key, message, redelivered=redelivered)
 
-    def _refuse(self, error: RefusedError, event: Event) -> None:
+    def _refuse(self, error: RefusedError | IncompleteFrameError, event: Event) -> None:
         """Say that a request is refused; a transaction it was part of cannot commit any more."""
-        if isinstance(event, SendFrame | AcknowledgeFrame) and event.block is not None:
-            transaction = self.transactions.get(event.block.headers.get("transaction", ""))
-            if transaction is not None and transaction.failure is None:
-                transaction.failure = str(error)
+        headers: dict[str, str] = {}
+        if isinstance(event, FrameRefused):
+            headers = event.headers
+        elif isinstance(event, SendFrame | AcknowledgeFrame) and event.block is not None:
+            headers = event.block.headers
+        transaction = self.transactions.get(headers.get("transaction", ""))
+        if transaction is not None and transaction.failure is None:
+            transaction.failure = str(error)
         self._error(str(error), error.code, event.receipt)
 
     def _fail(self, error: ProtocolError, receipt: bytes | None) -> None:

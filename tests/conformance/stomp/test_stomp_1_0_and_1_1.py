@@ -18,11 +18,12 @@ from holdfast.protocols.stomp.frames import (
     ProtocolFailed,
     SendFrame,
 )
+from holdfast.protocols.stomp.settings import StompSettings
 
 
 def events_of(version: str, data: bytes) -> list[Event]:
     """The events of client frames on a connection of this version."""
-    connection = StompConnection("server")
+    connection = StompConnection("server", StompSettings(is_strict=True))
     line = "" if version == "1.0" else f"accept-version:{version}\n"
     connection.receive_data(f"CONNECT\n{line}host:h\n\n\x00".encode() + data)
     assert connection.version == version

@@ -25,13 +25,14 @@ from holdfast.protocols.stomp.states import Role
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:stomp.github.org\n\n\x00"
 CONNECTED = b"CONNECTED\nversion:1.2\n\n\x00"
+STRICT = StompSettings(is_strict=True)
 
 
 def events_of(
     data: bytes, role: Role = "server", settings: StompSettings | None = None
 ) -> list[Event]:
     """The events behind the first frame of an established connection."""
-    connection = StompConnection(role, settings)
+    connection = StompConnection(role, settings or STRICT)
     connection.receive_data((CONNECT if role == "server" else CONNECTED) + data)
     return connection.events_received()[1:]
 

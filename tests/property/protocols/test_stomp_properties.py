@@ -7,6 +7,7 @@ that every path of the parser meets every other.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import example, given
@@ -31,8 +32,10 @@ SMALL = StompSettings(
 ROOMY = StompSettings(body_bytes_max=64)
 
 versions = st.sampled_from(VERSIONS)
+all_settings = st.builds(replace, st.sampled_from([SMALL, ROOMY]), is_strict=st.booleans())
 pieces = st.sampled_from(
     [
+        *(b"content-length:3 \n", b"id\n", b"destination\n", b"\0\0\n", b"receipt\n"),
         *(b"SEND\n", b"ACK\n", b"NACK\n", b"SUBSCRIBE\n", b"SUB\n", b"BEGIN\n", b"DISCONNECT\n"),
         *(b"MESSAGE\n", b"RECEIPT\n", b"ERROR\n", b"CONNECTED\n", b"CONNECT\n", b"SEND\r\n"),
         *(b"destination:/queue/a\n", b"destination:/queue/a\r\n", b"id:1\n", b"id:\n", b"id:x\r\n"),
@@ -101,16 +104,16 @@ def comparable(events: list[Event]) -> list[str]:
     ]
 
 
-@given(st.sampled_from(["server", "client"]), versions, streams, cuttings, st.booleans())
-@example("server", "1.2", b"ACK\nid:1\n\n\0DISCONNECT\n\n\0ACK\nid:1\n\n\0", [3, 12], False)
-@example("server", "1.2", b"SEND\ndestination:/q\r\n\r\nab\n\ncd\0", [21], False)
+@given(st.sampled_from(["server", "client"]), versions, streams, cuttings, all_settings)
+@example("server", "1.2", b"ACK\nid:1\n\n\0DISCONNECT\n\n\0ACK\nid:1\n\n\0", [3, 12], ROOMY)
+@example("server", "1.2", b"SEND\ndestination:/q\r\n\r\nab\n\ncd\0", [21], ROOMY)
+@example("server", "1.2", b"ACK\nid\n\n\0", [3], ROOMY)
 def test_the_result_does_not_depend_on_how_bytes_were_cut(
-    role: Role, version: Version, stream: bytes, cuts: list[int], small: bool
+    role: Role, version: Version, stream: bytes, cuts: list[int], settings: StompSettings
 ) -> None:
     """
     Whole, byte by byte and in random chunks, a stream gives the same events.
     """
-    settings = SMALL if small else ROOMY
     data = greeting(role, version) + stream
     whole, whole_state = parse(role, settings, data, [])
 
@@ -125,28 +128,38 @@ def test_the_result_does_not_depend_on_how_bytes_were_cut(
     assert whole_state == octets_state
 
 
-@given(versions, streams)
-def test_the_cache_of_header_blocks_changes_nothing(version: Version, stream: bytes) -> None:
+@given(versions, streams, st.booleans())
+def test_the_cache_of_header_blocks_changes_nothing(
+    version: Version, stream: bytes, is_strict: bool
+) -> None:
     """
     The quick path for repeated headers gives what the general path gives.
     """
-    uncached = StompSettings(body_bytes_max=64, header_cache_block_bytes_max=0)
+    cached = replace(ROOMY, is_strict=is_strict)
+    uncached = replace(cached, header_cache_block_bytes_max=0)
     data = greeting("server", version) + stream + stream
 
-    quick = parse("server", ROOMY, data, [])[0]
+    quick = parse("server", cached, data, [])[0]
     general = parse("server", uncached, data, [])[0]
 
     assert comparable(general) == comparable(quick)
 
 
-@given(st.sampled_from(["server", "client"]), st.booleans(), st.one_of(st.binary(), streams))
-def test_any_bytes_give_events_or_one_failure(role: Role, connected: bool, noise: bytes) -> None:
+@given(
+    st.sampled_from(["server", "client"]),
+    st.booleans(),
+    st.one_of(st.binary(), streams),
+    all_settings,
+)
+def test_any_bytes_give_events_or_one_failure(
+    role: Role, connected: bool, noise: bytes, settings: StompSettings
+) -> None:
     """
     Nothing a peer sends raises; a failure is the last event and carries a code.
     """
     data = greeting(role, "1.2") * connected + noise
 
-    events = parse(role, SMALL, data, [])[0]
+    events = parse(role, settings, data, [])[0]
 
     failures = [event for event in events if isinstance(event, ProtocolFailed)]
     assert len(failures) <= 1

@@ -42,9 +42,9 @@ _LENGTH_DIGITS_MAX = 19
 """More digits than any length has; int() of thousands of digits costs time, then fails."""
 
 
-def unescape(text: str, version: Version) -> str:
+def unescape(text: str, version: Version, *, is_strict: bool = True) -> str:
     """
-    Decode a header name or value.
+    Decode a header name or value; what is not defined stays as it is, unless `is_strict`.
 
     Raises:
         RemoteProtocolError: `bad-escape`; the version does not define the sequence. STOMP 1.2,
@@ -63,6 +63,8 @@ def unescape(text: str, version: Version) -> str:
 
     def meaning(match: re.Match[str]) -> str:
         found = meanings.get(match[0])
+        if found is None and not is_strict:
+            return match[0]
         if found is None:
             raise RemoteProtocolError(
                 f"undefined escape sequence {match[0]!r} in a header;"
@@ -146,7 +148,7 @@ def cut_line(head: bytes, mark: bytes) -> tuple[bytes, bytes | None]:
     return head[:start] + head[end:], head[value:end]
 
 
-def check_raw(value: bytes | None, version: Version) -> None:
+def check_raw(value: bytes | None, version: Version, *, is_strict: bool = True) -> None:
     """
     Check a raw value that is handed over undecoded.
 
@@ -155,17 +157,21 @@ def check_raw(value: bytes | None, version: Version) -> None:
     """
     if value is not None and not (value.isascii() and b"\\" not in value):
         try:
-            unescape(value.decode(), version)
+            unescape(value.decode(), version, is_strict=is_strict)
         except UnicodeDecodeError:
             raise _bad_encoding() from None
 
 
-def parse_headers(head: bytes, version: Version, *, is_escaped: bool = True) -> dict[str, str]:
+def parse_headers(
+    head: bytes, version: Version, *, is_escaped: bool = True, is_strict: bool = True
+) -> dict[str, str]:
     """
     Decode the header lines of a head; of a repeated header the first counts.
 
     Args:
         head: Command and header lines, each with a line feed at its end.
+        is_strict: Whether undefined escapes, and lines without a colon, fail. Else such an escape
+            stays as it is, and such a line is a header without a value.
 
     Raises:
         RemoteProtocolError: `bad-header` or `bad-escape`.
@@ -179,7 +185,7 @@ def parse_headers(head: bytes, version: Version, *, is_escaped: bool = True) -> 
     lines = block.split("\n")
     if "\\" in block and is_escaped:
         pairs = [
-            [unescape(part, version) for part in line.split(":", 1)]
+            [unescape(part, version, is_strict=is_strict) for part in line.split(":", 1)]
             if "\\" in line
             else line.split(":", 1)
             for line in lines
@@ -189,7 +195,10 @@ def parse_headers(head: bytes, version: Version, *, is_escaped: bool = True) -> 
     try:
         headers: dict[str, str] = dict(pairs)
     except ValueError:
-        raise _bad_line(next(pair[0] for pair in pairs if len(pair) == 1)) from None
+        if is_strict:
+            raise _bad_line(next(pair[0] for pair in pairs if len(pair) == 1)) from None
+        pairs = [pair if len(pair) > 1 else [pair[0], ""] for pair in pairs]
+        headers = dict(pairs)
     if len(headers) != len(pairs):
         # STOMP 1.2, Repeated Header Entries: only the first should be used.
         headers = {}
@@ -203,7 +212,7 @@ def parse_headers(head: bytes, version: Version, *, is_escaped: bool = True) -> 
     return headers
 
 
-def parse_length(headers: dict[str, str], bytes_max: int) -> int:
+def parse_length(headers: dict[str, str], bytes_max: int, *, is_strict: bool = True) -> int:
     """
     Give the content-length, or -1 without one.
 
@@ -213,6 +222,8 @@ def parse_length(headers: dict[str, str], bytes_max: int) -> int:
     text = headers.get("content-length")
     if text is None:
         return -1
+    if not is_strict:
+        text = text.strip(" \t")
     if not (text.isascii() and text.isdigit()):
         raise RemoteProtocolError(
             f"content-length {text[:40]!r}; expected a number of octets", code="bad-content-length"

@@ -23,12 +23,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from holdfast.errors import LocalProtocolError, RemoteProtocolError
+from holdfast.errors import IncompleteFrameError, LocalProtocolError, RemoteProtocolError
 from holdfast.protocols.stomp import codec, heart_beat, mapping, states
 from holdfast.protocols.stomp.frames import (
     AcknowledgeFrame,
     Event,
     Frame,
+    FrameRefused,
     HeaderBlock,
     ProtocolFailed,
     SendFrame,
@@ -37,7 +38,10 @@ from holdfast.protocols.stomp.heart_beat import HeartBeat, HeartBeats
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import CommandRule, Phase, Role, Version
 
+# STOMP 1.2, Augmented BNF: a NUL may be followed by EOLs, which are also heart-beats. Clients send
+# several NULs, too, and ActiveMQ skips them.
 _LINE_ENDS = re.compile(rb"[\r\n]*")
+_LINE_ENDS_AND_NULS = re.compile(rb"[\r\n\0]*")
 _SMALL_CHUNK_BYTES = 4096
 _S = ord("S")
 _CR = ord("\r")
@@ -67,6 +71,7 @@ class StompConnection:
         "_is_deaf",
         "_kept",
         "_kept_bytes",
+        "_lets_go_on",
         "_open",
         "_outgoing",
         "_phase",
@@ -127,10 +132,12 @@ class StompConnection:
         # How far the quick paths of `_read_frames` look for the end of a head; 0 turns them off.
         self._window = 0
         self._run_initial = -1
-        self._drops_bodies = False
+        # Only a broker has others' old clients to serve; what a broker sends us must be whole.
+        self._lets_go_on = role == "server" and not settings.is_strict
+        self._drops_bodies = not settings.is_strict
         # The frame under way: its head, or its event without the body and the body's pieces.
         self._scanner: codec.HeadScanner | None = None
-        self._open: SendFrame | AcknowledgeFrame | Frame | None = None
+        self._open: SendFrame | AcknowledgeFrame | Frame | FrameRefused | None = None
         self._rule: CommandRule = next(iter(self._allowed.values()))
         self._head = b""
         self._body_missing = -1
@@ -336,11 +343,12 @@ class StompConnection:
 
     def _read_frame(self, data: bytes, start: int) -> int:
         """Read one frame, or what there is of it; give where the next one starts."""
-        if data[start] <= _CR and data[start] in b"\r\n":
-            # STOMP 1.2, Augmented BNF: a NUL may be followed by EOLs, which are also heart-beats.
-            match = _LINE_ENDS.match(data, start)
+        if data[start] <= _CR:
+            gap = _LINE_ENDS if self._settings.is_strict else _LINE_ENDS_AND_NULS
+            match = gap.match(data, start)
             assert match is not None
-            return match.end()
+            if match.end() > start:
+                return match.end()
         blank = data.find(b"\n\n", start, start + self._quick_bytes_max + 1)
         if blank < 0 or _CR in (head := data[start : blank + 1]):
             return self._read_unusual_head(data, start)
@@ -383,26 +391,54 @@ class StompConnection:
             raise states.forbidden(self._role, self._phase, line)
         self._head = head
         self._rule = rule
-        if rule.name == "SEND":
-            self._open = self._open_send(head)
-        elif rule.is_acknowledgement:
-            self._open = self._open_acknowledge(head)
-        else:
-            headers = codec.parse_headers(head, self._version, is_escaped=rule.is_escaped)
-            self._expect_body(headers)
-            receipt = codec.cut_line(head, b"\nreceipt:")[1] if "receipt" in headers else None
-            self._open = Frame(rule.name, headers, b"", receipt)
+        try:
+            if rule.name == "SEND":
+                self._open = self._open_send(head)
+            elif rule.is_acknowledgement:
+                self._open = self._open_acknowledge(head)
+            else:
+                self._open = self._open_other(head)
+        except IncompleteFrameError as error:
+            if not self._lets_go_on:
+                raise
+            self._open = self._refuse(head, error)
+
+    def _open_other(self, head: bytes) -> Frame:
+        rule = self._rule
+        headers = self._parse_headers(head)
+        states.check_mandatory(rule, headers, self._version)
+        self._expect_body(headers)
+        receipt = codec.cut_line(head, b"\nreceipt:")[1] if "receipt" in headers else None
+        return Frame(rule.name, headers, b"", receipt)
+
+    def _refuse(self, head: bytes, error: IncompleteFrameError) -> FrameRefused:
+        """Find out where a frame ends that cannot be served, and give what is said instead."""
+        headers = self._parse_headers(head)
+        self._expect_body(headers)
+        # What it passed through holds this connection, as in `_fail`.
+        return FrameRefused(error.with_traceback(None), headers, self._readable_receipt())
+
+    def _parse_headers(self, head: bytes) -> dict[str, str]:
+        return codec.parse_headers(
+            head,
+            self._version,
+            is_escaped=self._rule.is_escaped,
+            is_strict=self._settings.is_strict,
+        )
 
     def _open_send(self, head: bytes) -> SendFrame:
         head, receipt = codec.cut_line(head, b"\nreceipt:")
         head, sequence = codec.cut_line(head, b"\nproducer-sequence:")
-        codec.check_raw(receipt, self._version)
-        codec.check_raw(sequence, self._version)
+        settings = self._settings
+        codec.check_raw(receipt, self._version, is_strict=settings.is_strict)
+        codec.check_raw(sequence, self._version, is_strict=settings.is_strict)
         block = self._blocks.get(head)
         if block is None:
-            settings = self._settings
             block = mapping.header_block(
-                head, self._version, body_bytes_max=settings.body_bytes_max
+                head,
+                self._version,
+                body_bytes_max=settings.body_bytes_max,
+                is_strict=settings.is_strict,
             )
             states.check_mandatory(self._rule, block.headers, self._version)
             if len(head) <= settings.header_cache_block_bytes_max:
@@ -425,24 +461,28 @@ class StompConnection:
         rest, raw = codec.cut_line(rest, b"\nmessage-id:" if is_old else b"\nid:")
         block = None
         if raw is None or is_old or rest.count(b"\n") > 1:
-            headers = codec.parse_headers(head, self._version)
+            headers = self._parse_headers(head)
             headers.pop("receipt", None)
+            states.check_mandatory(self._rule, headers, self._version)
             self._expect_body(headers)
             block = HeaderBlock(headers, b"")
         else:
-            codec.check_raw(receipt, self._version)
-            codec.check_raw(raw, self._version)
-            self._body_missing = 0
-        assert raw is not None, "check_mandatory has seen it"
-        return AcknowledgeFrame(raw, receipt, block, self._rule.name == "NACK")
+            is_strict = self._settings.is_strict
+            codec.check_raw(receipt, self._version, is_strict=is_strict)
+            codec.check_raw(raw, self._version, is_strict=is_strict)
+            self._body_missing = -1 if self._drops_bodies else 0
+        # None only of a line without a colon: `check_mandatory` has seen the header.
+        return AcknowledgeFrame(raw or b"", receipt, block, self._rule.name == "NACK")
 
     def _expect_body(self, headers: dict[str, str]) -> None:
-        """Check headers that were decoded and find out how long the body is."""
+        """Find out how long the body is from headers that were decoded."""
         rule = self._rule
-        states.check_mandatory(rule, headers, self._version)
-        length = -1
-        if "content-length" in headers:
-            length = codec.parse_length(headers, self._settings.body_bytes_max)
+        settings = self._settings
+        if not rule.has_body and not settings.is_strict:
+            # As ActiveMQ has it: up to the NUL, whatever a content-length says.
+            self._body_missing = -1
+            return
+        length = codec.parse_length(headers, settings.body_bytes_max, is_strict=settings.is_strict)
         if rule.has_body or self._drops_bodies:
             self._body_missing = length
         elif length > 0:
@@ -500,8 +540,8 @@ class StompConnection:
         self._open = None
         self._head = b""
         rule = self._rule
-        if rule.has_body:
-            assert not isinstance(event, AcknowledgeFrame)
+        if rule.has_body and type(event) is not FrameRefused:
+            assert isinstance(event, SendFrame | Frame)
             event.body = body
         elif rule.changes_phase:
             assert isinstance(event, Frame)
@@ -519,7 +559,7 @@ class StompConnection:
             self.peer_heart_beat = heart_beat.parse_heart_beat(frame.headers.get("heart-beat"))
             self._beats.note_connected()
             # STOMP 1.0, SUBSCRIBE: "The body of the SUBSCRIBE command is ignored."
-            self._drops_bodies = self._version == "1.0"
+            self._drops_bodies = self._drops_bodies or self._version == "1.0"
             self._start_quick_paths()
         else:
             # STOMP 1.2, DISCONNECT: clients must not send any more frames after it.
@@ -554,7 +594,7 @@ class StompConnection:
         """Give the raw receipt of the frame under way, unless that is what is wrong with it."""
         receipt = codec.cut_line(self._head, b"\nreceipt:")[1]
         try:
-            codec.check_raw(receipt, self._version)
+            codec.check_raw(receipt, self._version, is_strict=self._settings.is_strict)
         except RemoteProtocolError:
             return None
         return receipt

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from holdfast.errors import RemoteProtocolError
+    from holdfast.errors import IncompleteFrameError, RemoteProtocolError
 
 
 @dataclass(slots=True)
@@ -97,6 +97,23 @@ class Frame:
 
 
 @dataclass(slots=True)
+class FrameRefused:
+    """
+    A client's frame that lacks a header it must have; what comes behind it is read.
+
+    `headers` are decoded, `receipt` is raw. Only where the settings are not strict.
+    """
+
+    error: IncompleteFrameError
+    headers: dict[str, str]
+    receipt: bytes | None = None
+
+    def __str__(self) -> str:
+        """One line for logs."""
+        return f"frame refused: {self.error}"
+
+
+@dataclass(slots=True)
 class ProtocolFailed:
     """
     The peer broke a rule; the last event of a connection, nothing is parsed after it.
@@ -112,4 +129,4 @@ class ProtocolFailed:
         return f"protocol failed: {self.error}"
 
 
-Event: TypeAlias = SendFrame | AcknowledgeFrame | Frame | ProtocolFailed
+Event: TypeAlias = SendFrame | AcknowledgeFrame | Frame | FrameRefused | ProtocolFailed

@@ -35,18 +35,20 @@ _HEADER_BYTES = 200
 """What a decoded header takes beside its bytes, more rather than less."""
 
 
-def header_block(head: bytes, version: Version, *, body_bytes_max: int) -> HeaderBlock:
+def header_block(
+    head: bytes, version: Version, *, body_bytes_max: int, is_strict: bool = True
+) -> HeaderBlock:
     """
     Decode the head of a SEND frame whose receipt and producer-sequence were cut out.
 
     Raises:
         RemoteProtocolError: A malformed line, escape or content-length, or a body over the limit.
     """
-    headers = parse_headers(head, version)
+    headers = parse_headers(head, version, is_strict=is_strict)
     # Repetitions of what was cut out; the first has been taken.
     headers.pop("receipt", None)
     headers.pop("producer-sequence", None)
-    length = parse_length(headers, body_bytes_max)
+    length = parse_length(headers, body_bytes_max, is_strict=is_strict)
     # Plain: no header needs an escape, not even those that came without one they should have had.
     is_plain = b"\\" not in head and b"\r" not in head and head.count(b":") == head.count(b"\n") - 1
     cost_bytes = 3 * len(head) + _HEADER_BYTES * (1 + len(headers))

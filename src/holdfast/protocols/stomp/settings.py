@@ -17,6 +17,13 @@ from holdfast.model.limits import MESSAGE_BODY_BYTES_MAX, KiB
 class StompSettings:
     """Limits and timings of one STOMP connection."""
 
+    is_strict: bool = False
+    """
+    Whether a connection ends where the specification has it end, and ActiveMQ goes on: undefined
+    escapes, a header line without a colon, a body or a content-length where no body may be, spaces
+    around a content-length, NULs between frames, a frame without a header it must have.
+    """
+
     command_bytes_max: int = 1024
     """The longest command line, without its line end."""
 

@@ -17,7 +17,7 @@ import enum
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from holdfast.errors import RemoteProtocolError
+from holdfast.errors import IncompleteFrameError, RemoteProtocolError
 
 Role: TypeAlias = Literal["server", "client"]
 Version: TypeAlias = Literal["1.0", "1.1", "1.2"]
@@ -181,11 +181,11 @@ def check_mandatory(rule: CommandRule, headers: dict[str, str], version: Version
     Check that a frame has the headers its command needs in this version.
 
     Raises:
-        RemoteProtocolError: `missing-header`, or `unknown-command` if the version lacks it.
+        IncompleteFrameError: `missing-header`, or `unknown-command` if the version lacks it.
     """
     alternatives = rule.mandatory.get(version)
     if alternatives is None:
-        raise RemoteProtocolError(
+        raise IncompleteFrameError(
             f"{rule.name} does not exist in STOMP {version}", code="unknown-command"
         )
     for names in alternatives:
@@ -193,7 +193,7 @@ def check_mandatory(rule: CommandRule, headers: dict[str, str], version: Version
             if name in headers:
                 break
         else:
-            raise RemoteProtocolError(
+            raise IncompleteFrameError(
                 f"{rule.name} without the header {' or '.join(names)},"
                 f" which STOMP {version} demands",
                 code="missing-header",

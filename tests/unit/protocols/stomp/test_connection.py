@@ -26,6 +26,7 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import Role, Version
 
 SETTINGS = StompSettings(body_bytes_max=1_000_000)
+STRICT = StompSettings(body_bytes_max=1_000_000, is_strict=True)
 BEGIN = b"BEGIN\ntransaction:t\n\n\0"
 BEGIN_FRAME = Frame("BEGIN", {"transaction": "t"})
 
@@ -351,7 +352,7 @@ def test_a_broken_rule_is_the_last_event(
     One failure with a stable code, and with the receipt of the frame where that is readable;
     frames before it count, bytes after it do not.
     """
-    connection = connected(version, role)
+    connection = connected(version, role, STRICT)
     events = received(connection, b"\n" + wire, BEGIN)
 
     assert len(events) == 1
@@ -360,7 +361,7 @@ def test_a_broken_rule_is_the_last_event(
     connection.receive_eof()
     assert connection.events_received() == []
     if len(wire) < 2000:
-        events = received(connected(version, role), *octets(wire))
+        events = received(connected(version, role, STRICT), *octets(wire))
         assert (code, receipt) == (failure(events).error.code, failure(events).receipt)
 
 
@@ -372,7 +373,9 @@ def test_a_cached_block_does_not_excuse_the_frame() -> None:
 
     wrong_end = received(connected(), good + good.replace(b"hello", b"hello!"))
     assert failure(wrong_end).error.code == "bad-content-length"
-    wrong_receipt = received(connected(), good + good.replace(b"\n\n", b"\nreceipt:\\x\n\n"))
+    wrong_receipt = received(
+        connected(settings=STRICT), good + good.replace(b"\n\n", b"\nreceipt:\\x\n\n")
+    )
     assert failure(wrong_receipt).error.code == "bad-escape"
 
 
@@ -447,7 +450,7 @@ def test_a_bad_start_fails(role: Role, wire: bytes, code: str) -> None:
     The first frame must connect, in a version we speak.
     """
     for chunks in ([wire], octets(wire)):
-        connection = StompConnection(role)
+        connection = StompConnection(role, STRICT)
         assert failure(received(connection, *chunks)).error.code == code
         assert not connection.is_connected
 
