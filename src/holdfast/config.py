@@ -239,6 +239,7 @@ class _Fields(BaseModel):
     memory: Annotated[int, BeforeValidator(_read_size), Field(ge=16 * MiB)] = 256 * MiB
     learner_hold: Annotated[int, BeforeValidator(_read_size), Field(ge=64 * MiB)] = 16 * GiB
     default_persistent: bool = False
+    stomp_strict: bool = False
     segment: Annotated[int, BeforeValidator(_read_size), Field(ge=64 * KiB, le=4 * GiB)] = 64 * MiB
     heartbeat_seconds: _SecondsField = 0.1
     election_seconds_min: _SecondsField = 1.0
@@ -291,6 +292,9 @@ class NodeConfig:
 
     default_persistent: bool
     """Whether a message without a `persistent` header is kept; False, as ActiveMQ has it."""
+
+    stomp_strict: bool
+    """Whether STOMP connections end where the specification has it end, and ActiveMQ goes on."""
 
     segment_bytes: int
     heartbeat_seconds: float
@@ -372,12 +376,23 @@ def _read_file(file: Path | None, problems: list[str]) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return _with_plain_keys(tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         problems.append(f"config: {file} cannot be read: {error.strerror}")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         problems.append(f"config: {file} is not TOML: {error}")
     return {}
+
+
+def _with_plain_keys(table: dict[str, Any]) -> dict[str, Any]:
+    """`[stomp]` with `address` and `strict` is another way to write `stomp` and `stomp_strict`."""
+    section = table.get("stomp")
+    if not isinstance(section, dict):
+        return table
+    rest = {key: value for key, value in table.items() if key != "stomp"}
+    named = {f"stomp_{key}": value for key, value in section.items() if key != "address"}
+    address = {"stomp": section["address"]} if "address" in section else {}
+    return named | rest | address
 
 
 def _check_fields(merged: dict[str, Any], problems: list[str]) -> tuple[_Fields, set[str]]:

@@ -332,3 +332,21 @@ def test_names_of_the_admin_port_are_hosts_without_ports(tmp_path: Path) -> None
     for wrong in ("a:8161", "http://a", 7, ["a b"]):
         with pytest.raises(ConfigError, match=r"admin_names: .*host"):
             NodeConfig.load(flags=flags | {"admin_names": wrong}, environment={})
+
+
+def test_strictness_may_stand_in_a_table_of_its_own(tmp_path: Path) -> None:
+    """
+    `[stomp]` with `strict` and `address` is another way to write `stomp_strict` and `stomp`.
+    """
+    file = tmp_path / "holdfast.toml"
+    file.write_text('name = "f"\n[stomp]\naddress = "127.0.0.1:7"\nstrict = true\n', "utf-8")
+    config = NodeConfig.load(flags={"data": tmp_path}, environment={}, file=file)
+    assert (str(config.stomp), config.stomp_strict, config.name) == ("127.0.0.1:7", True, "f")
+    variables = {"HOLDFAST_STOMP_STRICT": "false"}
+    assert not NodeConfig.load(
+        flags={"data": tmp_path}, environment=variables, file=file
+    ).stomp_strict
+    assert not load(tmp_path).stomp_strict
+    file.write_text("[stomp]\nstrikt = true\n", "utf-8")
+    with pytest.raises(ConfigError, match="stomp_strikt: unknown setting; did you mean stomp_str"):
+        NodeConfig.load(flags={"data": tmp_path}, environment={}, file=file)

@@ -89,6 +89,13 @@ def serve(
             help="Keep messages that do not say whether they are persistent.",
         ),
     ] = None,
+    stomp_strict: Annotated[
+        bool | None,
+        typer.Option(
+            "--stomp-strict/--no-stomp-strict",
+            help="End STOMP connections where the specification does and ActiveMQ does not.",
+        ),
+    ] = None,
     segment: Annotated[_Text, _flag("--segment", "BYTES", "Size of a file of the log.")] = None,
     heartbeat_seconds: Annotated[
         _Text, _flag("--heartbeat-seconds", "SECONDS", "Between a leader's signs of life.")

@@ -3,14 +3,17 @@ What a destination's written name means.
 
 `/queue/a` and `/topic/a` name a queue and a topic; `/temp-queue/a` and `/temp-topic/a` belong to
 the connection that uses them; `/remote-temp-queue/ID` is how another connection sees the first
-one's temporary queue. A bare name is a queue, prefix and all, as ActiveMQ reads it. Pure values;
-nothing here knows whether a destination exists.
+one's temporary queue. A bare name is a queue, prefix and all, as ActiveMQ reads it. Spaces around
+a name, and options behind a question mark, are no part of it. Pure values; nothing here knows
+whether a destination exists.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+from urllib.parse import parse_qsl
 
 from holdfast.errors import DestinationError
 from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
@@ -28,6 +31,7 @@ class Kind(Enum):
 
 
 _PREFIXES = {f"/{kind.value}/": kind for kind in Kind}
+_SPACES: Final = " \t\r\n\v\f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,12 @@ class Destination:
 
     kind: Kind
     name: str
+    options: str = ""
+    """What stood behind a question mark: `consumer.prefetchSize=10&…`."""
+
+    def read_options(self) -> dict[str, str]:
+        """Give the options by name; of a repeated one the last counts, as in ActiveMQ."""
+        return dict(parse_qsl(self.options, keep_blank_values=True))
 
     def __str__(self) -> str:
         return f"/{self.kind.value}/{self.name}"
@@ -49,10 +59,13 @@ def parse_destination(text: str) -> Destination:
         DestinationError: The name is empty, too long, or of a form that is not served:
             composite names (`a,b`) and wildcards.
     """
+    written, _, options = text.partition("?")
+    written = written.strip(_SPACES)
     for prefix, kind in _PREFIXES.items():
-        if text.startswith(prefix):
-            return Destination(kind, _checked(text[len(prefix) :], text))
-    return Destination(Kind.QUEUE, _checked(text, text))
+        if written.startswith(prefix):
+            name = written[len(prefix) :].strip(_SPACES)
+            return Destination(kind, _checked(name, text), options)
+    return Destination(Kind.QUEUE, _checked(written, text), options)
 
 
 def _checked(name: str, text: str) -> str:

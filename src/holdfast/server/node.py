@@ -168,7 +168,7 @@ class Node:
                 connection_count_max=self.shares.clients,
                 learner_hold_bytes_max=config.learner_hold_bytes,
             ),
-            stomp_settings=StompSettings(),
+            stomp_settings=StompSettings(is_strict=config.stomp_strict),
             on_role_change=self._on_role_change,
             on_damage=self._on_damage,
             on_failure=self.fail,

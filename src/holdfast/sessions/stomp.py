@@ -28,7 +28,7 @@ from holdfast.errors import (
     StoreFullError,
     TransactionError,
 )
-from holdfast.model.destination import Kind, parse_destination
+from holdfast.model.destination import Destination, Kind, parse_destination
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, escape
 from holdfast.protocols.stomp.connection import StompConnection
@@ -369,11 +369,11 @@ class StompSession:
     def _resolve(self, block: HeaderBlock) -> SendTarget:
         """Work out what a SEND with these headers means and keep it with the headers."""
         headers = block.headers
-        destination = self.destination(headers["destination"])
+        destination = self.destination(parse_destination(headers["destination"]))
         lines = block.lines
-        reply_to = headers.get("reply-to")
-        if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
-            lines = self._with_remote_reply(lines, reply_to)
+        reply_to = headers.get("reply-to", "").strip()
+        if reply_to.startswith(("/temp-queue/", "/temp-topic/")):
+            lines = self._with_remote_reply(lines, parse_destination(reply_to))
         persistent = headers.get("persistent")
         wanted = self.context.default_persistent if persistent is None else persistent == "true"
         lasting = isinstance(destination, Queue) and not destination.is_temporary
@@ -385,24 +385,22 @@ class StompSession:
         block.memo = target
         return target
 
-    def _with_remote_reply(self, lines: bytes, reply_to: str) -> bytes:
+    def _with_remote_reply(self, lines: bytes, reply_to: Destination) -> bytes:
         """Show the client's temporary queue to others under its full name."""
-        kind, _, name = reply_to[1:].partition("/")
         self.destination(reply_to)
-        full = escape(f"/remote-{kind}/{self.id}.{name}", "1.2").encode()
+        full = escape(f"/remote-{reply_to.kind.value}/{self.id}.{reply_to.name}", "1.2").encode()
         return b"".join(
             b"reply-to:%b\n" % full if line.startswith(b"reply-to:") else line
             for line in lines.splitlines(keepends=True)
         )
 
-    def destination(self, text: str) -> Queue | Topic:
+    def destination(self, parsed: Destination) -> Queue | Topic:
         """
         Give the destination of this name, declaring it if it is new.
 
         Raises:
             DestinationError: It cannot be used, or there are too many.
         """
-        parsed = parse_destination(text)
         kind = parsed.kind
         broker = self.broker
         if kind is Kind.QUEUE:

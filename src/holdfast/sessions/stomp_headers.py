@@ -16,18 +16,32 @@ from holdfast.broker.topic import Topic
 from holdfast.errors import DestinationError, RefusedError, UnknownDeliveryError
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
 
-NOT_SERVED: Final = {
+_NOT_SERVED: Final = {
     "selector": "selectors",
     "browser": "queue browsers",
-    "activemq.subscriptionName": "durable subscriptions",
-    "activemq.subcriptionName": "durable subscriptions",
     "durable-subscription-name": "durable subscriptions",
     "durable-subscriber-name": "durable subscriptions",
-    "activemq.exclusive": "exclusive consumers",
-    "activemq.noLocal": "noLocal",
-    "activemq.retroactive": "retroactive consumers",
 }
 """SUBSCRIBE headers that would change what is delivered; ignoring them would be a lie."""
+
+_WISHES_NOT_SERVED: Final = {
+    "browser": "queue browsers",
+    "selector": "selectors",
+    "subscriptionName": "durable subscriptions",
+    "subcriptionName": "durable subscriptions",
+    "exclusive": "exclusive consumers",
+    "noLocal": "noLocal",
+    "retroactive": "retroactive consumers",
+    "priority": "priorities of consumers",
+    "maximumPendingMessageLimit": "limits of pending messages",
+}
+"""The same by ActiveMQ's names: as header `activemq.…`, as option `consumer.…`."""
+
+_ASKS_NOTHING: Final = {"priority": ("0",), "maximumPendingMessageLimit": ("0", "-1")}
+"""Values beside `false` that are what is done anyway."""
+
+_WISHES_SERVED: Final = {"prefetchSize", "dispatchAsync"}
+"""Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
 
 
 class SendTarget:
@@ -61,6 +75,31 @@ def require_subscription_room(broker: Broker, cost: int) -> None:
             f"subscriptions of all connections take {broker.subscription_bytes:,} bytes,"
             f" at most {bytes_max:,}: there are too many with long names"
         )
+
+
+def require_served(headers: dict[str, str], options: dict[str, str]) -> list[str]:
+    """
+    Check what a SUBSCRIBE wants; give the names of options that nobody knows and nothing obeys.
+
+    Raises:
+        DestinationError: It wants what is not served, by a header or an option of its destination.
+    """
+    for name, what in _NOT_SERVED.items():
+        if headers.get(name, "false") != "false":
+            raise DestinationError(f"{what} are not served (header {name!r})")
+    for name, what in _WISHES_NOT_SERVED.items():
+        nothing = ("false", *_ASKS_NOTHING.get(name, ()))
+        for key, given in (f"activemq.{name}", headers), (f"consumer.{name}", options):
+            if given.get(key, "false") not in nothing:
+                where = "header" if given is headers else "option"
+                raise DestinationError(f"{what} are not served ({where} {key!r})")
+    unknown = []
+    for name in options:
+        if not name.startswith("consumer."):
+            unknown.append(name)
+        elif name.removeprefix("consumer.") not in _WISHES_SERVED | _WISHES_NOT_SERVED.keys():
+            raise DestinationError(f"option {name!r} of the destination is not known")
+    return unknown
 
 
 def read_mode(text: str) -> AcknowledgeMode:

@@ -61,9 +61,11 @@ def test_the_command_line_of_a_cluster(run, served, tmp_path: Path, monkeypatch)
         *("--admin", "127.0.0.1:2", "--peers", "127.0.0.1:7001", *members),
         *("--secret-file", str(secret), "--site", "x", "--copies", "2", "--sites", "1"),
         *("--memory", "64MiB", "--log-format", "json", "--default-persistent"),
+        "--stomp-strict",
     )
     assert code == 3
     config = served[0]
+    assert config.stomp_strict
     assert (config.copies, config.sites, config.memory_bytes) == (2, 1, 64 * 1024 * 1024)
     assert [member.kind for member in config.members] == ["voter", "voter", "witness"]
     assert (config.site, config.secret, config.default_persistent) == (

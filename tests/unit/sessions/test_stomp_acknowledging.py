@@ -445,14 +445,14 @@ def test_the_name_of_a_queue_cannot_break_a_header(desk) -> None:
     A queue's name may hold a line feed: in the dead letter it stays one header.
     """
     client = desk.connect()
-    client.send(b"x", "/queue/a\nevil:1\\\r")
-    client.subscribe("/queue/a\nevil:1\\\r")
+    client.send(b"x", "/queue/a\nevil:1\\\rb")
+    client.subscribe("/queue/a\nevil:1\\\rb")
     desk.turn()
     client.ask("NACK", id="1-1")
     client.subscribe("/queue/ActiveMQ.DLQ", "d")
     desk.turn()
     dead = client.frames()[-1]
-    assert dead.headers["original-destination"] == "/queue/a\nevil:1\\\r"
+    assert dead.headers["original-destination"] == "/queue/a\nevil:1\\\rb"
     assert "evil" not in dead.headers
 
 

@@ -467,9 +467,10 @@ class StompConnection:
             self._expect_body(headers)
             block = HeaderBlock(headers, b"")
         else:
-            is_strict = self._settings.is_strict
-            codec.check_raw(receipt, self._version, is_strict=is_strict)
-            codec.check_raw(raw, self._version, is_strict=is_strict)
+            if b"\\" in head or not head.isascii():
+                is_strict = self._settings.is_strict
+                codec.check_raw(receipt, self._version, is_strict=is_strict)
+                codec.check_raw(raw, self._version, is_strict=is_strict)
             self._body_missing = -1 if self._drops_bodies else 0
         # None only of a line without a colon: `check_mandatory` has seen the header.
         return AcknowledgeFrame(raw or b"", receipt, block, self._rule.name == "NACK")

@@ -1,0 +1,179 @@
+"""
+SUBSCRIBE and UNSUBSCRIBE: what a destination is written like, what is wished, who is ended.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# How a destination is written ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "written", [" /queue/orders", "/queue/orders ", "\t/queue/ orders ", "/queue/orders?", "orders"]
+)
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_spaces_and_options_make_no_other_queue(desk, version, written) -> None:
+    """
+    Sent one way and consumed another it is the same queue, and it is shown by its whole name.
+    """
+    client = desk.connect(version)
+    client.send(b"one", written)
+    client.send(b"two")
+    client.subscribe(written)
+    desk.turn()
+    frames = client.frames()
+    assert [frame.body for frame in frames] == [b"one", b"two"]
+    assert {frame.headers["destination"] for frame in frames} == {"/queue/orders"}
+    assert set(desk.broker.state.by_name) == {"orders"}
+
+
+def test_options_of_a_send_are_cut_off(desk) -> None:
+    """
+    They were for ActiveMQ's own client: here they name no queue, and a comma in them no second one.
+    """
+    client = desk.connect()
+    client.send(b"x", "/queue/orders?producer.windowSize=1024&a=b,c")
+    client.subscribe()
+    assert client.bodies() == ["x"]
+
+
+def test_a_remote_queue_is_nobody_elses_however_it_is_written(desk) -> None:
+    """
+    A space before it does not open what belongs to another connection.
+    """
+    client, other = desk.connect(), desk.connect()
+    client.subscribe("/temp-queue/a")
+    name = f" /remote-temp-queue/{client.session.id}.a?x=y"
+    error = other.refusal("SUBSCRIBE", destination=name, id="1")
+    assert error.headers["code"] == "destination"
+
+
+@pytest.mark.parametrize("written", ["/queue/ ", "?a=b", "/queue/?consumer.prefetchSize=1", " "])
+def test_a_name_of_nothing_but_spaces_and_options_is_none(desk, written) -> None:
+    """
+    Refused with a sentence, not a queue without a name.
+    """
+    client = desk.connect()
+    assert client.refusal("SEND", destination=written).headers["code"] == "destination"
+
+
+# What is wished -----------------------------------------------------------------------------------
+
+
+def test_a_prefetch_may_stand_behind_the_name(desk) -> None:
+    """
+    As ActiveMQ's documentation writes it; a header goes before it.
+    """
+    client = desk.connect()
+    for _ in range(9):
+        client.send(b"x")
+    client.subscribe("/queue/orders?consumer.prefetchSize=2&consumer.dispatchAsync=false", "1")
+    client.subscribe("/queue/orders?consumer.prefetchSize=5", "2", prefetch_count="3")
+    assert client.bodies() == ["x"] * 5
+    prefetches = [each.prefetch for each in client.session.subscriptions.values()]
+    assert prefetches == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("exclusive=true", "noLocal=true", "retroactive=true", "priority=9", "selector=a%3D1"),
+        *("browser=true", "subscriptionName=s", "maximumPendingMessageLimit=5", "nonsense=1"),
+        "prefetchSize=many",
+    ],
+)
+def test_options_that_cannot_be_obeyed_are_refused(desk, option) -> None:
+    """
+    As the headers of the same name are: ignoring them would change what is delivered.
+    """
+    client = desk.connect()
+    error = client.refusal(
+        "SUBSCRIBE", destination=f"/queue/orders?consumer.{option}", id="1", receipt="r"
+    )
+    assert error.headers["code"] in {"destination", "refused"}
+    assert error.headers["receipt-id"] == "r"
+    assert option.split("=")[0].replace("prefetchSize", "prefetch") in error.headers["message"]
+    assert client.session.subscriptions == {}
+
+
+def test_options_that_ask_for_what_is_done_anyway_are_fine(desk) -> None:
+    """
+    Programs that write every option with its default are not refused; nor are their headers.
+    """
+    client = desk.connect()
+    options = "exclusive=false&consumer.noLocal=false&consumer.priority=0"
+    client.subscribe(
+        f"/queue/orders?consumer.{options}&consumer.maximumPendingMessageLimit=-1",
+        activemq__priority="0",
+        activemq__retroactive="false",
+    )
+    client.send(b"x")
+    assert client.bodies() == ["x"]
+    error = client.refusal(
+        "SUBSCRIBE", destination="/queue/a", id="2", activemq__priority="7", receipt="r"
+    )
+    assert "activemq.priority" in error.headers["message"]
+
+
+# STOMP 1.0 ----------------------------------------------------------------------------------------
+
+
+def test_1_0_unsubscribe_by_destination_ends_one_with_an_id(desk) -> None:
+    """
+    STOMP 1.0, UNSUBSCRIBE: a destination or an id; the client chooses anew which.
+    """
+    client = desk.connect("1.0")
+    client.subscribe("/queue/orders", "7")
+    (receipt,) = client.ask("UNSUBSCRIBE", destination="/queue/orders ", receipt="r")
+    assert receipt.command == "RECEIPT"
+    assert client.session.subscriptions == {}
+    error = client.refusal("UNSUBSCRIBE", destination="/queue/orders")
+    assert error.headers["code"] == "destination"
+
+
+def test_1_0_serves_two_subscriptions_without_an_id(desk) -> None:
+    """
+    Of one destination: each gets its part, says nothing of an id, and is ended for itself.
+    """
+    client = desk.connect("1.0")
+    for _ in range(2):
+        client.say("SUBSCRIBE", destination="/queue/orders", ack="client", prefetch_count="1")
+    for body in (b"1", b"2", b"3"):
+        client.send(body)
+    desk.turn()
+    frames = client.frames()
+    assert [frame.body for frame in frames] == [b"1", b"2"]
+    assert not any("subscription" in frame.headers for frame in frames)
+    for frame in reversed(frames):
+        client.say("ACK", message_id=frame.headers["message-id"])
+    assert client.bodies() == ["3"]
+    for _ in range(2):
+        client.ask("UNSUBSCRIBE", destination="/queue/orders")
+    assert client.session.subscriptions == {}
+
+
+def test_1_0_an_unsubscribe_by_destination_spares_those_with_an_id_while_it_can(desk) -> None:
+    """
+    Who has an id can be named by it; who has none cannot be named otherwise.
+    """
+    client = desk.connect("1.0")
+    client.subscribe("/queue/orders", "named")
+    client.say("SUBSCRIBE", destination="/queue/orders", ack="client")
+    client.subscribe("/queue/other", "other")
+    client.ask("UNSUBSCRIBE", destination="/queue/orders")
+    assert set(client.session.subscriptions) == {"named", "other"}
+    client.ask("UNSUBSCRIBE", destination="/queue/orders")
+    assert set(client.session.subscriptions) == {"other"}
+
+
+def test_an_id_may_look_like_a_destination(desk) -> None:
+    """
+    An id and a destination of another subscription do not meet.
+    """
+    client = desk.connect("1.0")
+    client.say("SUBSCRIBE", destination="/queue/a", ack="client")
+    client.subscribe("/queue/b", "/queue/a")
+    client.ask("UNSUBSCRIBE", id="/queue/a")
+    client.send(b"x", "/queue/a")
+    assert client.bodies() == ["x"]
