@@ -43,6 +43,11 @@ def _flag(name: str, metavar: str, text: str) -> typer.models.OptionInfo:
     return option
 
 
+def _switch(name: str, text: str) -> Any:
+    """An option that is on or off; its environment variable is read by `NodeConfig`."""
+    return typer.Option(f"--{name}/--no-{name}", help=text)
+
+
 _Text = str | None
 
 
@@ -83,18 +88,10 @@ def serve(
         _Text, _flag("--learner-hold", "BYTES", "Of the log, for a learner that is behind: 16GiB.")
     ] = None,
     default_persistent: Annotated[
-        bool | None,
-        typer.Option(
-            "--default-persistent/--no-default-persistent",
-            help="Keep messages that do not say whether they are persistent.",
-        ),
+        bool | None, _switch("default-persistent", "Keep messages that do not say whether to.")
     ] = None,
     stomp_strict: Annotated[
-        bool | None,
-        typer.Option(
-            "--stomp-strict/--no-stomp-strict",
-            help="End STOMP connections where the specification does and ActiveMQ does not.",
-        ),
+        bool | None, _switch("stomp-strict", "End connections where STOMP does, not ActiveMQ.")
     ] = None,
     segment: Annotated[_Text, _flag("--segment", "BYTES", "Size of a file of the log.")] = None,
     heartbeat_seconds: Annotated[

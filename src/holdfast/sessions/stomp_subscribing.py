@@ -1,5 +1,10 @@
 """
 SUBSCRIBE and UNSUBSCRIBE: what a consumer asks for, checked, and what it is known by.
+
+A consumer is known by its id. In STOMP 1.0 it needs none, and is ended by its destination.
+
+Invariants:
+    A refused SUBSCRIBE leaves nothing behind but perhaps a queue.
 """
 
 from __future__ import annotations
