@@ -385,7 +385,12 @@ class Broker:
         return count
 
     def acknowledge_identity(
-        self, queue_number: int, key: int, replier: Replier, receipt: bytes | None
+        self,
+        queue_number: int,
+        key: int,
+        replier: Replier,
+        receipt: bytes | None,
+        client: str = "",
     ) -> None:
         """
         Settle exactly one message by its identity: an acknowledgement that outlived its connection.
@@ -393,9 +398,9 @@ class Broker:
         Succeeds also if the message is settled already.
 
         Raises:
-            UnknownDeliveryError: It was never delivered, or somebody else has it now.
+            UnknownDeliveryError: It was never delivered, somebody else has it or had it last.
         """
-        queue = find_late(self.state, queue_number, key)
+        queue = find_late(self.state, queue_number, key, client)
         if queue is not None:
             if key > 0:
                 # Also if it is withheld already: as damaged, it would come back once repaired.
@@ -404,15 +409,17 @@ class Broker:
         if receipt is not None:
             self.reply_after_pending(replier, receipt)
 
-    def hold_identity(self, transaction: Transaction, queue_number: int, key: int) -> None:
+    def hold_identity(
+        self, transaction: Transaction, queue_number: int, key: int, client: str = ""
+    ) -> None:
         """
         Hold an acknowledgement by identity until its transaction commits; nobody gets it meanwhile.
 
         Raises:
-            UnknownDeliveryError: It was never delivered, or somebody else has it now.
+            UnknownDeliveryError: It was never delivered, somebody else has it or had it last.
             TransactionError: The transaction grew over its limits.
         """
-        queue = find_late(self.state, queue_number, key)
+        queue = find_late(self.state, queue_number, key, client)
         if queue is not None:
             transaction.add_late(queue, key)
 
@@ -507,6 +514,8 @@ class Broker:
             queue.transient_bytes -= message.size
             if queue.redelivered:
                 queue.redelivered.discard(message.key)
+            if queue.had_by:
+                queue.had_by.pop(message.key, None)
             if queue.withheld:
                 queue.withheld.discard(message.key)
             self.state.acknowledged_total += 1

@@ -3,11 +3,14 @@ Late acknowledgements: by message id, of a delivery whose connection is gone.
 
 A consumer that has done its work says so again after a failover, by the only name that outlived its
 connection. The name can be guessed, so the word counts for little: only for a message that may have
-been delivered before and that nobody else has now. Everything else is refused, as any
-acknowledgement is of what was not delivered; what is settled already is fine.
+been delivered before and that nobody else has now. Where this leader knows by which client it was
+given back, and that one can be known again, only that one's word counts; what was delivered under
+former leaders may have been anybody's. Everything else is refused, as any acknowledgement is of
+what was not delivered; what is settled already is fine.
 
 Invariants:
     What was never delivered is never settled, and what somebody has is settled by nobody else.
+    What a client that can be known again has given back is settled by no other client late.
 """
 
 from __future__ import annotations
@@ -20,12 +23,15 @@ from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import UnknownDeliveryError
 
 
-def find_late(state: BrokerState, queue_number: int, key: int) -> Queue | None:
+def find_late(state: BrokerState, queue_number: int, key: int, client: str = "") -> Queue | None:
     """
     Give the queue from which a late acknowledgement takes `key`, None if it is settled already.
 
+    Args:
+        client: By what its client can be known again; empty: by nothing.
+
     Raises:
-        UnknownDeliveryError: It was never delivered, or somebody else has it now.
+        UnknownDeliveryError: It was never delivered, or somebody else has it now or had it last.
     """
     queue = state.queues.get(queue_number)
     if queue is None:
@@ -36,11 +42,14 @@ def find_late(state: BrokerState, queue_number: int, key: int) -> Queue | None:
         return None
     if key in queue.reserved:
         raise _with_somebody_else(key)
-    if any(key in each.unacknowledged for each in queue.returning):
-        return queue  # Whoever had it is gone, and it is just being given back.
+    for each in queue.returning:
+        if key in each.unacknowledged:  # Whoever had it is gone, and it is just being given back.
+            _require_same(key, each.client, client)
+            return queue
     if _is_at_hand(queue, key):
         if not queue.is_flagged(key):
             raise _never_delivered(key)
+        _require_same(key, queue.had_by.get(key, ""), client)
         return queue
     if any(key in each.unacknowledged for each in queue.subscriptions):
         raise _with_somebody_else(key)
@@ -58,6 +67,13 @@ def _is_gone(queue: Queue, key: int) -> bool:
 def _is_at_hand(queue: Queue, key: int) -> bool:
     """Whether nobody has it and it is to be dispatched, or was withheld."""
     return key in queue.returned_keys or key in queue.withheld or key >= queue.cursor
+
+
+def _require_same(key: int, had_by: str, client: str) -> None:
+    if had_by and had_by != client:
+        raise UnknownDeliveryError(
+            f"message {key} was delivered to another client; only that one may acknowledge it late"
+        )
 
 
 def _never_delivered(key: int) -> UnknownDeliveryError:

@@ -52,6 +52,7 @@ class TransientMessage:
 
 _MADE_AT_FIRST_USE: Final[dict[str, Callable[[], Any]]] = {
     "closed_ready_count": int,
+    "had_by": dict,
     "ready": deque,
     "redelivered": set,
     "reserved": set,
@@ -85,6 +86,7 @@ class Queue:
         "dispatch_mark",
         "enqueued_total",
         "flag_through",
+        "had_by",
         "home",
         "index",
         "is_declared",
@@ -120,6 +122,8 @@ class Queue:
     returned_keys: set[int]
     """The keys in `returned`, each there once."""
     redelivered: set[int]
+    had_by: dict[int, str]
+    """What was given back, by the client that had it last, where that can be known again."""
     withheld: set[int]
     """Live sequences not to dispatch: damaged on disk, or acknowledged late."""
     reserved: set[int]
@@ -212,9 +216,13 @@ class Queue:
         self.transient_bytes = 0
         if self.is_idle:
             return messages, ()
-        known = (self.waiting, self.returned, self.returned_keys, self.redelivered, self.withheld)
+        known = (
+            *(self.waiting, self.returned, self.returned_keys),
+            *(self.redelivered, self.had_by, self.withheld),
+        )
         self.waiting, self.returned = deque(), []
         self.returned_keys, self.redelivered, self.withheld = set(), set(), set()
+        self.had_by = {}
         return messages, known
 
     def next_key(self) -> int:
@@ -275,8 +283,14 @@ class Queue:
             passed += 1
         return passed
 
-    def give_back(self, keys: list[int], *, redelivered: bool) -> None:
-        """Put unacknowledged deliveries back at the head in their old order."""
+    def give_back(self, keys: list[int], *, redelivered: bool, client: str | None = None) -> None:
+        """
+        Put unacknowledged deliveries back at the head in their old order.
+
+        Args:
+            client: Who had them, empty if it cannot be known again; None if nobody had them since
+                it was last said.
+        """
         for key in keys:
             order, serial = key, 0
             if key > 0:
@@ -290,6 +304,10 @@ class Queue:
                 order, serial = transient.order, -key
             if redelivered:
                 self.redelivered.add(key)
+            if client:
+                self.had_by[key] = client
+            elif client is not None and self.had_by:
+                self.had_by.pop(key, None)
             if key >= self.cursor or key in self.returned_keys:
                 continue  # It goes out in its turn, or stands here already.
             self.returned_keys.add(key)
@@ -306,13 +324,14 @@ class Queue:
 
         Until `whose` keys are all back nothing is given to anybody, so that the old order is kept.
         """
+        client = whose.client if isinstance(whose, Subscription) else None
         if len(keys) > step_count:
             self.releasing[whose] = None
         for start in range(0, len(keys), step_count):
             some = keys[start : start + step_count]
             self.reserved.difference_update(some)
             self.withheld.difference_update(some)
-            self.give_back(some, redelivered=True)
+            self.give_back(some, redelivered=True, client=client)
             if start + step_count < len(keys):
                 yield
         self.releasing.pop(whose, None)
@@ -345,7 +364,7 @@ class Queue:
         self.returning[subscription] = None
         while subscription in self.returning:  # Else this half of the queue was built anew.
             some = list(islice(keys, step_count))
-            self.give_back(some, redelivered=True)
+            self.give_back(some, redelivered=True, client=subscription.client)
             for key in some:
                 held.pop(key, None)
             if not held or len(some) < step_count:

@@ -257,6 +257,8 @@ class BrokerState:
         if not queue.is_idle:
             if queue.redelivered:
                 queue.redelivered.discard(sequence)
+            if queue.had_by:
+                queue.had_by.pop(sequence, None)
             if queue.withheld:
                 queue.withheld.discard(sequence)
 
@@ -288,6 +290,9 @@ class BrokerState:
             for known in (queue.redelivered, queue.withheld):
                 if known:
                     known.difference_update(gone)
+            if queue.had_by:
+                for sequence in gone:
+                    queue.had_by.pop(sequence, None)
         self._settled(queue, before)
 
     def _settled(self, queue: Queue, before: tuple[int, int]) -> None:

@@ -52,6 +52,7 @@ class Subscription:
     """One consumer on one queue or topic."""
 
     __slots__ = (
+        "client",
         "cost_bytes",
         "destination",
         "id",
@@ -77,6 +78,7 @@ class Subscription:
         mode: AcknowledgeMode,
         prefetch: int,
         destination: str = "",
+        client: str = "",
     ) -> None:
         self.receiver = receiver
         self.id = subscription_id
@@ -84,6 +86,8 @@ class Subscription:
         self.prefetch = prefetch
         self.destination = destination
         """As the consumer wrote it: what its messages say they are addressed to."""
+        self.client = client
+        """By what its client can be known again on another connection; empty: by nothing."""
         self.cost_bytes = _COST_BYTES + _COPIES * (
             len(destination.encode()) + len(self.id.encode())
         )

@@ -53,6 +53,9 @@ class Dialer:
         self.has_failover = target.failover is not None
         self.options = target.failover or NO_FAILOVER
         self.fence = TermFence()
+        self.shown = ""
+        """By what brokers know again whose connections these are."""
+
         self._settings = settings
         self._addresses_count = len(target.addresses)
         self._verdicts: dict[Address, ConnectError] = {}
@@ -97,7 +100,9 @@ class Dialer:
         self._plan.link_lost(address, self._loop.time(), was_useful=was_useful)
 
     async def _attempt(self, address: Address, owner: LinkOwner) -> Link:
-        link = await open_link(address, owner, self._settings, term=self.fence.term)
+        link = await open_link(
+            address, owner, self._settings, term=self.fence.term, shown=self.shown
+        )
         refusal = self.fence.refusal(link.greeting.get("holdfast-cluster"), term_of(link))
         if refusal is not None:
             error = LinkLostError(f"{address} is not used: {refusal}")

@@ -230,12 +230,13 @@ class Link(asyncio.Protocol):
 
 
 async def open_link(
-    address: Address, owner: LinkOwner, settings: ClientSettings, *, term: int = 0
+    address: Address, owner: LinkOwner, settings: ClientSettings, *, term: int = 0, shown: str = ""
 ) -> Link:
     """
     Open a link and wait for CONNECTED.
 
     Args:
+        shown: By what a broker knows again whose client this is.
         term: The highest term seen, told to the broker: one with a lower one knows it is deposed.
 
     Raises:
@@ -254,7 +255,7 @@ async def open_link(
     try:
         async with asyncio.timeout(seconds):
             await _open_socket(link, settings)
-            link.write(_connect_frame(address, settings, beats, term))
+            link.write(_connect_frame(address, settings, beats, term, shown))
             await link.connected
     except TimeoutError as error:
         lost = LinkLostError(f"{address} did not answer within {seconds:g} s")
@@ -304,7 +305,7 @@ async def _open_socket(link: Link, settings: ClientSettings) -> None:
 
 
 def _connect_frame(
-    address: Address, settings: ClientSettings, beats: tuple[int, ...], term: int
+    address: Address, settings: ClientSettings, beats: tuple[int, ...], term: int, shown: str
 ) -> bytes:
     headers = {
         "accept_version": VERSION,
@@ -316,6 +317,7 @@ def _connect_frame(
         "passcode": settings.passcode,
         "client_id": settings.client_id,
         "holdfast_term": str(term) if term else None,
+        "holdfast_client": shown or None,
     }
     headers |= {name: value for name, value in optional.items() if value is not None}
     return control("CONNECT", **headers)

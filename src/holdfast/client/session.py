@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
+from hashlib import sha256
 from typing import Protocol
 
 from holdfast.client.dialer import Dialer, term_of
@@ -136,6 +137,8 @@ class ClientSession:
         self._interrupted_at = 0.0
         self._timeout: asyncio.TimerHandle | None = None
         self._identity = randomness.bytes(12).hex()
+        # Not the identity itself: that is in the ids of producers, which operators see.
+        self._dialer.shown = sha256(f"holdfast-client {self._identity}".encode()).hexdigest()[:32]
         self._producers = 0
         self._subscriptions = 0
         self._receipts = 0

@@ -19,6 +19,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
+from holdfast.sessions.client_ids import let_go
 from holdfast.sessions.stomp import StompSession
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class ClientConnection(asyncio.Protocol):
         """The client is gone: what it held goes back."""
         del exc
         self.is_lost = True
+        let_go(self.session)  # At once: it may be back before what it held is given back.
         self.conductor.lost(self)
 
     def flush(self) -> None:

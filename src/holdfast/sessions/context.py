@@ -7,9 +7,12 @@ Written by `server`, read by the sessions; a session never asks the clock or the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.broker.errands import IsSpent
+
+if TYPE_CHECKING:
+    from holdfast.sessions.stomp import StompSession
 
 
 class Session(Protocol):
@@ -30,6 +33,7 @@ class SessionContext:
     """The node as its sessions see it."""
 
     __slots__ = (
+        "client_ids",
         "cluster",
         "default_persistent",
         "dirty",
@@ -73,9 +77,12 @@ class SessionContext:
         self.leave: Callable[[Session], None] = lambda session: session.leave()
         """How a session that says goodbye leaves: all at once, or step by step."""
         self.session_count = 0
+        self.client_ids: dict[str, StompSession] = {}
+        """Who has which client-id now."""
 
     def forget_sessions(self) -> None:
         """Begin anew, as all clients are sent away: nothing of theirs is given back one by one."""
         self.dirty.clear()
         self.waiting.clear()
+        self.client_ids.clear()
         self.waiting_bytes = 0

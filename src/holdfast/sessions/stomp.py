@@ -43,6 +43,7 @@ from holdfast.protocols.stomp.frames import (
 )
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
+from holdfast.sessions.client_ids import introduce, let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
 from holdfast.sessions.stomp_delivery import DeliveryFormat
@@ -122,6 +123,9 @@ class StompSession:
         self.spreading_receipt: bytes | None = None
         self.id = f"{context.node}-{context.term}-{context.session_count}"
         self.delivered_count = 0
+        self.client = ""
+        """By what this client can be known again on another connection; empty: by nothing."""
+        self.client_id = ""
 
     # ---- what comes in
 
@@ -438,6 +442,7 @@ class StompSession:
     # ---- the other frames
 
     def _connect(self, frame: Frame) -> None:
+        self.client = introduce(self, frame.headers)
         headers = [
             ("version", self.protocol.version),
             ("session", self.id),
@@ -647,6 +652,7 @@ class StompSession:
         """Do what `leave` does in short steps; nothing more is delivered from the first on."""
         self.events = iter(())
         self.by_ordinal.clear()
+        let_go(self)
         self.waiting.clear()
         self.context.waiting.pop(self, None)
         subscriptions = self.subscriptions

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 from holdfast.broker.late import settled_by
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import Subscription
-from holdfast.errors import RefusedError, StoreError, TransactionError
+from holdfast.errors import (
+    RefusedError,
+    StoreError,
+    TransactionError,
+    UnknownDeliveryError,
+)
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.frames import AcknowledgeFrame
 from holdfast.sessions.stomp_delivery import read_identity
@@ -36,10 +41,11 @@ def settle(
     Raises:
         RefusedError: It is not in delivery, or cannot be settled in this way.
     """
-    block = frame.block
+    headers = frame.block.headers if frame.block is not None else {}
+    _require_named(headers, subscription)
     transaction = None
-    if block is not None and "transaction" in block.headers:
-        transaction = session.transaction(block.headers["transaction"])
+    if "transaction" in headers:
+        transaction = session.transaction(headers["transaction"])
     if frame.negative:
         if transaction is not None:
             raise TransactionError("NACK cannot be part of a transaction; use it outside")
@@ -71,7 +77,7 @@ def acknowledge_identity(session: StompSession, frame: AcknowledgeFrame) -> None
         raise unknown_name(frame.id)
     number, key, term = identity
     headers = frame.block.headers if frame.block is not None else {}
-    wanted = headers.get("subscription") or None
+    wanted = _named_subscription(session, headers, number)
     if term > context.term:
         raise unknown_name(frame.id)
     is_gone = key < 0 and term < context.term
@@ -80,7 +86,7 @@ def acknowledge_identity(session: StompSession, frame: AcknowledgeFrame) -> None
             if (
                 key in subscription.unacknowledged
                 and number == (subscription.queue.number if subscription.queue else 0)
-                and (wanted is None or subscription.id == wanted)
+                and (wanted is None or subscription is wanted)
             ):
                 exact = session.protocol.version == "1.2"
                 settle(session, frame, subscription, key, exact=exact)
@@ -90,12 +96,39 @@ def acknowledge_identity(session: StompSession, frame: AcknowledgeFrame) -> None
     if "transaction" in headers:
         transaction = session.transaction(headers["transaction"])
         if not is_gone:
-            session.broker.hold_identity(transaction, number, key)
+            session.broker.hold_identity(transaction, number, key, session.client)
     elif not is_gone:
-        session.broker.acknowledge_identity(number, key, session, frame.receipt)
+        session.broker.acknowledge_identity(number, key, session, frame.receipt, session.client)
         return
     if frame.receipt is not None:
         session.reply(frame.receipt)
+
+
+def _require_named(headers: dict[str, str], subscription: Subscription) -> None:
+    """Refuse a word about a delivery that names another subscription than it was made on."""
+    named = headers.get("subscription")
+    if named and named != subscription.id:
+        raise UnknownDeliveryError(f"this delivery was not made on subscription {named[:80]!r}")
+
+
+def _named_subscription(
+    session: StompSession, headers: dict[str, str], queue_number: int
+) -> Subscription | None:
+    """
+    Give the subscription that an acknowledgement by message id names, None if it names none.
+
+    Raises:
+        UnknownDeliveryError: There is no such subscription here, or it is of another queue.
+    """
+    named = headers.get("subscription")
+    if not named:
+        return None
+    found = session.subscriptions.get(named)
+    if found is None or (found.queue.number if found.queue else 0) != queue_number:
+        raise UnknownDeliveryError(
+            f"subscription {named[:80]!r} of this connection has no such message"
+        )
+    return found
 
 
 def _reject(

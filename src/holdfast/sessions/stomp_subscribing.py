@@ -60,6 +60,7 @@ def subscribe(session: StompSession, frame: Frame) -> None:
         mode=mode,
         prefetch=prefetch,
         destination=str(written),
+        client=session.client,
     )
     subscription.ordinal = session.ordinal
     session.subscriptions[subscription.id] = subscription

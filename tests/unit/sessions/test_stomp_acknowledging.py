@@ -540,3 +540,163 @@ def test_bodies_are_read_from_the_log_after_a_failover(desk) -> None:
     client = desk.connect()
     client.subscribe()
     assert client.bodies() == ["0", "1", "2"]
+
+
+# Whose word counts --------------------------------------------------------------------------------
+
+
+def left_with(desk, client, *, queue: str = "orders") -> None:
+    """Let a client have the message of a queue and lose its connection."""
+    client.subscribe(f"/queue/{queue}")
+    assert client.bodies() == ["0"]
+    client.leave()
+    desk.turn()
+
+
+@pytest.mark.parametrize("shown", ["client_id", "holdfast_client"])
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+def test_a_late_word_counts_only_from_the_client_that_had_it(
+    desk, shown, is_in_transaction
+) -> None:
+    """
+    Where that client can be known again: a stranger that read the id somewhere settles nothing.
+    """
+    filled(desk, desk.connect(), 1)
+    left_with(desk, desk.connect(**{shown: "mine"}))
+    for named in {}, {shown: "yours"}, {"client_id": "shown mine"}:
+        stranger = desk.connect(**named)
+        extra = {}
+        if is_in_transaction:
+            stranger.say("BEGIN", transaction="t")
+            extra["transaction"] = "t"
+        error = stranger.refusal("ACK", id="ID:c0ffee-1-1", **extra)
+        assert error.headers["code"] == "unknown-delivery"
+        assert "another client" in error.headers["message"]
+        assert live(desk) == [1]
+        stranger.leave()
+    own = desk.connect(**{shown: "mine"})
+    assert own.ask("ACK", id="ID:c0ffee-1-1", receipt="r")[0].command == "RECEIPT"
+    assert live(desk) == []
+
+
+def test_a_late_word_counts_while_what_was_had_is_just_being_given_back(new_desk) -> None:
+    """
+    That takes many steps, and a client may be back before the last: the same rule holds.
+    """
+    desk = new_desk(BrokerSettings(step_count_max=2))
+    client = desk.connect(client_id="mine")
+    filled(desk, client, 9)
+    client.subscribe()
+    desk.turn()
+    client.leave()
+    code = desk.connect().refusal("ACK", id="ID:c0ffee-1-9").headers["code"]
+    assert code == "unknown-delivery"
+
+
+def test_what_a_transaction_gives_back_is_still_its_clients(desk) -> None:
+    """
+    Acknowledged in a transaction that its connection took with it; and late, in one rolled back.
+    """
+    filled(desk, desk.connect(), 1)
+    client = desk.connect(client_id="mine")
+    client.subscribe()
+    assert client.bodies() == ["0"]
+    client.say("BEGIN", transaction="t")
+    client.say("ACK", id="1-1", transaction="t")
+    client.leave()
+    desk.turn()
+    client = desk.connect(client_id="mine")
+    client.say("BEGIN", transaction="t")
+    client.say("ACK", id="ID:c0ffee-1-1", transaction="t")
+    client.ask("ABORT", transaction="t")
+    assert desk.connect().refusal("ACK", id="ID:c0ffee-1-1").headers["code"] == "unknown-delivery"
+    assert client.ask("ACK", id="ID:c0ffee-1-1", receipt="r")[0].command == "RECEIPT"
+
+
+@pytest.mark.parametrize("last", [{}, {"client_id": "last"}])
+def test_the_last_one_who_had_it_counts(desk, last) -> None:
+    """
+    Of those who had it one after the other; what nobody can be known by is anybody's.
+    """
+    filled(desk, desk.connect(), 1)
+    left_with(desk, desk.connect(client_id="first"))
+    left_with(desk, desk.connect(**last))
+    stranger = desk.connect(client_id="other")
+    command = stranger.ask("ACK", id="ID:c0ffee-1-1", receipt="r")[0].command
+    assert command == ("ERROR" if last else "RECEIPT")
+
+
+def test_nothing_is_kept_of_who_had_what_is_settled(desk) -> None:
+    """
+    Acknowledged, purged, or non-persistent: the note goes with the message.
+    """
+    client = desk.connect()
+    for _ in range(2):
+        filled(desk, client, 1)
+        client.say("SEND", b"volatile", destination="/queue/orders")
+    other = desk.connect(client_id="mine")
+    other.subscribe()
+    desk.turn()
+    other.leave()
+    desk.turn()
+    queue = desk.broker.state.by_name["orders"]
+    assert len(queue.had_by) == 4
+    client.subscribe()
+    desk.turn()
+    for frame in client.frames()[:2]:
+        client.ask("ACK", id=frame.headers["ack"])
+    assert len(queue.had_by) == 2
+    desk.broker.purge("orders", client.session, b"p")
+    desk.turn()
+    assert queue.had_by == {}
+
+
+def test_under_a_new_leader_any_client_may_have_had_it(desk) -> None:
+    """
+    It does not know who had what; so the word of whoever comes back first must count.
+    """
+    filled(desk, desk.connect(), 1)
+    left_with(desk, desk.connect(client_id="mine"))
+    desk.fail_over()
+    client = desk.connect()
+    assert client.ask("ACK", id="ID:c0ffee-1-1", receipt="r")[0].command == "RECEIPT"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+def test_a_wrong_subscription_is_an_error(desk, version, command) -> None:
+    """
+    Of no subscription, or of one on another queue: also for what is settled, or is at hand.
+    """
+    if version == "1.0" and command == "NACK":
+        return
+    client = desk.connect(version)
+    filled(desk, client, 2)
+    filled(desk, client, 1, "b")
+    client.subscribe(id="s", prefetch_count="1")
+    client.subscribe("/queue/b", "t", prefetch_count="1")
+    desk.turn()
+    first, other = (frame.headers["message-id"] for frame in client.frames())
+    for named in ("wrong", "t"):
+        error = client.refusal(command, message_id=first, subscription=named, receipt="r")
+        assert error.headers["code"] == "unknown-delivery"
+        assert error.headers["receipt-id"] == "r"
+    client.ask("ACK", message_id=other, subscription="t")
+    error = client.refusal(command, message_id=other, subscription="wrong")
+    assert error.headers["code"] == "unknown-delivery"
+    assert live(desk) == [1, 2]
+
+
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+def test_a_wrong_subscription_is_an_error_in_1_2_too(desk, command) -> None:
+    """
+    The id says already which; a header that says otherwise is a mistake of the client.
+    """
+    client = desk.connect()
+    filled(desk, client, 1)
+    client.subscribe()
+    assert client.bodies() == ["0"]
+    for id in ("1-1", "ID:c0ffee-1-1"):
+        error = client.refusal(command, id=id, subscription="wrong")
+        assert error.headers["code"] == "unknown-delivery"
+    assert client.ask("ACK", id="1-1", subscription="s", receipt="r")[0].command == "RECEIPT"

@@ -14,7 +14,7 @@ from holdfast.testing.strangers import GUESSED
 
 
 def _believe_any_id() -> list[Patch]:
-    def find(state: BrokerState, queue_number: int, key: int) -> Queue | None:
+    def find(state: BrokerState, queue_number: int, key: int, _client: str) -> Queue | None:
         queue = state.queues.get(queue_number)
         is_there = queue is not None and (key in queue.transients or queue.index.is_live(key))
         return queue if is_there else None
