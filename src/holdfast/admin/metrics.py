@@ -276,6 +276,11 @@ def _hold_metrics(holds: Iterable[HoldStatus]) -> Iterator[Metric]:
 def _counter_metrics(status: NodeStatus) -> Iterator[Metric]:
     for name, text in _MESSAGE_COUNTERS:
         yield _counter(f"messages_{name}", text, getattr(status.messages, name))
+    text = "ERRORs that clients were told: requests refused, rules broken; by their code"
+    refusals = CounterMetricFamily("holdfast_refusals", text, labels=["code"])
+    for code, count in sorted(status.refusals.items()):
+        refusals.add_metric([code], float(count))
+    yield refusals
     batches = status.batches
     yield _counter("batches", "Batches sealed and stored", batches.batches)
     yield _counter("records", "Records in those batches", batches.records)

@@ -14,6 +14,7 @@ Made on the node's loop; safe to hand to any thread.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -279,6 +280,9 @@ class NodeStatus:
     """Clients closed because the port was full, since the process started."""
 
     messages: MessageCounters = field(default_factory=MessageCounters)
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """What clients were refused, and rules that they broke, by the code of the ERROR."""
+
     batches: BatchCounters = field(default_factory=BatchCounters)
     memory: MemoryStatus = field(default_factory=MemoryStatus)
     producers: ProducerStatus = field(default_factory=ProducerStatus)

@@ -82,6 +82,7 @@ from holdfast.server.log_access import (
     log_slice,
 )
 from holdfast.server.loop import Conductor
+from holdfast.server.refusal_log import RefusalLog
 from holdfast.server.requests import OperatorReply
 from holdfast.server.segment_digests import SegmentDigests
 from holdfast.server.settings import ServerSettings
@@ -159,6 +160,7 @@ class Node:
         self.context = SessionContext(
             node=config.name, version=__version__, default_persistent=config.default_persistent
         )
+        self.context.refusals.tell = RefusalLog(self.clock)
         self.conductor = Conductor(
             broker=self.broker,
             store=self.store,

@@ -74,6 +74,7 @@ def node_status(node: Node) -> NodeStatus:
         connections_max=conductor.admission.count_max,
         connections_turned_away=conductor.admission.turned_away,
         messages=_messages(node),
+        refusals=dict(node.context.refusals.by_code),
         batches=BatchCounters(
             batches=conductor.counters.batches,
             records=conductor.counters.records,
@@ -180,6 +181,7 @@ def _messages(node: Node) -> MessageCounters:
         acknowledged=state.acknowledged_total,
         redelivered=counters.redeliveries,
         receipts=counters.receipts,
+        refused=node.context.refusals.total,
     )
 
 

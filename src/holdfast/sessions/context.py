@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.broker.errands import IsSpent
+from holdfast.sessions.refusals import Refusals
 
 if TYPE_CHECKING:
     from holdfast.sessions.stomp import StompSession
@@ -39,10 +40,12 @@ class SessionContext:
         "dirty",
         "is_lease_awaited",
         "is_lease_over",
+        "known_plain",
         "leave",
         "node",
         "now",
         "refusal",
+        "refusals",
         "server",
         "session_count",
         "term",
@@ -77,6 +80,9 @@ class SessionContext:
         self.leave: Callable[[Session], None] = lambda session: session.leave()
         """How a session that says goodbye leaves: all at once, or step by step."""
         self.session_count = 0
+        self.refusals = Refusals()
+        self.known_plain: set[bytes] = set()
+        """Header lines that say nothing a MESSAGE has from us; some thousand at most."""
         self.client_ids: dict[str, StompSession] = {}
         """Who has which client-id now."""
 

@@ -11,7 +11,7 @@ The session is fed bytes and collects bytes in `out`; the server sends them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -45,6 +45,7 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.client_ids import introduce, let_go
 from holdfast.sessions.context import SessionContext
+from holdfast.sessions.refusals import IGNORED_OPTION
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
 from holdfast.sessions.stomp_delivery import DeliveryFormat
 from holdfast.sessions.stomp_headers import (
@@ -126,6 +127,8 @@ class StompSession:
         self.client = ""
         """By what this client can be known again on another connection; empty: by nothing."""
         self.client_id = ""
+        self.is_told_of = False
+        """Whether the operator was told that this client was refused something."""
 
     # ---- what comes in
 
@@ -373,7 +376,10 @@ class StompSession:
     def _resolve(self, block: HeaderBlock) -> SendTarget:
         """Work out what a SEND with these headers means and keep it with the headers."""
         headers = block.headers
-        destination = self.destination(parse_destination(headers["destination"]))
+        written = parse_destination(headers["destination"])
+        if written.options:
+            self.ignored(written.read_options())
+        destination = self.destination(written)
         lines = block.lines
         reply_to = headers.get("reply-to", "").strip()
         if reply_to.startswith(("/temp-queue/", "/temp-topic/")):
@@ -397,6 +403,12 @@ class StompSession:
             b"reply-to:%b\n" % full if line.startswith(b"reply-to:") else line
             for line in lines.splitlines(keepends=True)
         )
+
+    def ignored(self, options: Iterable[str]) -> None:
+        """Tell the operator of options that are cut off a destination and not obeyed."""
+        for name in options:
+            text = f"option {name[:80]!r} of a destination is not obeyed here"
+            self.context.refusals.note(self, IGNORED_OPTION, text)
 
     def destination(self, parsed: Destination) -> Queue | Topic:
         """
@@ -617,9 +629,11 @@ class StompSession:
         transaction = self.transactions.get(headers.get("transaction", ""))
         if transaction is not None and transaction.failure is None:
             transaction.failure = str(error)
+        self.context.refusals.note(self, error.code, str(error))
         self._error(str(error), error.code, event.receipt)
 
     def _fail(self, error: ProtocolError, receipt: bytes | None) -> None:
+        self.context.refusals.note(self, error.code, str(error))
         self._error(str(error), error.code, receipt)
         self.is_closing = True
 
@@ -640,6 +654,7 @@ class StompSession:
 
     def farewell(self, text: str, code: str) -> None:
         """Tell the client why this connection ends."""
+        self.context.refusals.count(code)
         self._error(text, code, None)
         self.is_closing = True
 

@@ -12,14 +12,21 @@ Everything constant of a subscription is prepared once; a delivery adds the digi
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_lines, escape
+from holdfast.protocols.stomp.frames import PlainLines
 from holdfast.protocols.stomp.states import Version
 
 _TRANSIENT = b"t%d.%d"
+_EXPIRES = b"expires:0\n"
+_PRIORITY = b"priority:4\n"
+_MAY_SAY_MORE = re.compile(rb"^(?:timestamp|priority|expires|reply-to):", re.MULTILINE).search
+_KNOWN_LINES_COUNT_MAX: Final = 1024
+_KNOWN_LINES_BYTES_MAX: Final = 512
 _IDENTITY = re.compile(
     rb"ID:(?P<cluster>.*)-(?P<number>\d{1,10})"
     rb"-(?:(?P<sequence>\d{1,20})|t(?P<term>\d{1,20})\.(?P<serial>\d{1,20}))",
@@ -32,17 +39,27 @@ class DeliveryFormat:
 
     __slots__ = (
         "acknowledge",
+        "added",
         "is_plain",
+        "known_plain",
         "milliseconds",
+        "own_replies",
         "prefix",
         "shared_key",
         "term",
-        "timestamp",
         "version",
     )
 
     def __init__(
-        self, subscription: Subscription, *, version: Version, cluster: str, term: int, named: bool
+        self,
+        subscription: Subscription,
+        *,
+        version: Version,
+        cluster: str,
+        term: int,
+        named: bool,
+        session: str = "",
+        known_plain: set[bytes] | None = None,
     ) -> None:
         number = subscription.queue.number if subscription.queue is not None else 0
         identity = escape(f"ID:{cluster}-{number}-", version).encode()
@@ -53,8 +70,16 @@ class DeliveryFormat:
         head.append(b"message-id:" + identity)
         self.prefix = b"".join(head)
         self.milliseconds = -1
-        self.timestamp = b""
-        """The header line for `milliseconds`: neighbouring messages mostly share it."""
+        self.added = b""
+        """What a MESSAGE has from us, with `milliseconds`, which neighbours mostly share."""
+        self.own_replies = tuple(
+            (
+                f"reply-to:/remote-temp-{kind}/{session}.".encode(),
+                f"reply-to:/temp-{kind}/".encode(),
+            )
+            for kind in ("queue", "topic")
+        )
+        """How others see where this client wants its answers, and how it named that itself."""
         self.term = term
         self.version = version
         self.is_plain = version == "1.2"
@@ -62,6 +87,8 @@ class DeliveryFormat:
         self.acknowledge = b"\n"
         if version == "1.2" and subscription.mode is not AcknowledgeMode.AUTO:
             self.acknowledge = b"\nack:%d-" % subscription.ordinal
+        self.known_plain = known_plain if known_plain is not None else set()
+        """Lines that were looked into and say nothing of their own; of all subscriptions."""
         self.shared_key = self.prefix if self.acknowledge == b"\n" else None
         """Deliveries of one topic message with the same key have the same bytes."""
 
@@ -77,8 +104,6 @@ class DeliveryFormat:
         lines = message.headers
         body = message.body
         assert lines is not None and body is not None
-        if not self.is_plain:
-            lines = encode_lines(lines, self.version)
         digits = b"%d" % key if key > 0 else _TRANSIENT % (self.term, -key)
         acknowledge = self.acknowledge
         if len(acknowledge) > 1:
@@ -88,15 +113,45 @@ class DeliveryFormat:
         milliseconds = message.stored_at // 1000
         if milliseconds != self.milliseconds:
             self.milliseconds = milliseconds
-            self.timestamp = b"timestamp:%d\n" % milliseconds
-        # A producer's own timestamp stands in its lines, and stays.
-        is_dated = b"timestamp:" in lines and b"\ntimestamp:" in b"\n" + lines
-        timestamp = self.timestamp if milliseconds and not is_dated else b""
-        head = b"%b%b%b%b%b\n" % (self.prefix, digits, acknowledge, lines, timestamp)
+            self.added = _EXPIRES + _PRIORITY + self._timestamp()
+        added = self.added
+        # Those of a message that was read back are plain mostly, and the same as others'.
+        if type(lines) is not PlainLines and lines not in self.known_plain:
+            lines, added = self._look_into(lines)
+        if not self.is_plain:
+            lines = encode_lines(lines, self.version)
+        head = b"%b%b%b%b%b\n" % (self.prefix, digits, acknowledge, lines, added)
         out += (head, body, b"\0")
+
+    def _timestamp(self) -> bytes:
+        return b"timestamp:%d\n" % self.milliseconds if self.milliseconds else b""
+
+    def _look_into(self, lines: bytes) -> tuple[bytes, bytes]:
+        """Give lines that may say something of their own, as they are shown, and the rest."""
+        if not _MAY_SAY_MORE(lines):
+            if len(lines) <= _KNOWN_LINES_BYTES_MAX:
+                if len(self.known_plain) >= _KNOWN_LINES_COUNT_MAX:
+                    self.known_plain.clear()
+                self.known_plain.add(lines)
+            return lines, self.added
+        within = b"\n" + lines
+        added = b"" if b"\nexpires:" in within else _EXPIRES
+        if b"\npriority:" not in within:
+            added += _PRIORITY
+        if b"\ntimestamp:" not in within:
+            added += self._timestamp()
+        for shown, own in self.own_replies:
+            if b"\n" + shown in within:
+                lines = within.replace(b"\n" + shown, b"\n" + own, 1)[1:]
+        return lines, added
 
     def write_shared(self, out: list[bytes], key: int, message: TransientMessage) -> None:
         """Append a topic message's frame; subscribers that want the same bytes share them."""
+        if type(message.headers) is not PlainLines and any(
+            shown in message.headers for shown, _ in self.own_replies
+        ):
+            self.write(out, key, message, redelivered=False)
+            return
         frames = message.frames
         if frames is None:
             frames = message.frames = {}

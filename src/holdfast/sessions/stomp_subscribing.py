@@ -40,7 +40,7 @@ def subscribe(session: StompSession, frame: Frame) -> None:
     headers = frame.headers
     written = parse_destination(headers["destination"])
     options = written.read_options() if written.options else {}
-    require_served(headers, options)
+    session.ignored(require_served(headers, options))
     if written.kind in (Kind.REMOTE_TEMPORARY_QUEUE, Kind.REMOTE_TEMPORARY_TOPIC):
         raise DestinationError(
             f"'{written}' belongs to another connection; only that one may subscribe to it"
@@ -72,6 +72,8 @@ def subscribe(session: StompSession, frame: Frame) -> None:
         cluster=session.context.cluster,
         term=session.context.term,
         named=subscription_id is not None,
+        session=session.id,
+        known_plain=session.context.known_plain,
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.

@@ -36,7 +36,7 @@ def test_a_stored_message_in_1_2() -> None:
     form = DeliveryFormat(subscription(), version="1.2", cluster="c", term=4, named=True)
     assert written(form, 12, STORED, redelivered=True) == (
         b"MESSAGE\nsubscription:s\\c1\ndestination:/queue/a\\cb\nmessage-id:ID\\cc-7-12\n"
-        b"ack:3-12\nredelivered:true\nkind:x\\cy\nprice:1\n\nbody\0\0"
+        b"ack:3-12\nredelivered:true\nkind:x\\cy\nprice:1\nexpires:0\npriority:4\n\nbody\0\0"
     )
 
 
@@ -46,7 +46,8 @@ def test_a_stored_message_in_1_0() -> None:
     """
     form = DeliveryFormat(subscription(), version="1.0", cluster="c", term=4, named=False)
     assert written(form, 12, STORED) == (
-        b"MESSAGE\ndestination:/queue/a:b\nmessage-id:ID:c-7-12\nkind:x:y\nprice:1\n\nbody\0\0"
+        b"MESSAGE\ndestination:/queue/a:b\nmessage-id:ID:c-7-12\nkind:x:y\nprice:1\n"
+        b"expires:0\npriority:4\n\nbody\0\0"
     )
 
 
@@ -121,3 +122,116 @@ def test_what_is_not_an_id_of_this_cluster_is_refused(raw: bytes) -> None:
     An acknowledgement from another cluster must not settle what has the same numbers here.
     """
     assert read_identity(raw, "c") is None
+
+
+# What ActiveMQ says, too --------------------------------------------------------------------------
+
+
+def header_lines(client) -> list[bytes]:
+    """The header lines of the next MESSAGE, as they are on the wire."""
+    client.desk.turn()
+    frame = client.bytes()
+    assert frame.startswith(b"MESSAGE\n")
+    return frame.partition(b"\n\n")[0].split(b"\n")[1:]
+
+
+@pytest.mark.parametrize("persistent", ["true", "false"])
+@pytest.mark.parametrize("destination", ["/queue/a", "/topic/a"])
+def test_every_message_says_its_priority_and_expiry(desk, destination, persistent) -> None:
+    """
+    Once each, and `persistent` only where it is; read back from the log too.
+    """
+    client = desk.connect()
+    client.subscribe(destination)
+    client.send(b"x", destination, persistent=persistent, priority="4", expires="0", kind="k")
+    lines = header_lines(client)
+    assert lines.count(b"priority:4") == lines.count(b"expires:0") == 1
+    assert sum(line.startswith((b"priority:", b"expires:")) for line in lines) == 2
+    assert lines.count(b"persistent:true") == (persistent == "true")
+    assert b"persistent:false" not in lines
+    assert b"kind:k" in lines
+
+
+@pytest.mark.parametrize("line", [b"priority:9", b"expires:99", b"timestamp:5"])
+def test_what_a_stored_message_says_itself_stays(line) -> None:
+    """
+    Stored by an earlier version, or with a timestamp of its producer: said once, as it was.
+    """
+    form = DeliveryFormat(subscription(), version="1.2", cluster="c", term=4, named=True)
+    record = MessageRecord(7, 12, b"a:b\n" + line + b"\n", b"body", 4)
+    record.stored_at = 8_000
+    head = written(form, 12, record).partition(b"\n\n")[0].split(b"\n")
+    names = [each.partition(b":")[0] for each in head]
+    assert line in head
+    assert [names.count(name) for name in (b"priority", b"expires", b"timestamp")] == [1, 1, 1]
+
+
+def test_a_header_that_only_looks_like_one_of_ours_hides_nothing() -> None:
+    """
+    `my-priority` is the application's, and the broker's stands beside it.
+    """
+    form = DeliveryFormat(subscription(), version="1.2", cluster="c", term=4, named=True)
+    record = MessageRecord(7, 12, b"my-priority:9\nx-expires:1\n", b"", 0)
+    for _ in range(2):
+        head = written(form, 12, record).split(b"\n")
+        assert {b"my-priority:9", b"x-expires:1", b"priority:4", b"expires:0"} <= set(head)
+
+
+def test_what_is_known_of_lines_is_bounded() -> None:
+    """
+    Neither long lines nor many of them are kept.
+    """
+    known: set[bytes] = set()
+    form = DeliveryFormat(
+        subscription(), version="1.2", cluster="c", term=4, named=True, known_plain=known
+    )
+    for number in range(3000):
+        lines = b"n:%d\nx:%b\n" % (number, b"y" * (number % 1000))
+        written(form, 12, MessageRecord(7, 12, lines, b"", 0))
+    assert 0 < len(known) <= 1024
+    assert max(map(len, known)) <= 512
+
+
+def test_a_reply_to_of_ones_own_comes_back_as_it_was_written(desk) -> None:
+    """
+    ActiveMQ: only the others see it as somebody else's. A queue, a topic, and not one alike.
+    """
+    client, other = desk.connect(), desk.connect()
+    for written_as in ("/temp-queue/answers", "/temp-topic/answers"):
+        client.send(b"x", "/topic/asked", reply_to=written_as)
+        for each in (client, other):
+            each.subscribe("/topic/asked", id=written_as)
+        client.send(b"y", "/topic/asked", reply_to=written_as)
+        desk.turn()
+        assert {frame.headers["reply-to"] for frame in client.frames()} == {written_as}
+        kind = written_as.split("/")[1]
+        full = f"/remote-{kind}/{client.session.id}.answers"
+        assert {frame.headers["reply-to"] for frame in other.frames()} == {full}
+
+
+def test_a_reply_over_a_queue_of_ones_own(desk) -> None:
+    """
+    The whole exchange: ask, see the question oneself, answer to what it says, get the answer.
+    """
+    client = desk.connect()
+    client.subscribe("/temp-queue/answers", "answers")
+    client.subscribe("/queue/questions", "questions")
+    client.send(
+        b"?", "/queue/questions", reply_to="/temp-queue/answers", x_reply_to="/temp-queue/a"
+    )
+    desk.turn()
+    (question,) = client.frames()
+    client.send(b"!", question.headers["reply-to"])
+    desk.turn()
+    (answer,) = client.frames()
+    assert (answer.body, answer.headers["destination"]) == (b"!", "/temp-queue/answers")
+
+
+def test_the_destination_of_a_bare_name_is_said_in_full(desk) -> None:
+    """
+    ActiveMQ: a bare name is a queue, and what comes says so.
+    """
+    client = desk.connect()
+    client.subscribe("orders")
+    client.send(b"x", "orders")
+    assert b"destination:/queue/orders" in header_lines(client)

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from holdfast.errors import IncompleteFrameError, RemoteProtocolError
 
 
+class PlainLines(bytes):
+    """
+    Header lines that a MESSAGE takes as they are, with all that a broker says beside them.
+
+    None of them is one of those, nor a reply-to that is shown in different ways. Known once for
+    all messages with the same lines, and by their type, which costs nothing to ask.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class HeaderBlock:
     """

@@ -9,7 +9,7 @@ what the server itself says in MESSAGE and what only the producer's connection w
 from __future__ import annotations
 
 from holdfast.protocols.stomp.codec import escape, parse_headers, parse_length
-from holdfast.protocols.stomp.frames import HeaderBlock
+from holdfast.protocols.stomp.frames import HeaderBlock, PlainLines
 from holdfast.protocols.stomp.states import Version
 
 HIDDEN_HEADERS = frozenset(
@@ -30,6 +30,11 @@ HIDDEN_HEADERS = frozenset(
 )
 """Headers of SEND that consumers do not see."""
 
+_SAID_ANYWAY = frozenset({("priority", "4"), ("expires", "0")})
+"""What a MESSAGE says where a producer says nothing, too: not kept with every message."""
+
+_SAID_BY_THE_BROKER = frozenset({"timestamp", "priority", "expires"})
+"""What a MESSAGE has from the broker, unless a producer said otherwise."""
 
 _HEADER_BYTES = 200
 """What a decoded header takes beside its bytes, more rather than less."""
@@ -56,14 +61,23 @@ def header_block(
 
 
 def visible_lines(headers: dict[str, str], *, is_plain: bool = False) -> bytes:
-    """Give the lines consumers may see, each with a line feed, with STOMP 1.2 escapes."""
-    hidden = HIDDEN_HEADERS
+    """
+    Give the lines consumers may see, each with a line feed, with STOMP 1.2 escapes.
+
+    As in ActiveMQ only a persistent message says whether it is.
+    """
+    seen = {
+        name: value
+        for name, value in headers.items()
+        if name not in HIDDEN_HEADERS and (name, value) not in _SAID_ANYWAY
+    }
+    if seen.get("persistent", "true") != "true":
+        del seen["persistent"]
     if is_plain:
-        lines = [f"{name}:{value}\n" for name, value in headers.items() if name not in hidden]
+        lines = [f"{name}:{value}\n" for name, value in seen.items()]
     else:
-        lines = [
-            f"{escape(name, '1.2')}:{escape(value, '1.2')}\n"
-            for name, value in headers.items()
-            if name not in hidden
-        ]
-    return "".join(lines).encode()
+        lines = [f"{escape(name, '1.2')}:{escape(value, '1.2')}\n" for name, value in seen.items()]
+    encoded = "".join(lines).encode()
+    if _SAID_BY_THE_BROKER.isdisjoint(seen) and "/remote-temp-" not in seen.get("reply-to", ""):
+        return PlainLines(encoded)
+    return encoded

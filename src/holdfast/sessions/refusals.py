@@ -1,0 +1,48 @@
+"""
+What clients were refused, and which rules they broke: counted by code, and told once for each.
+
+An operator who is asked "why does my client not work" finds the reason without the client's help.
+The first refusal of a connection says what is wrong with it; all that follow are counted.
+
+Invariants:
+    Codes are ours, so there is a bounded number of them, whatever clients send.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from holdfast.sessions.stomp import StompSession
+
+IGNORED_OPTION: Final = "ignored-option"
+"""Counted as the others are, but nothing was refused: an option that nobody here knows."""
+
+
+class Refusals:
+    """The count of one node."""
+
+    __slots__ = ("by_code", "tell")
+
+    def __init__(self) -> None:
+        self.by_code: Counter[str] = Counter()
+        self.tell: Callable[[StompSession, str, str], None] = lambda _session, _code, _text: None
+        """Where the first of each connection goes, with its code and a sentence."""
+
+    def note(self, session: StompSession, code: str, text: str) -> None:
+        """Count what this client is told, and tell the operator if it is its first."""
+        self.by_code[code] += 1
+        if not session.is_told_of:
+            session.is_told_of = True
+            self.tell(session, code, text)
+
+    def count(self, code: str) -> None:
+        """Count what a client is told that is no answer to anything it sent."""
+        self.by_code[code] += 1
+
+    @property
+    def total(self) -> int:
+        """How many there were, of all codes."""
+        return self.by_code.total() - self.by_code[IGNORED_OPTION]
