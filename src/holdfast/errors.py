@@ -16,7 +16,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── UnknownDeliveryError     an acknowledgement of something not delivered
     │   ├── TransactionError         unknown, doubled or too large transaction
     │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
-    │   └── DestinationError         a destination that cannot be used in this way
+    │   ├── DestinationError         a destination that cannot be used in this way
+    │   └── NotServedError           a wish that would have to be ignored
     ├── StoreError
     │   ├── SegmentsMissingError     files at the beginning of the log are gone
     │   ├── CorruptEntryError        .segment .byte .index: where the damage is
@@ -110,6 +111,12 @@ class ProducerForgottenError(SequenceGapError):
             f" found {found}; go on under another id"
         )
         self.args = (sentence,)
+
+
+class NotServedError(RefusedError):
+    """A message wishes what is not done here: to take it and do nothing would be a lie."""
+
+    code = "not-served"
 
 
 class UnknownDeliveryError(RefusedError):

@@ -318,6 +318,7 @@ def _connect_frame(
         "client_id": settings.client_id,
         "holdfast_term": str(term) if term else None,
         "holdfast_client": shown or None,
+        "holdfast_carry": "true" if settings.carries_headers else None,
     }
     headers |= {name: value for name, value in optional.items() if value is not None}
     return control("CONNECT", **headers)

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from holdfast.errors import (
     DestinationError,
+    NotServedError,
     ProducerForgottenError,
     RefusedError,
     SequenceGapError,
@@ -26,7 +27,10 @@ ErrorType = TypeVar("ErrorType", bound=BaseException)
 
 _KINDS: dict[str, type[RefusedError]] = {
     kind.code: kind
-    for kind in (DestinationError, StoreFullError, TransactionError, UnknownDeliveryError)
+    for kind in (
+        *(DestinationError, NotServedError, StoreFullError),
+        *(TransactionError, UnknownDeliveryError),
+    )
 }
 _GAPS: dict[str, type[SequenceGapError]] = {
     kind.code: kind for kind in (ProducerForgottenError, SequenceGapError)

@@ -71,6 +71,10 @@ class ClientSettings:
     client_id: str | None = None
     """A name that outlives the connection; durable subscriptions need it."""
 
+    carries_headers: bool = False
+    """The messages sent are copies: headers such as `priority` and `expires` are stored as they are
+    and nothing is done about them. Else a broker refuses what it would have to ignore."""
+
     host: str | None = None
     """The STOMP `host` header. None means the host of the address."""
 

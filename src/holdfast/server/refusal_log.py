@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from holdfast.environment.clock import Clock
-from holdfast.sessions.refusals import IGNORED_OPTION
+from holdfast.sessions.refusals import IGNORED
 from holdfast.sessions.stomp import StompSession
 
 log = structlog.get_logger("holdfast.server")
@@ -46,7 +46,7 @@ class RefusalLog:
         self._written += 1
         more = {"left_out": self._left_out} if self._left_out else {}
         self._left_out = 0
-        what = "option of a client ignored" if code == IGNORED_OPTION else "client refused"
+        what = "wish of a client ignored" if code in IGNORED else "client refused"
         reason = reason[:_REASON_CHARACTERS_MAX]
         log.info(
             what, client=_address_of(session), session=session.id, code=code, reason=reason, **more

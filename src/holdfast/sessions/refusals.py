@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from holdfast.sessions.stomp import StompSession
 
 IGNORED_OPTION: Final = "ignored-option"
-"""Counted as the others are, but nothing was refused: an option that nobody here knows."""
+"""An option of a destination that nobody here obeys."""
+
+IGNORED_EXPIRY: Final = "ignored-expiry"
+"""A message that is to expire later: nothing does yet."""
+
+IGNORED: Final = frozenset({IGNORED_OPTION, IGNORED_EXPIRY})
+"""Counted and told as the others are, but nothing was refused."""
+
+_REFUSED_BIT: Final = 1
+_IGNORED_BIT: Final = 2
 
 
 class Refusals:
@@ -32,10 +41,11 @@ class Refusals:
         """Where the first of each connection goes, with its code and a sentence."""
 
     def note(self, session: StompSession, code: str, text: str) -> None:
-        """Count what this client is told, and tell the operator if it is its first."""
+        """Count what this client is told, and tell the operator if it is its first of the kind."""
         self.by_code[code] += 1
-        if not session.is_told_of:
-            session.is_told_of = True
+        kind = _IGNORED_BIT if code in IGNORED else _REFUSED_BIT
+        if not session.told_kinds & kind:
+            session.told_kinds |= kind
             self.tell(session, code, text)
 
     def count(self, code: str) -> None:
@@ -45,4 +55,4 @@ class Refusals:
     @property
     def total(self) -> int:
         """How many there were, of all codes."""
-        return self.by_code.total() - self.by_code[IGNORED_OPTION]
+        return self.by_code.total() - sum(self.by_code[code] for code in IGNORED)

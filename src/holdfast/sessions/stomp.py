@@ -45,7 +45,7 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.client_ids import introduce, let_go
 from holdfast.sessions.context import SessionContext
-from holdfast.sessions.refusals import IGNORED_OPTION
+from holdfast.sessions.refusals import IGNORED_EXPIRY, IGNORED_OPTION
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
 from holdfast.sessions.stomp_delivery import DeliveryFormat
 from holdfast.sessions.stomp_headers import (
@@ -53,6 +53,8 @@ from holdfast.sessions.stomp_headers import (
     no_room,
     read_number,
     read_producer_id,
+    require_obeyable,
+    require_served_name,
     require_short,
     unknown_name,
 )
@@ -127,8 +129,10 @@ class StompSession:
         self.client = ""
         """By what this client can be known again on another connection; empty: by nothing."""
         self.client_id = ""
-        self.is_told_of = False
-        """Whether the operator was told that this client was refused something."""
+        self.carries_headers = False
+        """Its messages are copies: what their headers wish was an affair of another broker."""
+        self.told_kinds = 0
+        """Of what the operator was told about this client: see `Refusals`."""
 
     # ---- what comes in
 
@@ -247,7 +251,7 @@ class StompSession:
     def _send(self, frame: SendFrame) -> None:
         target = frame.block.memo
         if type(target) is not SendTarget or target.destination.is_deleted:
-            target = self._resolve(frame.block)
+            target = self._resolve(frame.block, may_be_late=self._is_repetition(frame))
         receipt = frame.receipt
         broker = self.broker
         queue = target.queue
@@ -373,12 +377,21 @@ class StompSession:
             target = self._resolve(block)
         return target
 
-    def _resolve(self, block: HeaderBlock) -> SendTarget:
+    def _is_repetition(self, frame: SendFrame) -> bool:
+        """Whether a message is stored already: it is confirmed, however late it is by now."""
+        sequence = frame.producer_sequence
+        if sequence is None or not sequence.isdigit():
+            return False
+        producer_id = frame.block.headers.get("producer-id")
+        return self.broker.has_taken(producer_id, read_number(sequence, "producer-sequence"))
+
+    def _resolve(self, block: HeaderBlock, *, may_be_late: bool = False) -> SendTarget:
         """Work out what a SEND with these headers means and keep it with the headers."""
         headers = block.headers
         written = parse_destination(headers["destination"])
         if written.options:
             self.ignored(written.read_options())
+        is_to_expire = may_be_late or (not self.carries_headers and self._is_to_expire(headers))
         destination = self.destination(written)
         lines = block.lines
         reply_to = headers.get("reply-to", "").strip()
@@ -392,8 +405,17 @@ class StompSession:
         producer_id = headers.get("producer-id")
         if producer_id is not None and target.persistent and target.transaction is None:
             target.producer_id = read_producer_id(producer_id)
-        block.memo = target
+        if not is_to_expire:
+            block.memo = target  # Else it is looked at anew: it may expire between two messages.
         return target
+
+    def _is_to_expire(self, headers: dict[str, str]) -> bool:
+        """Whether a SEND has a lifetime; refuses what it wishes that would be ignored."""
+        is_to_expire = require_obeyable(headers, self.broker.now_microseconds // 1000)
+        if is_to_expire:
+            text = "messages do not expire yet; header 'expires' is kept and does nothing"
+            self.context.refusals.note(self, IGNORED_EXPIRY, text)
+        return is_to_expire
 
     def _with_remote_reply(self, lines: bytes, reply_to: Destination) -> bytes:
         """Show the client's temporary queue to others under its full name."""
@@ -417,6 +439,7 @@ class StompSession:
         Raises:
             DestinationError: It cannot be used, or there are too many.
         """
+        require_served_name(parsed)
         kind = parsed.kind
         broker = self.broker
         if kind is Kind.QUEUE:
@@ -455,6 +478,7 @@ class StompSession:
 
     def _connect(self, frame: Frame) -> None:
         self.client = introduce(self, frame.headers)
+        self.carries_headers = frame.headers.get("holdfast-carry") == "true"
         headers = [
             ("version", self.protocol.version),
             ("session", self.id),

@@ -13,7 +13,13 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.queue import Queue
 from holdfast.broker.subscription import AcknowledgeMode
 from holdfast.broker.topic import Topic
-from holdfast.errors import DestinationError, RefusedError, UnknownDeliveryError
+from holdfast.errors import (
+    DestinationError,
+    NotServedError,
+    RefusedError,
+    UnknownDeliveryError,
+)
+from holdfast.model.destination import Destination
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
 
 _NOT_SERVED: Final = {
@@ -42,6 +48,23 @@ _ASKS_NOTHING: Final = {"priority": ("0",), "maximumPendingMessageLimit": ("0", 
 
 _WISHES_SERVED: Final = {"prefetchSize", "dispatchAsync"}
 """Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
+
+
+_SEND_NOT_SERVED: Final = {
+    "AMQ_SCHEDULED_DELAY": "scheduled messages",
+    "AMQ_SCHEDULED_PERIOD": "scheduled messages",
+    "AMQ_SCHEDULED_REPEAT": "scheduled messages",
+    "AMQ_SCHEDULED_CRON": "scheduled messages",
+}
+
+_NAMES_NOT_SERVED: Final = {
+    "ActiveMQ.Advisory.": "advisory messages",
+    "ActiveMQ.Scheduler.Management": "scheduled messages",
+    "ActiveMQ.Statistics.": "statistics by message",
+}
+
+_PRIORITY: Final = 4
+"""Of every message, as long as there are no others."""
 
 
 class SendTarget:
@@ -100,6 +123,47 @@ def require_served(headers: dict[str, str], options: dict[str, str]) -> list[str
         elif name.removeprefix("consumer.") not in _WISHES_SERVED | _WISHES_NOT_SERVED.keys():
             raise DestinationError(f"option {name!r} of the destination is not known")
     return unknown
+
+
+def require_obeyable(headers: dict[str, str], now_milliseconds: int) -> bool:
+    """
+    Check that a SEND wishes nothing that would be ignored; give whether it is to expire later.
+
+    Nothing expires yet; but many programs give every message a lifetime, so that one is told of
+    and taken.
+
+    Raises:
+        NotServedError: It does, or it has expired already.
+        RefusedError: Its `expires` or `priority` is no number.
+    """
+    for name, what in _SEND_NOT_SERVED.items():
+        if headers.get(name, "").strip() not in ("", "0"):
+            raise NotServedError(f"{what} are not served (header {name!r})")
+    priority = headers.get("priority")
+    if priority is not None and read_number(priority.strip().encode(), "priority") != _PRIORITY:
+        raise NotServedError(
+            f"priorities are not served (header 'priority'): leave it out, or send {_PRIORITY}"
+        )
+    expires = headers.get("expires")
+    if expires is None:
+        return False
+    expires_at = read_number(expires.strip().encode(), "expires")
+    if 0 < expires_at <= now_milliseconds:
+        late = now_milliseconds - expires_at
+        raise NotServedError(f"the message has expired {late:,} ms ago (header 'expires')")
+    return expires_at > 0
+
+
+def require_served_name(destination: Destination) -> None:
+    """
+    Refuse the destinations with which ActiveMQ talks of itself: nothing would ever come of it.
+
+    Raises:
+        DestinationError: It is one.
+    """
+    for prefix, what in _NAMES_NOT_SERVED.items():
+        if destination.name.startswith(prefix):
+            raise DestinationError(f"{what} are not served (destination '{destination}')")
 
 
 def read_mode(text: str) -> AcknowledgeMode:

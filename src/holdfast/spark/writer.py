@@ -175,7 +175,7 @@ class _Sending:
 
     async def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
         """Send all rows; return once every one is stored."""
-        async with connect(self.options.uri) as connection:
+        async with connect(self.options.uri, carries_headers=True) as connection:
             while True:
                 # In a thread: Spark may let us wait, and heart-beats must go on meanwhile.
                 batch = await asyncio.to_thread(next, batches, None)

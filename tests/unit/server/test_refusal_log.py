@@ -34,7 +34,7 @@ def test_a_line_says_who_and_why() -> None:
         "code": "unknown-command",
         "reason": "unknown command 'NONSENSE'",
     }
-    assert (lines[1]["event"], lines[1]["client"]) == ("option of a client ignored", "?")
+    assert (lines[1]["event"], lines[1]["client"]) == ("wish of a client ignored", "?")
     assert len(lines[1]["reason"]) == 300
 
 

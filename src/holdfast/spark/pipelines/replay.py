@@ -287,7 +287,7 @@ class Sender:
 
     async def run(self, uri: str, rows: Iterator[Any], options: dict[str, Any]) -> None:
         """Send all rows and wait for the last confirmation."""
-        async with connect(uri, **options) as connection:
+        async with connect(uri, **{"carries_headers": True, **options}) as connection:
             self._began = self._clock.monotonic()
             # Spark's rows are waited for in a thread: the link's heart-beats go on meanwhile.
             while batch := await asyncio.to_thread(_take, rows):
