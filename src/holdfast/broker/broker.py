@@ -430,11 +430,12 @@ class Broker:
         record: MessageRecord | TransientMessage | None,
         replier: Replier,
         receipt: bytes | None,
+        message_id: str = "",
     ) -> None:
         """
-        Move a delivery to the dead-letter queue; `record` brings its content.
+        Move a delivery to the dead-letter queue; `record` brings its content, `message_id` its id.
 
-        Without a record it is only settled: the message is gone already, by a purge.
+        Without a record it is only settled: there is nothing to keep.
 
         Raises:
             UnknownDeliveryError: It is not in delivery on this subscription.
@@ -450,7 +451,7 @@ class Broker:
                 self.close_batch()  # Many small frames can move many large messages.
             with self.all_or_nothing():
                 if record is not None and queue.name != self.settings.dead_letter_queue:
-                    self._send_dead_letter(queue, record, replier)
+                    self._send_dead_letter(queue, record, replier, message_id)
                 if key > 0:
                     self.record(DeadLetterRecord(queue.number, [key]))
             if key < 0:
@@ -461,10 +462,14 @@ class Broker:
         self.refill(subscription)
 
     def _send_dead_letter(
-        self, queue: Queue, record: MessageRecord | TransientMessage, replier: Replier
+        self,
+        queue: Queue,
+        record: MessageRecord | TransientMessage,
+        replier: Replier,
+        message_id: str,
     ) -> None:
         assert record.headers is not None and record.body is not None
-        headers = dead_letter_headers(record.headers, queue.name)
+        headers = dead_letter_headers(record.headers, queue.name, message_id)
         dead_letters = self.queue(self.settings.dead_letter_queue)
         self.send(dead_letters, headers, record.body, replier, None)
 

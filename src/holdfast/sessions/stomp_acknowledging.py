@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.broker.late import settled_by
-from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import Subscription
 from holdfast.errors import (
     RefusedError,
@@ -135,10 +134,13 @@ def _reject(
     session: StompSession, subscription: Subscription, key: int, receipt: bytes | None
 ) -> None:
     queue = subscription.queue
-    record: MessageRecord | TransientMessage | None = None
-    if queue is not None and key in subscription.unacknowledged:
-        record = queue.transients.get(key) if key < 0 else queue.cache.get(key)
-        if record is None and key > 0 and queue.index.is_live(key):
+    record: MessageRecord | None = None
+    message_id = ""
+    # A non-persistent message ends here, as in ActiveMQ; one that is purged has ended already.
+    if queue is not None and key > 0 and key in subscription.unacknowledged:
+        message_id = f"ID:{session.context.cluster}-{queue.number}-{key}"
+        record = queue.cache.get(key)
+        if record is None and queue.index.is_live(key):
             try:
                 record = session.read_message(queue.index.record_number(key))
             except StoreError as error:
@@ -146,4 +148,4 @@ def _reject(
                 raise RefusedError(
                     f"the message cannot be read now; once it can, it comes again: {error}"
                 ) from error
-    session.broker.reject(subscription, key, record, session, receipt)
+    session.broker.reject(subscription, key, record, session, receipt, message_id)

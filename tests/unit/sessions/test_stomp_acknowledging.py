@@ -418,10 +418,57 @@ def test_nack_moves_to_the_dead_letter_queue(desk) -> None:
     assert dead.body == b"bad"
     assert dead.headers["kind"] == "x"
     assert dead.headers["original-destination"] == "/queue/in:here"
+    assert dead.headers["original-message-id"] == "ID:c0ffee-1-1" != dead.headers["message-id"]
     assert dead.headers["dlqDeliveryFailureCause"] == "rejected"
     assert live(desk, "in:here") == []
     client.ask("NACK", id="2-1")
     assert live(desk, "ActiveMQ.DLQ") == []
+
+
+def test_a_non_persistent_message_is_dropped_when_it_is_rejected(desk) -> None:
+    """
+    ActiveMQ's default: what may be lost at any time does not fill the dead-letter queue.
+    """
+    client = desk.connect()
+    client.say("SEND", b"volatile", destination="/queue/orders")
+    client.subscribe(prefetch_count="1")
+    assert client.bodies() == ["volatile"]
+    client.send(b"next")
+    assert [each.command for each in client.ask("NACK", id="1--1", receipt="r")] == [
+        "RECEIPT",
+        "MESSAGE",
+    ]
+    assert "ActiveMQ.DLQ" not in desk.broker.state.by_name
+    assert desk.broker.state.volatile_bytes == 0
+    assert client.refusal("NACK", id="1--1").headers["code"] == "unknown-delivery"
+
+
+def test_a_dead_letter_that_is_rejected_again_says_where_from_now(desk) -> None:
+    """
+    An operator sends it again as it is: the headers are the new ones, each once.
+    """
+    client = desk.connect()
+    for number in (1, 2):
+        client.send(
+            b"bad",
+            f"/queue/{number}",
+            original_message_id="ID:old",
+            original_destination="/queue/old",
+            dlqDeliveryFailureCause="old",
+        )
+        client.subscribe(f"/queue/{number}", str(number))
+    desk.turn()
+    client.frames()
+    client.ask("NACK", id="2-1")
+    client.subscribe("/queue/ActiveMQ.DLQ", "d")
+    desk.turn()
+    head = client.bytes().partition(b"\n\n")[0]
+    lines = [line for line in head.split(b"\n") if line.startswith((b"original", b"dlq"))]
+    assert lines == [
+        b"original-destination:/queue/2",
+        b"original-message-id:ID\\cc0ffee-2-1",
+        b"dlqDeliveryFailureCause:rejected",
+    ]
 
 
 def test_nack_is_one_entry(desk) -> None:
