@@ -155,7 +155,6 @@ def test_any_bytes_do_no_harm(
         pytest.param(CONNECT + CONNECT, id="connected twice"),
         pytest.param(b"SEND\ndestination:/queue/a\n\nx\0", id="not connected"),
         pytest.param(b"CONNECT\naccept-version:9.9\nhost:/\n\n\0", id="an unknown version"),
-        pytest.param(CONNECT + b"SEND\ncontent-length:1\n\nx\0", id="no destination"),
         pytest.param(
             CONNECT + b"SEND\ndestination:/queue/a\ncontent-length:1\n\nxy\0", id="no NUL"
         ),

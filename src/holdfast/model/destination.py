@@ -31,6 +31,7 @@ class Kind(Enum):
 
 
 _PREFIXES = {f"/{kind.value}/": kind for kind in Kind}
+_OPTIONS_COUNT_MAX: Final = 64
 _SPACES: Final = " \t\r\n\v\f"
 
 
@@ -44,8 +45,21 @@ class Destination:
     """What stood behind a question mark: `consumer.prefetchSize=10&…`."""
 
     def read_options(self) -> dict[str, str]:
-        """Give the options by name; of a repeated one the last counts, as in ActiveMQ."""
-        return dict(parse_qsl(self.options, keep_blank_values=True))
+        """
+        Give the options by name; of a repeated one the last counts, as in ActiveMQ.
+
+        Raises:
+            DestinationError: There are too many.
+        """
+        try:
+            pairs = parse_qsl(
+                self.options, keep_blank_values=True, max_num_fields=_OPTIONS_COUNT_MAX
+            )
+        except ValueError:
+            raise DestinationError(
+                f"more than {_OPTIONS_COUNT_MAX} options behind destination '{self}'"
+            ) from None
+        return dict(pairs)
 
     def __str__(self) -> str:
         return f"/{self.kind.value}/{self.name}"

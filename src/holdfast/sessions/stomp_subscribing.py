@@ -144,6 +144,7 @@ def _find(session: StompSession, headers: dict[str, str]) -> Subscription:
             raise DestinationError(f"there is no subscription {subscription_id!r} to end")
         return found
     written = str(parse_destination(headers["destination"]))
+    session.effort = len(session.subscriptions)
     of_it = [each for each in session.subscriptions.values() if each.destination == written]
     if not of_it:
         raise DestinationError(f"there is no subscription of {written!r} to end")

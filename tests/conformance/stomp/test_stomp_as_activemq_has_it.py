@@ -120,19 +120,25 @@ def test_a_content_length_where_no_body_may_be_means_nothing(head: bytes, length
 # Headers ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["1.1", "1.2"])
-def test_an_undefined_escape_is_what_it_looks_like(version: Version) -> None:
+def test_an_undefined_escape_is_what_it_looks_like() -> None:
     """
-    `path:C:\\temp` comes through as it was meant; what is defined is decoded.
+    In 1.1 `path:C:\\temp` comes through as it was meant; what is defined is decoded.
+
+    In 1.2 it stays fatal, as its specification demands.
     """
     data = b"SEND\ndestination:/queue/a\npath:C:\\temp\\\\x\\cy\\\nreceipt:\\z\n\nbody\x00"
-    (event,) = events_of(version, data)
+    (event,) = events_of("1.1", data)
 
     assert isinstance(event, SendFrame)
     assert event.block.headers["path"] == "C:\\temp\\x:y\\"
     assert event.block.lines == b"path:C\\c\\\\temp\\\\x\\cy\\\\\n"
     assert event.receipt == b"\\z"
-    assert strict_code(version, data) == "bad-escape"
+    assert strict_code("1.1", data) == "bad-escape"
+    newer = connected("1.2")
+    newer.receive_data(data)
+    (failure,) = newer.events_received()
+    assert isinstance(failure, ProtocolFailed)
+    assert failure.error.code == "bad-escape"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

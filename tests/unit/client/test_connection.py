@@ -177,6 +177,31 @@ async def test_a_broker_with_a_lower_term_is_not_believed() -> None:
             assert stale.frames("CONNECT")[0].headers["holdfast-term"] == "5"
 
 
+async def test_a_client_is_known_again_by_what_it_shows() -> None:
+    """
+    The same on each of its connections and nobody else's; not what producers' ids let others see.
+    """
+    store = Store()
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        async with connect(first.failover(second)) as connection, connect(first.uri):
+            await connection.send("/queue/a", b"1")
+            first.kill()
+            await connection.send("/queue/a", b"2")
+        shown = [each.headers["holdfast-client"] for each in first.frames("CONNECT")]
+        assert len({*shown}) == 2
+        assert second.frames("CONNECT")[0].headers["holdfast-client"] in shown
+        producer = first.sends[0].block.headers["producer-id"]
+        assert not any(each in producer or producer.split("-")[0] in each for each in shown)
+
+
+@pytest.mark.parametrize("options", [{}, {"carries_headers": True}])
+async def test_a_client_says_when_its_messages_are_copies(options: dict[str, bool]) -> None:
+    """Only then a broker takes headers that it would have to ignore."""
+    async with ScriptedBroker() as broker, connect(broker.uri, **options):
+        (frame,) = broker.frames("CONNECT")
+        assert frame.headers.get("holdfast-carry") == ("true" if options else None)
+
+
 async def test_another_cluster_is_not_believed() -> None:
     """Sequence numbers and message ids mean nothing there."""
     async with ScriptedBroker() as first, ScriptedBroker(Store(cluster="c2")) as other:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.settings import BrokerSettings
+
 # How a destination is written ---------------------------------------------------------------------
 
 
@@ -56,6 +58,18 @@ def test_a_name_of_nothing_but_spaces_and_options_is_none(desk, written) -> None
     """
     client = desk.connect()
     assert client.refusal("SEND", destination=written).headers["code"] == "destination"
+
+
+def test_more_options_than_anybody_writes_are_refused(desk) -> None:
+    """
+    A header line has room for thousands: to read them all takes longer than a frame may.
+    """
+    client = desk.connect()
+    for command in ("SEND", "SUBSCRIBE"):
+        error = client.refusal(command, destination="/queue/a?" + "a&" * 4000, id="1")
+        assert error.headers["code"] == "destination"
+    client.send(b"x", "/queue/a?" + "&".join(f"o{number}=1" for number in range(64)))
+    assert set(desk.broker.state.by_name) == {"a"}
 
 
 # What is wished -----------------------------------------------------------------------------------
@@ -177,3 +191,18 @@ def test_an_id_may_look_like_a_destination(desk) -> None:
     client.ask("UNSUBSCRIBE", id="/queue/a")
     client.send(b"x", "/queue/a")
     assert client.bodies() == ["x"]
+
+
+def test_1_0_a_search_for_a_destination_counts_as_the_work_it_is(new_desk) -> None:
+    """
+    It looks at every subscription of the connection: a burst of these must not hold up others.
+    """
+    desk = new_desk(BrokerSettings(step_count_max=10))
+    client = desk.connect("1.0")
+    for _ in range(30):
+        client.say("SUBSCRIBE", destination="/queue/a")
+    asked = []
+    frames = b"UNSUBSCRIBE\ndestination:/queue/a\n\n\x00" * 5
+    client.session.receive(frames, lambda: bool(asked.append(None)))
+    assert len(asked) >= 5
+    assert len(client.session.subscriptions) == 25

@@ -44,7 +44,7 @@ _LENGTH_DIGITS_MAX = 19
 
 def unescape(text: str, version: Version, *, is_strict: bool = True) -> str:
     """
-    Decode a header name or value; what is not defined stays as it is, unless `is_strict`.
+    Decode a header name or value; in 1.1 what is not defined stays as it is, unless `is_strict`.
 
     Raises:
         RemoteProtocolError: `bad-escape`; the version does not define the sequence. STOMP 1.2,
@@ -63,7 +63,7 @@ def unescape(text: str, version: Version, *, is_strict: bool = True) -> str:
 
     def meaning(match: re.Match[str]) -> str:
         found = meanings.get(match[0])
-        if found is None and not is_strict:
+        if found is None and version == "1.1" and not is_strict:
             return match[0]
         if found is None:
             raise RemoteProtocolError(
@@ -170,8 +170,8 @@ def parse_headers(
 
     Args:
         head: Command and header lines, each with a line feed at its end.
-        is_strict: Whether undefined escapes, and lines without a colon, fail. Else such an escape
-            stays as it is, and such a line is a header without a value.
+        is_strict: Whether undefined escapes in 1.1, and lines without a colon, fail. Else such an
+            escape stays as it is, and such a line is a header without a value.
 
     Raises:
         RemoteProtocolError: `bad-header` or `bad-escape`.

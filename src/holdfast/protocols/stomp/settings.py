@@ -20,8 +20,8 @@ class StompSettings:
     is_strict: bool = False
     """
     Whether a connection ends where the specification has it end, and ActiveMQ goes on: undefined
-    escapes, a header line without a colon, a body or a content-length where no body may be, spaces
-    around a content-length, NULs between frames, a frame without a header it must have.
+    escapes in 1.1, a header line without a colon, a body or a content-length where no body may be,
+    spaces around a content-length, NULs between frames, a frame without a header it must have.
     """
 
     command_bytes_max: int = 1024
