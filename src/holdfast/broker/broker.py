@@ -478,7 +478,7 @@ class Broker:
         queue = subscription.queue
         assert queue is not None, "only queues keep messages"
         del subscription.unacknowledged[key]
-        queue.give_back([key], redelivered=True)
+        queue.give_back([key], redelivered=True, client=subscription.client)
         self.state.touch(queue)
         self.refill(subscription)
 

@@ -519,7 +519,7 @@ def test_nack_reads_what_is_not_in_memory(desk) -> None:
     assert client.bodies() == ["0"]
 
 
-def test_nack_of_something_unreadable_is_refused_and_stays(desk) -> None:
+def test_nack_of_something_unreadable_is_refused_and_comes_again(desk) -> None:
     """
     Damaged bytes are an answer to this client, not an exception in the loop; nothing is lost.
     """
@@ -530,11 +530,15 @@ def test_nack_of_something_unreadable_is_refused_and_stays(desk) -> None:
     client.frames()
     desk.broker.state.forget_content(desk.broker.state.by_name["orders"], 1)
     desk.unreadable = CorruptEntryError("the body checksum is wrong", segment="1", byte=5)
-    error = client.refusal("NACK", id="1-1", receipt="r")
+    client.say("NACK", id="1-1", receipt="r")
+    (error,) = client.frames()
     assert error.headers["code"] == "refused"
     assert "checksum" in error.headers["message"]
     assert live(desk) == [1]
     desk.unreadable = None
+    desk.turn()
+    (again,) = client.frames()
+    assert (again.headers["ack"], again.headers["redelivered"]) == ("1-1", "true")
     assert client.ask("NACK", id="1-1", receipt="r")[0].command == "RECEIPT"
 
 
