@@ -37,7 +37,7 @@ from holdfast.client.producer import Producer
 from holdfast.client.settlements import ACKNOWLEDGE, REJECT
 from holdfast.client.transaction import Transaction
 from holdfast.client.wire import Body, Headers
-from holdfast.errors import HoldfastError, LinkLostError
+from holdfast.errors import HoldfastError, LinkError, LinkLostError
 
 __all__ = [
     "BlockingConfirmation",
@@ -304,7 +304,8 @@ class BlockingMessage:
         """
         Tell the broker that it is done; see `Message.acknowledge`.
 
-        Without `confirm` an error (settled otherwise, in a transaction) is only logged.
+        Without `confirm` an error (settled otherwise, in a transaction) is only logged; that the
+        connection has ended is told by its `close`, too.
         """
         if confirm:
             self._thread.run(self.message.acknowledge(confirm=True))
@@ -327,6 +328,8 @@ def _settle(message: Message, verb: bytes) -> None:
         message.subscription.settle(message, verb)
     except HoldfastError as error:
         logger.warning("%s could not be settled: %s", message, error)
+        if isinstance(error, LinkError):
+            message.subscription.failures.add(message.subscription, "acknowledged", error)
 
 
 class BlockingSubscription:

@@ -324,6 +324,7 @@ class Connection:
         Raises:
             HoldfastError: A message was refused, or its outcome stayed unknown, and nobody has been
                 told yet. It is the first of them; its notes tell how many, and of the others.
+            UnknownDeliveryError: The broker refused acknowledgements, and no call has told it.
             LinkLostError: Whether the last acknowledgements were stored is unknown.
         """
         try:

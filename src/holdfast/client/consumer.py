@@ -17,14 +17,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import MutableMapping
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 from weakref import WeakValueDictionary
 
+from holdfast.client.failures import Failures
 from holdfast.client.refusal import anew
 from holdfast.client.requests import SubscribeRequest, fail, succeed
+from holdfast.client.sequence import is_lasting
 from holdfast.client.session import ClientSession
-from holdfast.client.settlements import ACKNOWLEDGE, REJECT
+from holdfast.client.settlements import ACKNOWLEDGE, REJECT, Promise, Settlement
 from holdfast.client.wire import VERSION, Headers, control, subscribe_headers
 from holdfast.errors import HoldfastError, TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.codec import encode_frame
@@ -109,10 +112,13 @@ class Message:
 
         Returns at once: if the link breaks now it is said again on the next one. With `confirm`
         it waits until the broker has stored it, after which it is never delivered again;
-        cancelling stops the wait, not the acknowledgement. Doing it twice does nothing.
+        cancelling stops the wait, not the acknowledgement. Doing it twice does nothing more, but
+        with `confirm` waits as the first time.
 
         Raises:
-            UnknownDeliveryError: It was rejected before, or the broker no longer waits for it.
+            UnknownDeliveryError: It was rejected before; or, with `confirm`, the broker no longer
+                waits for it, or for one of those before it. What it refuses without `confirm` is
+                told by the connection's `close`.
             TransactionError: It belongs to a transaction that is not finished.
             LinkError: The connection has ended.
         """
@@ -125,7 +131,8 @@ class Message:
         Tell the broker that it cannot be processed: it goes to the dead-letter queue.
 
         Waiting, cancelling and errors as with `acknowledge`; but if the link is lost before it is
-        confirmed, the message may first be delivered to another consumer (LinkLostError).
+        confirmed, the message may first be delivered to another consumer (LinkLostError). If it
+        comes here again it is rejected again.
         """
         outcome = self.subscription.settle(self, REJECT, confirm=confirm)
         if outcome is not None:
@@ -170,7 +177,12 @@ class Subscription:
             self._headers["selector"] = selector
         self._buffer: deque[Message] = deque()
         self._held: dict[str, Message] = {}
-        self._survivors: WeakValueDictionary[str, Message] = WeakValueDictionary()
+        # What the application has dropped without settling shall be delivered again; in mode
+        # "client" it may have dropped what a later message's acknowledgement covers.
+        self._survivors: MutableMapping[str, Message] = (
+            {} if acknowledge == "client" else WeakValueDictionary()
+        )
+        self._is_lasting = is_lasting(destination)
         self._taken_count = 0
         self._last: Message | None = None
         self._arrival: asyncio.Future[None] | None = None
@@ -316,19 +328,33 @@ class Subscription:
         """Settle a message; see `Message.acknowledge`. Gives what to wait for, if anything."""
         if message.transaction is not None:
             raise TransactionError(f"message {message.id} belongs to an unfinished transaction")
+        session = self._session
         if message.verb:
             if message.verb != verb:
                 raise UnknownDeliveryError(f"message {message.id} was settled otherwise before")
-            return None
-        session = self._session
+            return self._confirm(message) if confirm else None
         session.check_open()
-        outcome = session.loop.create_future() if confirm else None
+        promise = Promise(session.loop.create_future()) if confirm else None
         for covered in self.covered_by(message):
             self.forget(covered, verb)
-            delivery = covered.delivery_id if self.is_present(covered) else None
-            # The message itself comes last: when its receipt is there, all of them are certain.
-            session.settle(covered.id, delivery, verb, outcome if covered is message else None)
-        return outcome
+            is_lasting = self._is_lasting and covered.persistent
+            settled = Settlement(covered.id, verb, self.id, covered.number, is_lasting=is_lasting)
+            if promise is not None:
+                settled.promises = (promise,)
+            # The message itself comes last: when its receipt is there, nothing is unknown of any.
+            last = promise if covered is message else None
+            session.settle(settled, self._wire_id(covered), last)
+        return None if promise is None else promise.outcome
+
+    def _wire_id(self, message: Message) -> str | None:
+        """By what the present link's broker knows a delivery; None if it was another one's."""
+        if message.generation != self._session.generation:
+            return None
+        return message.id if self._is_ended else message.delivery_id
+
+    def _confirm(self, message: Message) -> asyncio.Future[None] | None:
+        first = 0 if self.mode == "client" else message.number
+        return self._session.confirm_settled(self.id, range(first, message.number + 1))
 
     def covered_by(self, message: Message) -> list[Message]:
         """What settling a message settles: itself, in mode "client" also all taken before it."""
@@ -352,6 +378,11 @@ class Subscription:
         message.verb = verb
         if self._held.pop(message.id, None) is None:
             self._survivors.pop(message.id, None)
+
+    @property
+    def failures(self) -> Failures:
+        """What was not done and nobody has been told of yet."""
+        return self._session.failures
 
     # What the session tells ----------------------------------------------------------------------
 
@@ -390,10 +421,12 @@ class Subscription:
             return False
         id = headers["message-id"]
         delivery_id = headers.get("ack", "")
-        verb = self._session.settlements.verb_of(id)
-        if verb is not None:
-            # The application is done with it; only the word of that was lost.
-            self._session.settle(id, delivery_id, verb)
+        settled = self._session.settlements.find(id)
+        if settled is not None:
+            # The application is done with it; only the word of that was lost. What has been said
+            # by the message's id meets this delivery on its way, whichever is the first.
+            if settled.said != id:
+                self._session.settle(settled, delivery_id)
             return True
         message = self._survivors.pop(id, None)
         if message is None:
@@ -408,8 +441,10 @@ class Subscription:
         for message in self._buffer:
             self._session.message_taken(len(message.body))
         self._buffer.clear()
-        # Weakly: what the application has dropped without settling shall be delivered again.
-        self._survivors.update(self._held)
+        for id, message in self._held.items():
+            # Anything else comes again as another message, if it comes again.
+            if self.mode != "client" or (self._is_lasting and message.persistent):
+                self._survivors[id] = message
         self._held = {}
 
     def ended(self, error: HoldfastError | None) -> None:

@@ -11,8 +11,8 @@ import asyncio
 from typing import Protocol
 
 from holdfast.client.outstanding import Operation
-from holdfast.client.settlements import ACKNOWLEDGE, Settlements
-from holdfast.client.wire import settlement
+from holdfast.client.settlements import Promise, Settlement, Settlements
+from holdfast.client.wire import control
 from holdfast.errors import HoldfastError, LinkLostError
 
 
@@ -105,50 +105,48 @@ class SettlementRequest(Operation):
     """
     An acknowledgement with a receipt, which makes all before it certain too.
 
-    On a new link it is said by message id: delivery ids are the lost link's. A rejection cannot be
-    said so; it is repeated if the message is delivered here again, and its waiter told that.
+    A new link has been told of everything late when this is repeated, so it only asks whether that
+    is stored: by the receipt of a transaction with nothing in it. Without a settlement of its own
+    it asks nothing else from the beginning.
     """
 
-    __slots__ = ("message_id", "number", "outcome", "settlements", "verb")
+    __slots__ = ("number", "promise", "settled", "settlements")
 
     def __init__(
-        self,
-        settlements: Settlements,
-        number: int,
-        message_id: str,
-        verb: bytes,
-        outcome: asyncio.Future[None] | None,
+        self, settlements: Settlements, settled: Settlement | None, promise: Promise | None
     ) -> None:
         super().__init__()
         self.settlements = settlements
-        self.number = number
-        self.message_id = message_id
-        self.verb = verb
-        self.outcome = outcome
+        self.settled = settled
+        self.number = settlements.number
+        self.promise = promise
 
     def received(self, receipt: str) -> None:
         self.settlements.confirm_through(self.number)
-        if self.outcome is not None:
-            succeed(self.outcome)
+        self._answer()
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
-        # Saying it again would be refused again. What was said before it may still be lost.
-        self.settlements.refused(self.message_id, self.number)
-        if self.outcome is not None:
-            fail(self.outcome, error)
+        if self.settled is None:
+            self.abandoned(LinkLostError(f"the broker does not say whether it is stored: {error}"))
+            return
+        # What was said before it may still be lost.
+        self.settlements.refused_with_receipt(self.settled, error)
+        self._answer(error)
 
     def abandoned(self, error: HoldfastError) -> None:
-        if self.outcome is not None:
-            fail(self.outcome, error)
+        self._answer(error)
+
+    def _answer(self, error: HoldfastError | None = None) -> None:
+        if self.promise is not None:
+            self.settlements.answer(self.promise, error)
 
     def replay(self) -> list[tuple[str, bytes]]:
-        if self.verb != ACKNOWLEDGE:
-            self.abandoned(
-                LinkLostError(
-                    f"the link was lost while message {self.message_id} was rejected; it will be"
-                    " rejected again if it is delivered here again"
-                )
-            )
-            return []
-        receipt = self.receipt
-        return [(receipt, settlement(self.verb, self.message_id, receipt))]
+        self.settled = None
+        return [(self.receipt, self.question(self.receipt))]
+
+    @staticmethod
+    def question(receipt: str) -> bytes:
+        """Nothing, done together: its receipt stands behind all that was said before."""
+        name = f"nothing-{receipt}"
+        begin = control("BEGIN", transaction=name)
+        return begin + control("COMMIT", transaction=name, receipt=receipt)

@@ -32,7 +32,7 @@ from holdfast.client.refusal import anew, refusal
 from holdfast.client.requests import Farewell, Goodbye, SettlementRequest
 from holdfast.client.sequence import ProducerSequence
 from holdfast.client.settings import ClientSettings
-from holdfast.client.settlements import ACKNOWLEDGE, Settlements
+from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement, Settlements
 from holdfast.client.uri import Address, Target
 from holdfast.client.wire import control, settlement
 from holdfast.environment.randomness import Randomness
@@ -45,6 +45,9 @@ from holdfast.errors import (
 from holdfast.protocols.stomp.frames import Frame
 
 logger = logging.getLogger("holdfast.client")
+
+_OF_SETTLEMENTS = (UnknownDeliveryError.code, RefusedError.code)
+"""Codes of a refused acknowledgement; a broker that tells none counts as the second."""
 
 _QUORUM_LOST = "quorum-lost"
 """The code with which a broker takes leave that has lost its cluster."""
@@ -184,25 +187,16 @@ class ClientSession:
         finally:
             self._end_reconnecting()
             self._shut(None)
-        count = len(self.settlements)
-        if is_goodbye_due and count:
-            why = LinkLostError(
-                f"the connection was closed, and no broker has said that it has the last {count:,}"
-                " acknowledgements; their messages may come again"
-            )
-            self.failures.add(self.settlements, "acknowledged", why, count=count)
+        self.settlements.tell(self.failures, is_all=is_graceful)
 
     async def _settle_in_an_outage(self) -> None:
         """Wait for a link that takes the acknowledgements which are not certain."""
-        late = self.settlements.newest_acknowledged
-        if self._link is None and late is not None:
-            outcome = self.loop.create_future()
-            request = SettlementRequest(self.settlements, late[1], late[0], ACKNOWLEDGE, outcome)
-            receipt = self.next_receipt()
-            self.request(request, receipt, settlement(ACKNOWLEDGE, late[0], receipt))
-            with contextlib.suppress(RefusedError, TimeoutError):
+        if self._link is None and self.settlements.is_late:
+            promise = Promise(self.loop.create_future())
+            self._ask_whether_settled(promise)
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.close_seconds_max):
-                    await outcome
+                    await promise.outcome
 
     def _end_reconnecting(self) -> None:
         self._is_closing = True
@@ -361,27 +355,55 @@ class ClientSession:
     # Settlements ---------------------------------------------------------------------------------
 
     def settle(
-        self,
-        message_id: str,
-        delivery_id: str | None,
-        verb: bytes,
-        outcome: asyncio.Future[None] | None = None,
+        self, settled: Settlement, delivery_id: str | None, promise: Promise | None = None
     ) -> None:
         """
-        Acknowledge or reject, by the id of the delivery or, if that is a lost link's (None), by
-        the message's own. Without a link it is said when the next one is there.
+        Acknowledge or reject, by an id of the present link or, if a lost one has delivered it
+        (None), by the message's own. What cannot be said now is said when it can be.
+
+        A `promise` is answered when this and all settled before it is certain.
         """
         self.check_open()
-        number = self.settlements.add(message_id, verb)
-        is_due = number - self._marked_number >= self.settings.settled_receipt_every_count
-        id = message_id if delivery_id is None else delivery_id
-        if outcome is not None or (is_due and self._link is not None):
-            self._marked_number = number
-            request = SettlementRequest(self.settlements, number, message_id, verb, outcome)
-            receipt = self.next_receipt()
-            self.request(request, receipt, settlement(verb, id, receipt))
-        elif self._link is not None:
-            self._link.write(settlement(verb, id))
+        settlements, link = self.settlements, self._link
+        # A broker rejects what it has delivered on the same link only.
+        can_be_said = delivery_id is not None or settled.verb == ACKNOWLEDGE
+        count = settlements.number + 1 - self._marked_number
+        is_due = count >= self.settings.settled_receipt_every_count
+        if link is None or not can_be_said:
+            settlements.add(settled, None)
+            if promise is not None:
+                self._ask_whether_settled(promise)
+            return
+        id = settled.message_id if delivery_id is None else delivery_id
+        if promise is None and not is_due:
+            settlements.add(settled, id)
+            link.write(settlement(settled.verb, id))
+            return
+        self._marked_number = settlements.add(settled, id, has_receipt=True)
+        request = SettlementRequest(settlements, settled, promise)
+        receipt = self.next_receipt()
+        self.request(request, receipt, settlement(settled.verb, id, receipt))
+
+    def confirm_settled(self, source: str, places: range) -> asyncio.Future[None] | None:
+        """
+        Ask whether all is certain that a subscription has settled in these places.
+
+        Gives what to wait for; None if it is.
+        """
+        promise = Promise(self.loop.create_future())
+        is_open = self.settlements.promise(promise, source, places)
+        if is_open:
+            self._ask_whether_settled(promise)
+        elif promise.error is None:
+            return None
+        else:
+            self.settlements.answer(promise)
+        return promise.outcome
+
+    def _ask_whether_settled(self, promise: Promise) -> None:
+        receipt = self.next_receipt()
+        request = SettlementRequest(self.settlements, None, promise)
+        self.request(request, receipt, request.question(receipt))
 
     # Receiving -----------------------------------------------------------------------------------
 
@@ -430,9 +452,15 @@ class ClientSession:
         if operation is not None and receipt is not None:
             operation.refused(receipt, error)
             return
-        if error.code == UnknownDeliveryError.code:
-            # An acknowledgement that came late, of what somebody else has settled meanwhile.
-            logger.debug("an acknowledgement came too late: %s", error)
+        named = frame.headers.get("id")
+        is_settlement = (
+            receipt is None
+            and (named is not None or error.code in _OF_SETTLEMENTS)
+            and self.settlements.refused(named, error)
+        )
+        if error.code == UnknownDeliveryError.code or (is_settlement and named is not None):
+            # Whoever waits for it, or `close`, is told.
+            logger.debug("an acknowledgement was refused: %s", error)
         else:
             # It may be the broker's last word before it hangs up.
             self._complaint = error
@@ -469,6 +497,7 @@ class ClientSession:
     def _interrupt(self, link: Link, error: HoldfastError) -> None:
         self._interrupted_at = self.loop.time()
         logger.warning("interrupted: %s", error)
+        self.settlements.link_lost()
         for subscriber in self.subscribers.values():
             subscriber.interrupted()
         for operation in self.outstanding.take_done_by_loss():

@@ -1,84 +1,311 @@
 """
-Acknowledgements on their way: sent without a receipt of their own, so perhaps lost with the link.
+Acknowledgements and rejections that are not certain: perhaps lost with the link, perhaps refused.
 
-Now and then an acknowledgement asks for a receipt; when it comes, all before it are certain too. A
-refusal is said at once, before those ahead of it are stored, and makes only itself certain.
-What is not certain is said again, by message id, as the first thing on a new link, and a message
-among them that is delivered again is settled again instead of being shown to the application
-twice. Pure.
+Now and then one asks for a receipt; when it comes, all that were said before it on the same link
+and not refused are certain too. A refusal comes at once, before the receipt of anything said after
+it, so by then it is known. It names what it refuses; an older or another broker may not, and then
+all that it may concern are in doubt.
+
+A lost link takes everything with it that is not certain. Acknowledgements are said again, by
+message id, as the first thing on the next one. A broker rejects only what it has delivered on the
+same link, so a rejection is kept until its message comes again, as a refused acknowledgement is:
+the message is then settled again, instead of being shown to the application twice. Pure.
 
 Invariants:
-    Numbers rise; what a receipt confirms is a prefix of what was added.
+    Numbers rise in `_said`; what a receipt confirms is a prefix of it.
+    A message stands in one of `_said`, `_late` and `_kept`, and in `_late` only between two links.
+    What was refused is never counted as done: a call that waits for it fails, or `tell` tells it.
 
 Owned by the session of one connection.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 
+from holdfast.client.failures import Failures
+from holdfast.client.refusal import anew
 from holdfast.client.wire import settlement
+from holdfast.errors import HoldfastError, LinkLostError, RefusedError
 
 ACKNOWLEDGE = b"ACK"
 REJECT = b"NACK"
 
+KEPT_COUNT_MAX = 10_000
+"""Most rejections lost with a link and refused acknowledgements; older ones are only counted."""
+
+
+class Promise:
+    """What one call waits for: that the broker has every settlement that has this promise."""
+
+    __slots__ = ("error", "outcome", "refused")
+
+    def __init__(self, outcome: asyncio.Future[None]) -> None:
+        self.outcome = outcome
+        self.error: HoldfastError | None = None
+        """Why the first of `refused` will not be done."""
+
+        self.refused: list[Settlement] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody will hear of it."""
+        return not self.outcome.done()
+
+    def refuse(self, settled: Settlement, error: HoldfastError) -> None:
+        """One of them will not be done."""
+        self.error = self.error or error
+        self.refused.append(settled)
+
+
+class Settlement:
+    """
+    One message acknowledged or rejected.
+
+    `source` and `place` are its subscription's id and its number there. What is not `is_lasting`
+    nobody keeps over the end of a link: a refusal says no more than that.
+    """
+
+    __slots__ = (
+        "error",
+        "has_receipt",
+        "is_lasting",
+        "is_told",
+        "message_id",
+        "number",
+        "place",
+        "promises",
+        "said",
+        "source",
+        "verb",
+    )
+
+    def __init__(
+        self, message_id: str, verb: bytes, source: str = "", place: int = 0, *, is_lasting: bool
+    ) -> None:
+        self.message_id = message_id
+        self.verb = verb
+        self.source = source
+        self.place = place
+        self.is_lasting = is_lasting
+        self.number = 0
+        self.said = ""
+        """The id by which it was said on the present link."""
+
+        self.has_receipt = False
+        self.promises: tuple[Promise, ...] = ()
+        self.error: HoldfastError | None = None
+        """Why it is kept."""
+
+        self.is_told = False
+        """Whether somebody has heard of `error`."""
+
 
 class Settlements:
-    """The acknowledgements and rejections that are not certain, oldest first."""
+    """The acknowledgements and rejections of one connection that are not certain."""
 
     def __init__(self) -> None:
         self.number = 0
         """How many were added, ever: the number of the newest."""
 
-        self._uncertain: OrderedDict[str, tuple[bytes, int]] = OrderedDict()
+        self._said: OrderedDict[str, Settlement] = OrderedDict()
+        """On the present link, by message id, oldest first."""
+
+        self._late: dict[str, Settlement] = {}
+        """Acknowledgements to be said as soon as there is a link."""
+
+        self._kept: OrderedDict[str, Settlement] = OrderedDict()
+        """To be said when the message is delivered again; has `error`."""
+
+        self._forgotten: dict[str, tuple[HoldfastError, int]] = {}
+        """What nobody was told of and is not kept any more: the first error, and how many."""
+
+        self._is_over = False
 
     def __len__(self) -> int:
-        return len(self._uncertain)
+        return len(self._said) + len(self._late) + len(self._kept)
 
-    def add(self, message_id: str, verb: bytes) -> int:
-        """Note a settlement; gives its number."""
-        self.number = number = self.number + 1
-        uncertain = self._uncertain
-        if message_id in uncertain:
-            del uncertain[message_id]
-        uncertain[message_id] = (verb, number)
-        return number
+    # Saying --------------------------------------------------------------------------------------
 
-    def verb_of(self, message_id: str) -> bytes | None:
-        """How a message was settled, if that is not certain yet."""
-        found = self._uncertain.get(message_id)
-        return None if found is None else found[0]
+    def add(self, settled: Settlement, said: str | None, *, has_receipt: bool = False) -> int:
+        """Note a settlement, and the id by which it is now said, if it is; gives its number."""
+        self.number = settled.number = self.number + 1
+        settled.error = None
+        settled.is_told = False
+        id = settled.message_id
+        if id in self._said:
+            del self._said[id]
+        if self._kept:
+            self._kept.pop(id, None)
+        if said is not None:
+            settled.said = said
+            settled.has_receipt = has_receipt
+            self._said[id] = settled
+        elif settled.verb == ACKNOWLEDGE:
+            self._late.pop(id, None)
+            self._late[id] = settled
+        else:
+            self._keep(settled, _rejected_in_vain(id))
+        return settled.number
+
+    def find(self, message_id: str) -> Settlement | None:
+        """What to say of a message that is delivered again; None: the application shall see it."""
+        found = self._said.get(message_id) or self._late.get(message_id)
+        if found is None:
+            found = self._kept.get(message_id)
+            if found is not None and found.is_told and isinstance(found.error, RefusedError):
+                # The application has heard that it is not done.
+                return None
+        return found
 
     @property
-    def newest_acknowledged(self) -> tuple[str, int] | None:
-        """Message id and number of the newest acknowledgement that is not certain."""
-        for message_id, (verb, number) in reversed(self._uncertain.items()):
-            if verb == ACKNOWLEDGE:
-                return message_id, number
-        return None
-
-    def confirm_through(self, number: int) -> None:
-        """The broker has everything up to this number."""
-        uncertain = self._uncertain
-        while uncertain:
-            message_id, (_, first) = next(iter(uncertain.items()))
-            if first > number:
-                return
-            del uncertain[message_id]
-
-    def refused(self, message_id: str, number: int) -> None:
-        """The broker will not have this one: it need not be said again."""
-        found = self._uncertain.get(message_id)
-        if found is not None and found[1] == number:
-            del self._uncertain[message_id]
+    def is_late(self) -> bool:
+        """Whether acknowledgements wait for a link."""
+        return bool(self._late)
 
     def frames(self) -> list[bytes]:
-        """
-        Acknowledgements that are not certain, said by message id, for a new link.
+        """Acknowledgements that are not certain, for a new link, on which they are now said."""
+        frames = []
+        for id, settled in self._late.items():
+            settled.said = id
+            settled.has_receipt = False
+            self._said[id] = settled
+            frames.append(settlement(ACKNOWLEDGE, id))
+        self._late = {}
+        return frames
 
-        Rejections cannot be said so: a broker rejects what it has delivered on the same link. They
-        wait until the message is delivered again.
+    def promise(self, promise: Promise, source: str, places: range) -> bool:
         """
-        return [
-            settlement(verb, id) for id, (verb, _) in self._uncertain.items() if verb == ACKNOWLEDGE
+        Put a promise on all that a subscription has settled in these places and is not certain.
+
+        Gives whether there is anything of which only the broker knows.
+        """
+        found = [
+            settled
+            for books in (self._said, self._late, self._kept)
+            for settled in books.values()
+            if settled.source == source and settled.place in places
         ]
+        for settled in found:
+            if settled.error is None:
+                settled.promises += (promise,)
+            else:
+                promise.refuse(settled, settled.error)
+                settled.is_told = True
+        return len(promise.refused) < len(found)
+
+    # What becomes of it --------------------------------------------------------------------------
+
+    def confirm_through(self, number: int) -> None:
+        """The broker has everything up to this number that was said on this link."""
+        said = self._said
+        while said:
+            id, first = next(iter(said.items()))
+            if first.number > number:
+                return
+            del said[id]
+
+    def refused(self, said: str | None, error: HoldfastError) -> bool:
+        """
+        The broker refused something without a receipt; by this id, or (None) it does not say which.
+
+        Gives whether it was a settlement, as far as can be known.
+        """
+        found = [
+            settled
+            for settled in self._said.values()
+            if not settled.has_receipt and said in (None, settled.said)
+        ]
+        if len(found) > 1:
+            error.add_note(f"the broker does not say of which of {len(found):,} messages it speaks")
+        for settled in found:
+            if len(found) == 1:
+                error.add_note(f"the broker speaks of message {settled.message_id}")
+            self._refuse(settled, error)
+        return bool(found)
+
+    def refused_with_receipt(self, settled: Settlement, error: HoldfastError) -> None:
+        """The broker refused this one, which asked for a receipt on this link."""
+        if self._said.get(settled.message_id) is settled:
+            self._refuse(settled, error)
+
+    def _refuse(self, settled: Settlement, error: HoldfastError) -> None:
+        del self._said[settled.message_id]
+        if settled.is_lasting or any(promise.is_awaited for promise in settled.promises):
+            self._keep(settled, error)
+
+    def link_lost(self) -> None:
+        """What was said on the lost link is not certain."""
+        said, self._said = self._said, OrderedDict()
+        for id, settled in said.items():
+            settled.said = ""
+            if settled.verb == ACKNOWLEDGE:
+                self._late[id] = settled
+            elif settled.is_lasting or settled.promises:
+                self._keep(settled, _rejected_in_vain(id))
+
+    def _keep(self, settled: Settlement, error: HoldfastError) -> None:
+        awaited = [promise for promise in settled.promises if promise.is_awaited]
+        for promise in awaited:
+            promise.refuse(settled, error)
+        settled.promises = ()
+        settled.said = ""
+        settled.error = error
+        settled.is_told = bool(awaited)
+        self._kept[settled.message_id] = settled
+        if len(self._kept) > KEPT_COUNT_MAX:
+            _, oldest = self._kept.popitem(last=False)
+            assert oldest.error is not None, "what is kept has its reason"
+            if not oldest.is_told:
+                self._forget(oldest.error, 1)
+
+    def _forget(self, error: HoldfastError, count: int) -> None:
+        kind = "refused" if isinstance(error, RefusedError) else "lost"
+        first, before = self._forgotten.get(kind, (error, 0))
+        self._forgotten[kind] = first, before + count
+
+    def answer(self, promise: Promise, error: HoldfastError | None = None) -> None:
+        """What has a promise is certain or refused; or (`error`) nothing more will be known."""
+        if not promise.is_awaited:
+            # Whoever waited has gone, so `tell` does it in the end.
+            for settled in promise.refused:
+                settled.is_told = False
+            return
+        error = promise.error or error
+        if error is None:
+            promise.outcome.set_result(None)
+        else:
+            promise.outcome.set_exception(anew(error))
+            promise.outcome.exception()
+
+    def tell(self, failures: Failures, *, is_all: bool) -> None:
+        """
+        The connection has ended: note what was refused and, if `is_all`, what is not certain.
+
+        Once; what a call has told or is about to tell is not noted.
+        """
+        if self._is_over:
+            return
+        self._is_over = True
+        for settled in self._kept.values():
+            if settled.error is not None and not settled.is_told:
+                self._forget(settled.error, 1)
+        error, count = self._forgotten.get("refused", (None, 0))
+        if error is not None:
+            failures.add((self, "refused"), "acknowledged", error, count=count)
+        _, count = self._forgotten.get("lost", (None, 0))
+        count += len(self._said) + len(self._late)
+        if count and is_all:
+            why = LinkLostError(
+                f"the connection was closed, and no broker has said that it has the last {count:,}"
+                " acknowledgements; their messages may come again"
+            )
+            failures.add((self, "lost"), "acknowledged", why, count=count)
+
+
+def _rejected_in_vain(message_id: str) -> LinkLostError:
+    return LinkLostError(
+        f"the link was lost while message {message_id} was rejected; it will be rejected again if"
+        " it is delivered here again"
+    )

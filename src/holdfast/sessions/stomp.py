@@ -654,15 +654,18 @@ class StompSession:
         if transaction is not None and transaction.failure is None:
             transaction.failure = str(error)
         self.context.refusals.note(self, error.code, str(error))
-        self._error(str(error), error.code, event.receipt)
+        named = event.id if isinstance(event, AcknowledgeFrame) else None
+        self._error(str(error), error.code, event.receipt, named)
 
     def _fail(self, error: ProtocolError, receipt: bytes | None) -> None:
         self.context.refusals.note(self, error.code, str(error))
         self._error(str(error), error.code, receipt)
         self.is_closing = True
 
-    def _error(self, text: str, code: str, receipt: bytes | None) -> None:
-        """STOMP 1.2, ERROR: say what went wrong, and for which frame."""
+    def _error(
+        self, text: str, code: str, receipt: bytes | None, named: bytes | None = None
+    ) -> None:
+        """STOMP 1.2, ERROR: say what went wrong, and for which frame (`named`: the id it names)."""
         version = self.protocol.version
         headers = [("message", text.splitlines()[0]), ("code", code)]
         if code == "version":
@@ -672,6 +675,8 @@ class StompSession:
         frame = encode_frame("ERROR", headers, text.encode(), version)
         if receipt is not None:
             frame = frame.replace(b"ERROR\n", b"ERROR\nreceipt-id:%b\n" % receipt, 1)
+        elif named is not None:
+            frame = frame.replace(b"ERROR\n", b"ERROR\nid:%b\n" % named, 1)
         self.write(frame)
 
     # ---- the end

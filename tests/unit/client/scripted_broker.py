@@ -128,8 +128,10 @@ class Served(asyncio.Protocol):
         if raw is not None:
             self.broker.answer(lambda: self.transport.write(encode_receipt(raw)))
 
-    def error(self, raw: bytes | None, code: str, text: str) -> None:
+    def error(self, raw: bytes | None, code: str, text: str, named: str | None = None) -> None:
         headers = {} if raw is None else {"receipt_id": raw.decode()}
+        if raw is None and named is not None and self.broker.is_naming:
+            headers["id"] = named
         self.broker.answer(lambda: self.send("ERROR", code=code, message=text, **headers))
 
     # Frames --------------------------------------------------------------------------------------
@@ -137,7 +139,8 @@ class Served(asyncio.Protocol):
     def serve(self, event: Event) -> None:
         refusal = self.broker.refuse(event)
         if refusal is not None:
-            self.error(getattr(event, "receipt", None), *refusal)
+            named = id_of(event) if isinstance(event, AcknowledgeFrame) else None
+            self.error(getattr(event, "receipt", None), *refusal, named)
         elif isinstance(event, SendFrame):
             self.serve_send(event)
         elif isinstance(event, AcknowledgeFrame):
@@ -216,7 +219,7 @@ class Served(asyncio.Protocol):
                 self.settle_delivery(subscription, id, is_rejected=frame.negative)
                 return
         if frame.negative:
-            self.error(frame.receipt, "unknown-delivery", f"{id} was not delivered here")
+            self.error(frame.receipt, "unknown-delivery", f"{id} was not delivered here", id)
         else:
             self.broker.store.settle(id, is_rejected=False)
 
@@ -302,6 +305,9 @@ class ScriptedBroker:
         self.is_holding = False
         self.is_deaf = False
         self.is_dispatching = True
+        self.is_naming = True
+        """Whether the refusal of an acknowledgement names it, as Holdfast's does."""
+
         self.tls: ssl.SSLContext | None = None
         self._held: list[Callable[[], None]] = []
         self._server: asyncio.Server | None = None

@@ -9,7 +9,7 @@ import asyncio
 import pytest
 
 from holdfast.client.requests import Farewell, SettlementRequest, SubscribeRequest, fail, succeed
-from holdfast.client.settlements import ACKNOWLEDGE, Settlements
+from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement, Settlements
 from holdfast.errors import HoldfastError, LinkLostError, RefusedError
 
 LOST = LinkLostError("gone")
@@ -68,30 +68,62 @@ async def test_a_subscribe_tells_its_owner() -> None:
     assert told.words == ["subscribed", REFUSED, LOST]
 
 
+def settled(id: str, *promises: Promise) -> Settlement:
+    settlement = Settlement(id, ACKNOWLEDGE, is_lasting=True)
+    settlement.promises = promises
+    return settlement
+
+
 async def test_a_settlement_request_makes_all_before_certain() -> None:
     """Its receipt comes after those before it are stored."""
     settlements = Settlements()
-    settlements.add("a", ACKNOWLEDGE)
-    number = settlements.add("b", ACKNOWLEDGE)
-    SettlementRequest(settlements, number, "b", ACKNOWLEDGE, None).received("1")
+    settlements.add(settled("a"), "d1")
+    promise = Promise(future())
+    last = settled("b", promise)
+    settlements.add(last, "d2", has_receipt=True)
+    SettlementRequest(settlements, last, promise).received("1")
     assert len(settlements) == 0
+    await promise.outcome
 
 
 async def test_a_refused_settlement_makes_only_itself_certain() -> None:
     """The broker refuses at once: if it dies now, what was said before is lost and said again."""
     settlements = Settlements()
-    settlements.add("a", ACKNOWLEDGE)
-    number = settlements.add("b", ACKNOWLEDGE)
-    SettlementRequest(settlements, number, "b", ACKNOWLEDGE, None).refused("1", REFUSED)
-    assert settlements.verb_of("a") == ACKNOWLEDGE
-    assert settlements.verb_of("b") is None
+    settlements.add(settled("a"), "d1")
+    last = settled("b")
+    settlements.add(last, "d2", has_receipt=True)
+    SettlementRequest(settlements, last, None).refused("1", REFUSED)
+    settlements.link_lost()
+    assert settlements.frames() == [b"ACK\nid:a\n\n\0"]
 
 
-async def test_a_settlement_request_is_said_again_by_message_id() -> None:
-    """Under the same receipt; given up, its waiter hears why."""
-    request = SettlementRequest(Settlements(), 1, "m1", ACKNOWLEDGE, future())
+async def test_a_settlement_request_asks_a_new_link_whether_all_is_stored() -> None:
+    """Under the same receipt, behind the late acknowledgements; given up, its waiter hears why."""
+    settlements = Settlements()
+    promise = Promise(future())
+    last = settled("m1", promise)
+    settlements.add(last, "d1", has_receipt=True)
+    request = SettlementRequest(settlements, last, promise)
     request.receipt = "7"
-    assert request.replay() == [("7", b"ACK\nid:m1\nreceipt:7\n\n\0")]
+    settlements.link_lost()
+    assert settlements.frames() == [b"ACK\nid:m1\n\n\0"]
+    ((receipt, frame),) = request.replay()
+    assert receipt == "7"
+    begin, commit = frame.split(b"\0")[:2]
+    assert begin.startswith(b"BEGIN\ntransaction:nothing-7\n")
+    assert commit.startswith(b"COMMIT\ntransaction:nothing-7\n")
+    assert b"\nreceipt:7\n" in commit
     request.abandoned(LOST)
     with pytest.raises(LinkLostError):
-        await request.outcome
+        await promise.outcome
+
+
+async def test_a_question_that_is_refused_leaves_it_unknown() -> None:
+    """The broker did not say that an acknowledgement is refused, only not whether it is stored."""
+    settlements = Settlements()
+    promise = Promise(future())
+    settlements.add(settled("m1", promise), "d1")
+    SettlementRequest(settlements, None, promise).refused("1", REFUSED)
+    with pytest.raises(LinkLostError, match="does not say"):
+        await promise.outcome
+    assert len(settlements) == 1

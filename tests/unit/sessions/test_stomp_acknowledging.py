@@ -99,6 +99,23 @@ def test_what_was_not_delivered_cannot_be_acknowledged(desk, command, id) -> Non
     assert not client.session.is_closing
 
 
+@pytest.mark.parametrize("command", ["ACK", "NACK"])
+@pytest.mark.parametrize(
+    ("version", "name", "id"),
+    [("1.2", "id", "1-9"), ("1.2", "id", "ID:x\\\n-1-1"), ("1.1", "message_id", "ID:x\\-1-1")],
+)
+def test_a_refusal_without_a_receipt_names_what_it_refuses(desk, command, version, name, id):
+    """
+    Else a client knows only that one of many is not done, and would have to fear for them all.
+    """
+    client = desk.connect(version)
+    client.subscribe()
+    error = client.refusal(command, **{name: id, "subscription": "s"})
+    assert error.headers["code"] == "unknown-delivery"
+    assert error.headers["id"] == id
+    assert "receipt-id" not in error.headers
+
+
 def test_1_1_acknowledges_by_message_id_and_subscription(desk) -> None:
     """
     STOMP 1.1, ACK: both headers; cumulative in client mode.
