@@ -29,11 +29,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from holdfast.client import connection as asynchronous
-from holdfast.client.blocking_producer import BlockingConfirmation, BlockingProducer, Handover
+from holdfast.client.blocking_producer import BlockingProducer, Handover
+from holdfast.client.confirmation import BlockingConfirmation
 from holdfast.client.consumer import AcknowledgeMode, Message, Subscription
 from holdfast.client.events import Interrupted, Resumed
 from holdfast.client.loop_thread import LoopThread
-from holdfast.client.producer import Producer
 from holdfast.client.settlements import ACKNOWLEDGE, REJECT
 from holdfast.client.transaction import Transaction
 from holdfast.client.wire import Body, Headers
@@ -98,10 +98,11 @@ class BlockingConnection:
     def producer(self, destination: str, *, window: int = 1000) -> BlockingProducer:
         """A producer that keeps up to `window` messages unconfirmed; see `Connection.producer`."""
 
-        async def made() -> Producer:
-            return self._connection.producer(destination, window=window)
+        async def made() -> BlockingProducer:
+            producer = self._connection.producer(destination, window=window)
+            return BlockingProducer(self._handover, producer, window)
 
-        return BlockingProducer(self._handover, self._thread.run(made()), window)
+        return self._thread.run(made())
 
     def transaction(self) -> BlockingTransaction:
         """A transaction for a `with` block; see `Connection.transaction`."""

@@ -6,7 +6,10 @@ it; a body is copied, so the caller may fill its buffer anew. Everything else ha
 future of the message, and for failures the next call, `flush`, or the connection's `close`.
 
 Invariants:
-    A message that was handed over keeps one place in the window until its outcome.
+    A message that was handed over keeps one place in the window until its outcome: the place is
+    its own, in `_handed` or counted in `_under_way`, so an interrupted call takes none with it.
+    Threads that hand over at the same moment may go beyond the window by one message each.
+    The loop's thread waits for no lock that another thread takes (see `thread_waiters`).
     Whoever takes a message out of `_handed` gives it its outcome; nothing stays there unseen.
     A failure is on the connection's books (`Failures`) until a call has told it.
 """
@@ -15,57 +18,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections import deque
-from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
+from weakref import WeakSet
 
+from holdfast.client.confirmation import BlockingConfirmation
 from holdfast.client.failures import Failures
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.producer import Producer
 from holdfast.client.refusal import anew
+from holdfast.client.thread_waiters import ThreadWaiters
 from holdfast.client.wire import Body, Headers, encode_body, encode_lines
 from holdfast.errors import HoldfastError, LinkLostError
 
-Handed: TypeAlias = "tuple[bytes, bytes, Headers | None, bool, BlockingConfirmation]"
-
-
-class BlockingConfirmation(Future[None]):
-    """
-    Done when the broker has stored the message, or failed with why it has not.
-
-    It cannot be cancelled: the message is on its way.
-    """
-
-    def __init__(self, thread: LoopThread) -> None:
-        super().__init__()
-        self._thread = thread
-
-    def cancel(self) -> bool:
-        """Change nothing: False, as of a call that runs."""
-        return False
-
-    def result(self, timeout: float | None = None) -> None:
-        """
-        Wait until the message is stored.
-
-        Raises:
-            HoldfastError: Why it is not, or why that is unknown.
-            MisplacedCallError: It is not done, and this thread must not wait.
-        """
-        self._check_may_wait()
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait, and give what `result` would raise."""
-        self._check_may_wait()
-        return super().exception(timeout)
-
-    def _check_may_wait(self) -> None:
-        if not self.done():
-            self._thread.check_may_wait()
+Handed: TypeAlias = tuple[bytes, bytes, Headers | None, bool, BlockingConfirmation]
 
 
 class Handover:
@@ -75,11 +43,15 @@ class Handover:
         self.thread = thread
         self.failures = failures
         self.is_closing = False
+        self.producers: WeakSet[BlockingProducer] = WeakSet()
         self.busy: set[BlockingProducer] = set()
         """Producers with messages that were handed over and not sent yet."""
 
     async def wait_sent(self) -> None:
         """Wait until everything handed over is sent, or has failed."""
+        for producer in list(self.producers):
+            if producer.is_left_lying:
+                producer.begin_sending()
         while self.busy:
             await next(iter(self.busy)).wait_sent()
 
@@ -88,15 +60,20 @@ class BlockingProducer:
     """
     `holdfast.client.Producer` for plain functions; several threads may share it.
 
-    In a `with` block it flushes at the end.
+    In a `with` block it flushes at the end. Made on the loop's thread.
     """
 
     def __init__(self, handover: Handover, producer: Producer, window: int) -> None:
         self._handover = handover
+        handover.producers.add(self)
         self._thread = handover.thread
         self._producer = producer
-        self._places = threading.Semaphore(window)
+        self._window = window
         self._handed: deque[Handed] = deque()
+        self._under_way = 0
+        """Taken out of `_handed` and without an outcome; changed on the loop's thread only."""
+
+        self._room = ThreadWaiters()
         self._is_scheduled = False
         self._sending: asyncio.Task[None] | None = None
         self._failure: Exception | None = None
@@ -121,7 +98,7 @@ class BlockingProducer:
         if headers:
             encode_lines(headers)
             headers = dict(headers)
-        self._take_place()
+        self._wait_room()
         confirmation = BlockingConfirmation(self._thread)
         handed = (encoded, text_line, headers, persistent, confirmation)
         self._handed.append(handed)
@@ -160,19 +137,21 @@ class BlockingProducer:
         if error is None:
             self.flush()
 
-    def _take_place(self) -> None:
+    def _has_room(self) -> bool:
+        return self._under_way + len(self._handed) < self._window
+
+    def _wait_room(self) -> None:
         self._check_open()
-        if self._places.acquire(blocking=False):
+        if self._has_room():
             return
         self._thread.check_may_wait()
-        self._places.acquire()
-        try:
-            # It may be free because what had it failed, or the connection closed.
-            self._check_open()
-            self._raise_failure()
-        except BaseException:
-            self._places.release()
-            raise
+        if self.is_left_lying:
+            self._thread.call(self.begin_sending)
+        while not self._room.wait(self._has_room):
+            pass
+        # There may be room because what had it failed, or the connection closed.
+        self._check_open()
+        self._raise_failure()
 
     def _check_open(self) -> None:
         thread = self._thread
@@ -184,20 +163,19 @@ class BlockingProducer:
     def _schedule(self, own: Handed) -> None:
         try:
             self._is_scheduled = True
-            self._thread.call(self._begin_sending)
+            self._thread.call(self.begin_sending)
         except LinkLostError as error:
             self._is_scheduled = False
             with contextlib.suppress(ValueError):
                 # Not there: the loop has taken it before it ended, so it has its outcome.
                 self._handed.remove(own)
-                self._places.release()
             # Handed over by other threads, which relied on our call.
             self._fail_handed(error)
             raise
         except BaseException:
             # A signal handler raised in there, before it was called or after: twice does no harm.
             with contextlib.suppress(LinkLostError):
-                self._thread.call(self._begin_sending)
+                self._thread.call(self.begin_sending)
             raise
 
     def _raise_failure(self) -> None:
@@ -210,7 +188,15 @@ class BlockingProducer:
 
     # On the loop's thread ------------------------------------------------------------------------
 
-    def _begin_sending(self) -> None:
+    @property
+    def is_left_lying(self) -> bool:
+        """Whether a call was interrupted when it had handed over, and nobody knows of it yet."""
+        sending = self._sending
+        is_sent = self._is_scheduled or (sending is not None and not sending.done())
+        return bool(self._handed) and not is_sent
+
+    def begin_sending(self) -> None:
+        """Send what was handed over, unless that is under way."""
         self._is_scheduled = False
         if self._sending is None or self._sending.done():
             self._handover.busy.add(self)
@@ -222,12 +208,14 @@ class BlockingProducer:
         try:
             while handed:
                 encoded, text_line, headers, persistent, confirmation = handed.popleft()
+                self._under_way += 1
                 try:
                     stored = await producer.send_encoded(
                         encoded, text_line, headers, persistent=persistent
                     )
                 except BaseException as error:
                     self._take_over()
+                    self._under_way -= 1
                     self._fail(confirmation, error)
                     # Handed over before the failure was told, so not to be stored after it.
                     self._fail_handed(error)
@@ -245,7 +233,7 @@ class BlockingProducer:
 
     async def _flush(self) -> None:
         while self._handed or (self._sending is not None and not self._sending.done()):
-            self._begin_sending()
+            self.begin_sending()
             await self.wait_sent()
         with contextlib.suppress(HoldfastError):
             await self._producer.flush()
@@ -269,8 +257,8 @@ class BlockingProducer:
         if not isinstance(error, Exception):
             error = LinkLostError("the connection was closed before this was sent")
         self._note(error)
-        self._places.release()
         confirmation.set_exception(anew(error))
+        self._room.wake()
 
     def _note(self, error: Exception, count: int = 1) -> None:
         concerns = f"to {self._producer.destination}"
@@ -279,8 +267,9 @@ class BlockingProducer:
 
     def _told(self, confirmation: BlockingConfirmation, done: asyncio.Future[None]) -> None:
         error = done.exception()
-        self._places.release()
+        self._under_way -= 1
         if error is None:
             confirmation.set_result(None)
         else:
             confirmation.set_exception(anew(error))
+        self._room.wake()
