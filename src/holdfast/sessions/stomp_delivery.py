@@ -43,8 +43,8 @@ class DeliveryFormat:
         "is_plain",
         "known_plain",
         "milliseconds",
-        "own_replies",
         "prefix",
+        "session",
         "shared_key",
         "term",
         "version",
@@ -72,14 +72,8 @@ class DeliveryFormat:
         self.milliseconds = -1
         self.added = b""
         """What a MESSAGE has from us, with `milliseconds`, which neighbours mostly share."""
-        self.own_replies = tuple(
-            (
-                f"reply-to:/remote-temp-{kind}/{session}.".encode(),
-                f"reply-to:/temp-{kind}/".encode(),
-            )
-            for kind in ("queue", "topic")
-        )
-        """How others see where this client wants its answers, and how it named that itself."""
+        self.session = session
+        """The session's id, which is in the full names of its temporary queues."""
         self.term = term
         self.version = version
         self.is_plain = version == "1.2"
@@ -140,15 +134,30 @@ class DeliveryFormat:
             added += _PRIORITY
         if b"\ntimestamp:" not in within:
             added += self._timestamp()
-        for shown, own in self.own_replies:
-            if b"\n" + shown in within:
-                lines = within.replace(b"\n" + shown, b"\n" + own, 1)[1:]
+        if b"\nreply-to:/remote-temp-" in within:
+            for shown, own in self._own_replies():
+                if b"\n" + shown in within:
+                    lines = within.replace(b"\n" + shown, b"\n" + own, 1)[1:]
         return lines, added
+
+    def _own_replies(self) -> tuple[tuple[bytes, bytes], ...]:
+        """How others see where this client wants its answers, and how it named that itself."""
+        # Worked out when they are needed: kept, they would be half of what a subscription takes.
+        return tuple(
+            (
+                f"reply-to:/remote-temp-{kind}/{self.session}.".encode(),
+                f"reply-to:/temp-{kind}/".encode(),
+            )
+            for kind in ("queue", "topic")
+        )
 
     def write_shared(self, out: list[bytes], key: int, message: TransientMessage) -> None:
         """Append a topic message's frame; subscribers that want the same bytes share them."""
-        if type(message.headers) is not PlainLines and any(
-            shown in message.headers for shown, _ in self.own_replies
+        lines = message.headers
+        if (
+            type(lines) is not PlainLines
+            and b"/remote-temp-" in lines
+            and any(shown in lines for shown, _ in self._own_replies())
         ):
             self.write(out, key, message, redelivered=False)
             return
