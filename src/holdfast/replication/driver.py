@@ -50,7 +50,6 @@ from holdfast.replication import (
     transfer,
     trimming,
     two_logs,
-    unknown_ends,
 )
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
@@ -76,9 +75,8 @@ from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
     LagLedger,
     ReplicationStatus,
-    contact_seconds,
     role_name,
-    view_members,
+    whole_status,
 )
 
 logger = logging.getLogger("holdfast.replication")
@@ -329,32 +327,11 @@ class Driver:
 
     def status(self) -> ReplicationStatus:
         """Everything an operator may want to see; no disk is read."""
-        state = self._state
-        return ReplicationStatus(
-            name=state.name,
-            node_id=state.node_id,
-            cluster_id=state.cluster_id,
-            generation=state.generation,
-            role=self.role,
-            term=state.term,
-            leader=state.leader,
-            leader_contact_seconds=contact_seconds(state),
-            commit_index=state.commit_index,
-            last_index=self._journal.last_index,
-            stored_index=self._journal.stored_index,
-            config_index=state.config_index,
-            uncommitted_bytes=state.uncommitted_bytes,
-            damaged=tuple(state.log.damaged),
-            incomplete=promotion.incompleteness(self._journal),
-            unknown_end=unknown_ends.what_is_awaited(state),
-            log_end=promotion.log_end(state),
-            awaited=tuple(state.awaited),
-            is_cut_short=promotion.is_cut_short(state),
+        return whole_status(
+            self._state,
+            self._ledger,
             repaired_count=self._repairs.repaired_count,
-            fenced_reason=state.fenced_reason,
             disk_wait_seconds=self._disk_watch.seconds,
-            disk_hangs=state.is_disk_hanging,
-            members=view_members(state, self._ledger),
         )
 
     # Inputs: queued until the next turn -----------------------------------------------------------

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from holdfast.errors import StoreError
+from holdfast.replication import promotion, unknown_ends
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.state import NEVER, Role, State
 
@@ -179,6 +180,39 @@ def role_name(state: State) -> str:
     if state.role is Role.LEADER:
         return "leader"
     return "follower" if state.role is Role.FOLLOWER and state.leader else "candidate"
+
+
+def whole_status(
+    state: State, ledger: LagLedger, *, repaired_count: int, disk_wait_seconds: float
+) -> ReplicationStatus:
+    """The group from this node's point of view; no disk is read."""
+    journal = state.log.journal
+    return ReplicationStatus(
+        name=state.name,
+        node_id=state.node_id,
+        cluster_id=state.cluster_id,
+        generation=state.generation,
+        role=role_name(state),
+        term=state.term,
+        leader=state.leader,
+        leader_contact_seconds=contact_seconds(state),
+        commit_index=state.commit_index,
+        last_index=journal.last_index,
+        stored_index=journal.stored_index,
+        config_index=state.config_index,
+        uncommitted_bytes=state.uncommitted_bytes,
+        damaged=tuple(state.log.damaged),
+        incomplete=promotion.incompleteness(journal),
+        unknown_end=unknown_ends.what_is_awaited(state),
+        log_end=promotion.log_end(state),
+        awaited=tuple(state.awaited),
+        is_cut_short=promotion.is_cut_short(state),
+        repaired_count=repaired_count,
+        fenced_reason=state.fenced_reason,
+        disk_wait_seconds=disk_wait_seconds,
+        disk_hangs=state.is_disk_hanging,
+        members=view_members(state, ledger),
+    )
 
 
 def view_members(state: State, ledger: LagLedger) -> tuple[MemberView, ...]:
