@@ -25,6 +25,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── CorruptRecordError       a record inside a good entry makes no sense
     │   ├── JournalFailedError       a write or sync failed; nothing more is claimed
     │   ├── StoreLockedError         another process has the directory
+    │   ├── ForeignDirectoryError    the directory is another node's
     │   ├── BallotLostError          term and vote are unreadable: this identity must not vote again
     │   ├── ArchiveError             the archive is not whole, or cannot be used in this way
     │   │   └── CorruptArchiveError  .path .index: a file that is not as it was written
@@ -178,6 +179,10 @@ class JournalFailedError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another process holds the data directory."""
+
+
+class ForeignDirectoryError(StoreError):
+    """The data directory is another node's; the sentence names both."""
 
 
 class BallotLostError(StoreError):

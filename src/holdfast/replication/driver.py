@@ -51,6 +51,7 @@ from holdfast.replication import (
     trimming,
     two_logs,
 )
+from holdfast.replication.directory_owner import require_own_directory
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.editions import EditionTable
 from holdfast.replication.fencing import Fence
@@ -189,6 +190,7 @@ class Driver:
             state.bytes_since_config = size
         # A generation forced by an operator may be in the ballot before it is in the log.
         state.generation = max(state.generation, ballot.generation)
+        require_own_directory(state, journal.directory)
         promotion.warn_if_cut_short(state)
         state.commit_index = max(applied_index, journal.first_index - 1, 0)
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from holdfast.errors import BallotLostError
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
+from holdfast.replication.directory_owner import borrowed_identity
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
 from holdfast.replication.promotion import taken_along
@@ -77,10 +78,11 @@ def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
     if hello.name == state.name:
         return Refusal(f"{hello.name} is this node's own name: two nodes are called alike")
     refusal = _judge_membership(state, bootstrap, hello)
-    if refusal is None:
-        reason = refused_difference(state.name, state.shared, hello.name, hello.shared)
-        refusal = Refusal(reason) if reason else None
-    return refusal
+    if refusal is not None:
+        return refusal
+    reason = borrowed_identity(state, hello)
+    reason = reason or refused_difference(state.name, state.shared, hello.name, hello.shared)
+    return Refusal(reason) if reason else None
 
 
 def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:

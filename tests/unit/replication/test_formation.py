@@ -128,6 +128,17 @@ def test_settings_that_must_be_alike_and_are_not_make_no_link(member) -> None:
     assert "sites is 1 on a and 2 on b" in refusal.reason
 
 
+def test_an_identity_of_another_name_makes_no_link(member) -> None:
+    """Its directory is another node's; for now, as it may be started again with its own."""
+    state = member().state
+    hello = state.connected["b"]
+
+    refusal = judge(state, NAMED, replace(hello, node_id=state.connected["c"].node_id))
+
+    assert refusal is not None and not refusal.is_fenced
+    assert "b shows the identity of c" in refusal.reason
+
+
 def test_an_older_generation_is_shut_out(member) -> None:
     """After a forced promotion the other side is refused, and knows it by our hello as well."""
     bench = member()
