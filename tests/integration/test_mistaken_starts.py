@@ -5,9 +5,14 @@ secret. Each mistake is named where it can be mended, and mending it is enough.
 
 from __future__ import annotations
 
-import pytest
+import secrets
+import time
+from pathlib import Path
 
-from holdfast.testing.local_cluster import LocalNode
+import pytest
+from tests.integration.conftest import QUICK
+
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -47,3 +52,52 @@ def test_swapped_directories_are_refused_at_start(start_cluster) -> None:
     for node in (one, other):
         node.start()
     cluster.leader()
+
+
+def wait_told(node: LocalNode, text: str) -> str:
+    """Wait until the node has told this; it has told it once."""
+    deadline = time.monotonic() + 60
+    while not (lines := told(node, text)) and time.monotonic() < deadline and node.is_running:
+        time.sleep(0.05)
+    (line,) = lines
+    return line
+
+
+def start_again(node: LocalNode, *arguments: str) -> None:
+    node.kill()
+    node.arguments = list(arguments)
+    node.start()
+
+
+def test_a_wrong_secret_and_a_wrong_list_form_no_cluster(tmp_path: Path) -> None:
+    """
+    Both are named where they are, the list on both sides, and the cluster forms when they are
+    right. Each node is told of its own site only, which is no difference.
+    """
+    with LocalCluster(tmp_path, "three", QUICK) as cluster:
+        a, b, c = cluster.nodes.values()
+        for node in (a, b, c):
+            node.arguments += ["--site", f"site-{node.name}"]
+        right = list(c.arguments)
+        other = tmp_path / "other"
+        other.write_text(secrets.token_hex(32))
+        c.arguments = [str(other) if it == str(cluster.secret_path) else it for it in right]
+        for node in (a, b, c):
+            node.start()
+        wait_told(c, "c has the wrong cluster secret: a and b, all that answer, have another one")
+        for one, two in ((a, b), (b, a)):
+            wait_told(one, f"c has another cluster secret than {one.name} and {two.name}: look at")
+
+        mistaken = [f"{it},witness" if it.startswith("b=") else it for it in right]
+        start_again(c, *mistaken)
+        slip = "the kind of b is voter on {0} and witness on c. No cluster is formed"
+        for one in (a, b):
+            wait_told(one, slip.format(one.name))
+            wait_told(c, slip.format(one.name))
+        for node in (a, b, c):
+            assert not told(node, "formed cluster")
+            assert node.status()["cluster_id"] == ""
+
+        start_again(c, *right)
+        status = cluster.leader().status()
+        assert [it["site"] for it in status["members"]] == ["site-a", "site-b", "site-c"]

@@ -58,6 +58,7 @@ from holdfast.replication.fencing import Fence
 from holdfast.replication.formation import Refusal
 from holdfast.replication.link_events import MOVING, MOVING_ENTRIES, LinkDown, LinkUp, Moving
 from holdfast.replication.linked_members import LinkedMembers
+from holdfast.replication.listed_members import listed
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Member, Membership, decode_membership
 from holdfast.replication.messages import (
@@ -148,6 +149,7 @@ class Driver:
             ballot.edition,
             self._state.editions.known,
             self._state.shared,
+            listed=() if self._state.cluster_id else listed(self._bootstrap),
         )
         self._fence = Fence(self._state, on_fenced)
         """What this node says of itself when a link is made; kept up to date."""
@@ -364,7 +366,7 @@ class Driver:
         if not self._is_generation_kept:
             # Cut short it would have shut out others for good, for a promotion that never was.
             return Refusal(f"{self._state.name} has not yet kept the generation that is to rule")
-        return formation.judge(self._state, self._bootstrap, hello)
+        return formation.judge(self._state, self._bootstrap, self.hello, hello)
 
     @property
     def _is_generation_kept(self) -> bool:

@@ -8,7 +8,8 @@ taken in by its leader.
 
 Invariants:
     The same members give the same first entry and the same cluster identity on every node.
-    Nodes whose settings must be alike and are not make no link, and so no cluster.
+    Nodes whose settings must be alike and are not make no link, and so no cluster; nor do fresh
+    nodes that were told of different members.
     A node identity that was a member once and is not any more is shut out for good, once the change
     that took it out is committed: until then it counts, and may be needed to undo the change.
     Who does not know the members of its generation shuts nobody out for that generation's sake.
@@ -25,6 +26,7 @@ from holdfast.errors import BallotLostError
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
 from holdfast.replication.directory_owner import borrowed_identity
+from holdfast.replication.listed_members import completed, difference
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
 from holdfast.replication.promotion import taken_along
@@ -49,7 +51,7 @@ def found(bootstrap: Membership, own: Hello, connected: Mapping[str, Hello]) -> 
     """The first membership, once everyone named is met; None until then."""
     hellos = {**connected, own.name: own}
     members = []
-    for member in bootstrap.members:
+    for member in completed(bootstrap, hellos).members:
         hello = hellos.get(member.name)
         if hello is None:
             return None
@@ -73,10 +75,14 @@ def founding_entry(membership: Membership) -> Entry:
     )
 
 
-def judge(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
-    """Say why the node of this hello may not have a link; None if it may."""
+def judge(state: State, bootstrap: Membership, own: Hello, hello: Hello) -> Refusal | None:
+    """Say why the node of this hello may not have a link with ours; None if it may."""
     if hello.name == state.name:
         return Refusal(f"{hello.name} is this node's own name: two nodes are called alike")
+    if not state.cluster_id and not hello.cluster_id:
+        reason = difference(own, hello)
+        if reason:
+            return Refusal(reason)
     refusal = _judge_membership(state, bootstrap, hello)
     if refusal is not None:
         return refusal
@@ -139,9 +145,10 @@ def renewed(state: State, hello: Hello) -> Hello:
     kept = taken_along(state) if state.generation else ()
     voters, members, index = state.voter_ids, state.possible_members, state.config_index
     end_known = not state.log.unknown_index
-    wanted = (state.cluster_id, state.generation, kept, voters, members, index, end_known)
+    named = () if state.cluster_id else hello.listed
+    wanted = (state.cluster_id, state.generation, kept, voters, members, index, end_known, named)
     said = (hello.cluster_id, hello.generation, hello.kept, hello.voters, hello.members)
-    if (*said, hello.config_index, hello.end_known) == wanted:
+    if (*said, hello.config_index, hello.end_known, hello.listed) == wanted:
         return hello
     return replace(
         hello,
@@ -152,6 +159,7 @@ def renewed(state: State, hello: Hello) -> Hello:
         members=members,
         config_index=index,
         end_known=end_known,
+        listed=named,
     )
 
 

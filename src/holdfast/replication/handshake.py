@@ -34,6 +34,8 @@ PING, CHALLENGE, PROOF, WELCOME, REFUSED = 64, 65, 66, 67, 68
 NONCE_BYTES = 32
 DIGEST_BYTES = 32
 MAGIC = b"HFL1"
+SECRETS_DIFFER = "the cluster secret is not the same on both sides"
+"""What both sides say, those of older versions too."""
 
 
 def frame(kind: int, payload: bytes = b"") -> bytes:
@@ -127,11 +129,13 @@ class DialerHandshake(_Handshake):
 class AcceptorHandshake(_Handshake):
     """The side that was connected to."""
 
-    __slots__ = ()
+    __slots__ = ("claimed",)
 
     def __init__(self, secret: bytes, own: Hello, nonce: bytes) -> None:
         super().__init__(secret, own)
         self._acceptor_nonce = nonce
+        self.claimed = ""
+        """What a dialer calls itself that does not know the secret; only to be shown."""
         self.step = Step.AWAITING_PROOF
 
     def challenge(self) -> bytes:
@@ -152,7 +156,8 @@ class AcceptorHandshake(_Handshake):
         proof = payload[NONCE_BYTES : NONCE_BYTES + DIGEST_BYTES]
         hello = payload[NONCE_BYTES + DIGEST_BYTES :]
         if len(self._dialer_nonce) != NONCE_BYTES or not self._check(b"dialer", proof, hello):
-            raise AuthenticationError("the cluster secret is not the same on both sides")
+            self.claimed = _claimed_name(hello)
+            raise AuthenticationError(SECRETS_DIFFER)
         self.peer = decode_hello(hello)
         self.step = Step.DECIDING
 
@@ -172,3 +177,10 @@ class AcceptorHandshake(_Handshake):
         is_known = self.peer is not None
         proof = self._proof(b"refused", content) if is_known else bytes(DIGEST_BYTES)
         return frame(REFUSED, proof + content)
+
+
+def _claimed_name(hello: bytes) -> str:
+    try:
+        return decode_hello(hello).name
+    except RemoteProtocolError:
+        return ""

@@ -23,6 +23,7 @@ from holdfast.replication.messages import (
     AppendResponse,
     Editions,
     Hello,
+    ListedMember,
     Message,
     PreVoteRequest,
     PreVoteResponse,
@@ -126,6 +127,8 @@ def _encode_editions(m: Editions) -> bytes:
 def encode_hello(hello: Hello) -> bytes:
     """A hello as JSON; also used while a link is made."""
     fields = {name: getattr(hello, name) for name in Hello.__slots__}
+    if not hello.listed:
+        del fields["listed"]  # Said by who founds a cluster only.
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -271,6 +274,7 @@ def decode_hello(payload: bytes) -> Hello:
             },
             config_index=int(fields.get("config_index", 0)),
             end_known=bool(fields.get("end_known", False)),
+            listed=tuple(_listed_member(it) for it in fields.get("listed", ())),
         )
     except (
         ValueError,
@@ -282,6 +286,12 @@ def decode_hello(payload: bytes) -> Hello:
     ) as error:
         raise RemoteProtocolError(f"a hello that makes no sense: {error}") from error
     return hello
+
+
+def _listed_member(value: object) -> ListedMember:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no member")
+    return ListedMember(*map(str, value))
 
 
 def _number(value: object) -> float:

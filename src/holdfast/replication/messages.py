@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.journal.entry import Entry
 
@@ -140,6 +141,15 @@ class RepairResponse:
     entry: Entry | None
 
 
+class ListedMember(NamedTuple):
+    """One member as a command line names it."""
+
+    name: str
+    address: str
+    kind: str
+    site: str
+
+
 @dataclass(slots=True)
 class Hello:
     """
@@ -194,6 +204,10 @@ class Hello:
 
     end_known: bool = False
     """Nothing that it ever stored is missing at the end of its log; not said by older versions."""
+
+    listed: tuple[ListedMember, ...] = ()
+    """Whom its command line names, see listed_members.py; empty once it belongs to a cluster, and
+    from an older version."""
 
 
 @dataclass(slots=True)

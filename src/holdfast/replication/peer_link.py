@@ -30,6 +30,7 @@ from holdfast.replication.frame_buffer import Frame, FrameBuffer
 from holdfast.replication.handshake import (
     NONCE_BYTES,
     PING,
+    SECRETS_DIFFER,
     AcceptorHandshake,
     DialerHandshake,
     Step,
@@ -42,8 +43,10 @@ from holdfast.replication.message_codec import (
     encode_message,
 )
 from holdfast.replication.messages import Hello, Message
+from holdfast.replication.secret_doubt import SecretDoubt
 from holdfast.replication.settings import LinkSettings
 from holdfast.replication.strangers import Strangers, source_of
+from holdfast.replication.tellings import Tellings
 
 logger = logging.getLogger("holdfast.replication")
 
@@ -96,7 +99,12 @@ class PeerLinks:
         """Where each member was met, see strangers.py."""
         self._addresses: dict[str, str] = {}
         self._dialers: dict[str, asyncio.Task[None]] = {}
-        self._reasons: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
+        """Why there is no link with a member, as far as it was tried since the last one."""
+        self._tellings = Tellings(
+            self.settings.refusal_log_seconds_min, self.settings.refusal_log_seconds_max
+        )
+        self._doubt: SecretDoubt | None = None
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_started = False
@@ -163,6 +171,8 @@ class PeerLinks:
         self._addresses = dict(addresses)
         for name in set(self._sources) - set(addresses):
             del self._sources[name]
+        for name in set(self.reasons) - set(addresses):
+            del self.reasons[name]
         for name in set(self._dialers) - set(addresses):
             self._dialers.pop(name).cancel()
         for name in set(self._links) - set(addresses):
@@ -205,7 +215,8 @@ class PeerLinks:
                 _, link = await asyncio.get_running_loop().create_connection(
                     lambda: PeerLink(self, peer), host, port
                 )
-        except (OSError, TimeoutError, ValueError, KeyError):
+        except (OSError, TimeoutError, ValueError, KeyError) as error:
+            self._note_reason(peer, _told(error))
             return peer in self._links
         await link.wait_decided()
         return peer in self._links
@@ -239,6 +250,7 @@ class PeerLinks:
             refusal = Refusal(f"the address of {link.expected} belongs to {hello.name}")
         if refusal is not None:
             self.report(hello.name, refusal.reason)
+            self._note_reason(link.expected, refusal.reason)
             return refusal
         present = self._links.get(hello.name)
         if present is None or present.hello is None:
@@ -255,7 +267,9 @@ class PeerLinks:
     def established(self, link: PeerLink, hello: Hello) -> None:
         """Both sides are proven: from now on messages flow."""
         self._forget(link)
-        self._reasons.pop(hello.name, None)
+        self.reasons.pop(hello.name, None)
+        if self._doubt is not None:
+            self._doubt.forget(hello.name)
         if hello.name in self._addresses:
             # The newest place only: what a member left may be anybody's.
             self._sources[hello.name] = {link.source}
@@ -274,6 +288,9 @@ class PeerLinks:
         hello = link.hello
         if hello is not None and self._links.get(hello.name) is link:
             del self._links[hello.name]
+            if asyncio.get_running_loop().time() - link.made_at > self.settings.silence_seconds:
+                # One that the other side took back at once is no news.
+                self._tellings.forget(hello.name)
             if self._is_started:
                 self.owner.link_down(hello.name, closed=closed)
                 self._wake()
@@ -286,16 +303,39 @@ class PeerLinks:
         """A peer did not let us in."""
         if peer in self._links:
             return  # Both sides dialed at once and the other link stayed.
-        if self._reasons.get(peer) != refusal.reason or refusal.is_fenced:
-            self._reasons[peer] = refusal.reason
+        self._note_reason(peer, refusal.reason)
+        if not refusal.is_fenced and SECRETS_DIFFER in refusal.reason:
+            self.doubt_secret(peer)
+            return
+        if refusal.is_fenced or self._is_due(peer, refusal.reason):
             self.owner.refused(peer, refusal)
             self._wake()
 
     def report(self, peer: str, reason: str) -> None:
-        """Log why there is no link, once per reason."""
-        if self._reasons.get(peer) != reason:
-            self._reasons[peer] = reason
+        """Log why there is no link: once, and then seldom."""
+        self._note_reason(peer, reason)
+        if self._is_due(peer, reason):
             logger.warning("no link with %s: %s", peer, reason)
+
+    def _is_due(self, peer: str, reason: str) -> bool:
+        return self._tellings.is_due(peer, reason, asyncio.get_running_loop().time())
+
+    def _note_reason(self, peer: str, reason: str) -> None:
+        if self.is_awaited(peer):
+            self.reasons[peer] = reason
+
+    def doubt_secret(self, peer: str) -> None:
+        """Log that a member has another secret, and whose is wrong if that can be told."""
+        if self._doubt is None:
+            self._doubt = SecretDoubt(self.owner.hello.name, self.settings.doubt_seconds)
+        now = asyncio.get_running_loop().time()
+        sentence = self._doubt.note(peer, self._links.keys(), now)
+        if sentence and self._is_due("", sentence):
+            logger.warning("%s", sentence)
+
+    def is_awaited(self, peer: str) -> bool:
+        """Whether this is a member, and there is no link with it."""
+        return peer in self._addresses and peer not in self._links
 
     def report_stranger(self, source: str, reason: str) -> None:
         """Log why somebody unknown was turned away; seldom, whatever the number."""
@@ -342,7 +382,7 @@ class PeerLink(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed_here = False
         self._is_proven = False
-        self._received_at = loop.time()
+        self.made_at = self._received_at = loop.time()
         self._sent_at = 0.0
         self._told_at = 0.0
         self._written_bytes = self._taken_bytes = 0
@@ -534,7 +574,7 @@ class PeerLink(asyncio.Protocol):
             self._timer.cancel()
         self._is_proven = True
         self._buffer.bytes_max = FRAME_BYTES_MAX
-        self._received_at = asyncio.get_running_loop().time()
+        self.made_at = self._received_at = asyncio.get_running_loop().time()
         self._links.established(self, peer)
         # Set last: whoever is told first must not find this link lost by an old one's end.
         self.hello = peer
@@ -546,12 +586,24 @@ class PeerLink(asyncio.Protocol):
         if isinstance(handshake, DialerHandshake) and handshake.refusal is not None:
             self._links.refused(self.expected, handshake.refusal)
         elif isinstance(handshake, AcceptorHandshake) and handshake.peer is None:
-            self._links.report_stranger(self.source, str(error))
+            if self._links.is_awaited(handshake.claimed):
+                self._links.doubt_secret(handshake.claimed)
+            else:
+                self._links.report_stranger(self.source, str(error))
             assert self._transport is not None
             self._transport.write(handshake.refuse(Refusal(f"there it says: {error}")))
         else:
             self._links.report(self._name(), str(error))
         self.close()
+
+
+def _told(error: Exception) -> str:
+    """Why a dial failed, as the system says it."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "that is no address" if isinstance(error, ValueError | KeyError) else str(error)
 
 
 def host_of(address: str) -> str:

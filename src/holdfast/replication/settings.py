@@ -204,6 +204,16 @@ class LinkSettings:
     stranger_log_seconds: float = 60.0
     """Of one source of failing strangers there is one line in the log in this time."""
 
+    refusal_log_seconds_min: float = 60.0
+    """Why a member gets no link, or gives us none, is logged at once, and again after this time;
+    then after twice as long, and so on."""
+
+    refusal_log_seconds_max: float = 3600.0
+    """The longest such time."""
+
+    doubt_seconds: float = 1.0
+    """Another secret is told of after this time, in which it may turn out who has the wrong one."""
+
     read_bytes_max: int = 2 * MiB
     """Of one link so much is taken in at once; then everybody else has a turn."""
 

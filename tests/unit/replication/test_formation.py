@@ -49,7 +49,7 @@ def test_a_member_is_let_in(member) -> None:
     """The right name, cluster and identity."""
     bench = member()
 
-    assert None is judge(bench.state, NAMED, bench.state.connected["b"])
+    assert None is judge(bench.state, NAMED, A, bench.state.connected["b"])
 
 
 def test_strangers_are_refused_with_a_reason(member) -> None:
@@ -58,7 +58,7 @@ def test_strangers_are_refused_with_a_reason(member) -> None:
     hello = bench.state.connected["b"]
 
     reasons = [
-        judge(bench.state, NAMED, replace(hello, **fields)).reason
+        judge(bench.state, NAMED, A, replace(hello, **fields)).reason
         for fields in (
             {"name": "x", "cluster_id": ""},
             {"name": "a"},
@@ -79,11 +79,11 @@ def test_a_removed_identity_is_shut_out_for_good(member) -> None:
     state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 2)
     hello = state.connected["c"]
 
-    assert judge(state, NAMED, hello) is None
+    assert judge(state, NAMED, A, hello) is None
     state.commit_index = 2
-    refusal = judge(state, NAMED, hello)
+    refusal = judge(state, NAMED, A, hello)
     assert refusal is not None and refusal.is_fenced
-    stranger = judge(state, NAMED, replace(hello, node_id="99" * 16, cluster_id=""))
+    stranger = judge(state, NAMED, A, replace(hello, node_id="99" * 16, cluster_id=""))
     assert stranger is not None and not stranger.is_fenced
 
 
@@ -97,10 +97,10 @@ def test_a_removed_identity_that_was_promoted_since_is_not_shut_out(member) -> N
 
     promoted = replace(hello, generation=state.generation + 1, kept=(hello.node_id,))
 
-    assert judge(state, NAMED, promoted) is None
+    assert judge(state, NAMED, A, promoted) is None
     assert "promoted the other side" in own_fence(state, promoted)
-    assert judge(state, NAMED, replace(promoted, generation=state.generation)).is_fenced
-    assert not judge(state, NAMED, replace(promoted, cluster_id="cc" * 16)).is_fenced
+    assert judge(state, NAMED, A, replace(promoted, generation=state.generation)).is_fenced
+    assert not judge(state, NAMED, A, replace(promoted, cluster_id="cc" * 16)).is_fenced
 
 
 def test_a_removed_identity_that_never_stored_anything_is_told_too(member) -> None:
@@ -110,7 +110,7 @@ def test_a_removed_identity_that_never_stored_anything_is_told_too(member) -> No
     state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 2)
     state.commit_index = 2
 
-    refusal = judge(state, NAMED, replace(state.connected["c"], cluster_id=""))
+    refusal = judge(state, NAMED, A, replace(state.connected["c"], cluster_id=""))
 
     assert refusal is not None and refusal.is_fenced
 
@@ -122,8 +122,8 @@ def test_settings_that_must_be_alike_and_are_not_make_no_link(member) -> None:
     same = replace(hello, shared=dict(bench.state.shared))
     other = replace(hello, shared={**bench.state.shared, "sites": 2})
 
-    assert judge(bench.state, NAMED, same) is None
-    refusal = judge(bench.state, NAMED, other)
+    assert judge(bench.state, NAMED, A, same) is None
+    refusal = judge(bench.state, NAMED, A, other)
     assert refusal is not None and not refusal.is_fenced
     assert "sites is 1 on a and 2 on b" in refusal.reason
 
@@ -133,7 +133,7 @@ def test_an_identity_of_another_name_makes_no_link(member) -> None:
     state = member().state
     hello = state.connected["b"]
 
-    refusal = judge(state, NAMED, replace(hello, node_id=state.connected["c"].node_id))
+    refusal = judge(state, NAMED, A, replace(hello, node_id=state.connected["c"].node_id))
 
     assert refusal is not None and not refusal.is_fenced
     assert "b shows the identity of c" in refusal.reason
@@ -148,7 +148,7 @@ def test_an_older_generation_is_shut_out(member) -> None:
 
     members = changes.survivors_only(state.membership, "a")
     state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
-    refusal = judge(state, NAMED, replace(theirs, node_id="99" * 16))
+    refusal = judge(state, NAMED, A, replace(theirs, node_id="99" * 16))
     assert refusal is not None and refusal.is_fenced
     assert "" == own_fence(state, theirs)
     newer = replace(theirs, generation=9, kept=(theirs.node_id,))
@@ -164,7 +164,7 @@ def test_who_does_not_know_the_members_shuts_nobody_out(member) -> None:
     theirs = replace(state.connected["b"], generation=state.generation)
     state.generation += 1
 
-    refusal = judge(state, NAMED, theirs)
+    refusal = judge(state, NAMED, A, theirs)
     assert refusal is not None and not refusal.is_fenced
     assert "does not know yet who belongs to generation 1" in refusal.reason
     assert "" == own_fence(state, replace(theirs, generation=9, kept=()))
@@ -173,7 +173,7 @@ def test_who_does_not_know_the_members_shuts_nobody_out(member) -> None:
     assert is_taken_along(state, knowing)
     follow_along(state, knowing.generation, knowing.kept)
     assert not is_taken_along(state, knowing)
-    refusal = judge(state, NAMED, theirs)
+    refusal = judge(state, NAMED, A, theirs)
     assert refusal is not None and refusal.is_fenced
 
 
@@ -191,7 +191,7 @@ def test_who_is_taken_along_is_let_in_and_lets_itself_in(member) -> None:
 
     members = changes.survivors_only(state.membership, "a", {"b"})
     state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
-    assert judge(state, NAMED, older) is None
+    assert judge(state, NAMED, A, older) is None
 
 
 def test_a_lost_disk_may_come_back(member) -> None:
@@ -200,7 +200,7 @@ def test_a_lost_disk_may_come_back(member) -> None:
 
     fresh = Hello("b", "99" * 16)
 
-    assert None is judge(bench.state, NAMED, fresh)
+    assert None is judge(bench.state, NAMED, A, fresh)
 
 
 def test_a_fresh_node_lets_any_formed_cluster_in(member) -> None:
@@ -209,8 +209,8 @@ def test_a_fresh_node_lets_any_formed_cluster_in(member) -> None:
     bench.state.membership, bench.state.cluster_id = None, ""
     stranger = Hello("n1", "dd" * 16)
 
-    assert judge(bench.state, NAMED, stranger) is not None
-    assert None is judge(bench.state, NAMED, replace(stranger, cluster_id="cc" * 16))
+    assert judge(bench.state, NAMED, A, stranger) is not None
+    assert None is judge(bench.state, NAMED, A, replace(stranger, cluster_id="cc" * 16))
 
 
 def test_a_member_lets_a_newer_member_in_that_it_never_heard_of(member) -> None:
@@ -218,4 +218,4 @@ def test_a_member_lets_a_newer_member_in_that_it_never_heard_of(member) -> None:
     bench = member()
     hello = bench.state.connected["b"]
 
-    assert None is judge(bench.state, NAMED, replace(hello, name="n1", node_id="dd" * 16))
+    assert None is judge(bench.state, NAMED, A, replace(hello, name="n1", node_id="dd" * 16))

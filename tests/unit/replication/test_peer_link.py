@@ -210,19 +210,90 @@ def test_a_timed_out_connection_is_not_a_death() -> None:
     run(scenario)
 
 
-def test_another_secret_gets_no_link() -> None:
-    """Neither driver hears of a link; the dialer learns why, unproven."""
+def test_another_secret_gets_no_link(caplog) -> None:
+    """Neither driver hears of a link; both sides say it, and that either may be wrong, once."""
 
     def scenario() -> None:
-        a, b = Side("a", b"one"), Side("b", b"other")
-        join(a, b)
+        a, b = Side("a", b"one", doubt_seconds=0), Side("b", b"other", doubt_seconds=0)
+        for side, other in ((a, "b"), (b, "a")):
+            side.links._addresses = {other: f"{other}:1"}
+        for _ in range(50):
+            join(a, b)
+            join(b, a)
 
-        ((what, peer, reason, is_fenced),) = a.owner.told
-        assert ("refused", "b", False) == (what, peer, is_fenced)
-        assert "secret" in reason
-        assert [] == b.owner.told
+        assert ([], []) == (a.owner.told, b.owner.told)
+        assert {"b"} == set(a.links.reasons)
 
     run(scenario)
+    assert [
+        "b and a do not have the same cluster secret: look at the secret file of both",
+        "a and b do not have the same cluster secret: look at the secret file of both",
+    ] == caplog.messages
+
+
+def test_who_has_links_with_others_knows_the_secret(caplog) -> None:
+    """So the one that has none is named, by itself too."""
+
+    def scenario() -> None:
+        a, b = Side("a", doubt_seconds=0), Side("b", doubt_seconds=0)
+        wrong = Side("c", b"other", doubt_seconds=0)
+        for side in (a, b, wrong):
+            side.links._addresses = {it: "x:1" for it in "abc" if it != side.owner.hello.name}
+        join(a, b)
+        for _ in range(3):
+            join(wrong, a)
+            join(b, wrong)
+
+    run(scenario)
+    assert "c has the wrong cluster secret: a and b, all that answer, have another" in caplog.text
+    assert "c has another cluster secret than a and b: look at" in caplog.text
+    assert "c has another cluster secret than b and a: look at" in caplog.text
+    assert 4 == len(caplog.messages)
+
+
+def test_what_a_stranger_calls_itself_is_not_believed(caplog) -> None:
+    """Nothing is said of a member that is linked, nor of who is none."""
+
+    def scenario() -> None:
+        a, b = Side("a", doubt_seconds=0), Side("b", doubt_seconds=0)
+        a.links._addresses = {"b": "b:1"}
+        join(a, b)
+        for name in "bx":
+            join(Side(name, b"other", doubt_seconds=0), a)
+        assert {} == a.links.reasons
+
+    run(scenario)
+    assert any("no link with somebody at" in it for it in caplog.messages)
+    assert not any("b has another" in it or "and x" in it for it in caplog.messages)
+
+
+def test_a_refusal_that_lasts_is_told_once(caplog) -> None:
+    """
+    Whichever side decides, and however often, also where the other one had let it in; again when
+    there was a link that lasted.
+    """
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+
+        def refused() -> int:
+            return sum(it[0] == "refused" for it in a.owner.told)
+
+        b.owner.refusal = Refusal("no")
+        for _ in range(20):
+            join(a, b)
+            join(b, a)
+        assert 1 == refused()
+        b.owner.refusal = None
+        link, _ = join(a, b)
+        link.made_at -= 60
+        link.give_up()
+        b.owner.refusal = Refusal("no")
+        join(a, b)
+        assert 2 == refused()
+
+    run(scenario)
+    assert 1 == sum("no link with a: no" in it for it in caplog.messages)
 
 
 def test_a_refusal_reaches_the_dialer() -> None:
