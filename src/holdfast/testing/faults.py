@@ -156,6 +156,8 @@ class Plan:
     """The housekeeper works between any two steps of the writer."""
     is_disk_left_hanging: bool = False
     """After the chaos the leader's disk hangs until everything is delivered."""
+    is_one_misled: bool = False
+    """One node is told other members than the others at first, see wrong_lists.py."""
     is_one_left_dead: bool = False
     """After the chaos only a majority is healed."""
 

@@ -40,6 +40,7 @@ from holdfast.testing.simulated_clock import Timeline
 from holdfast.testing.simulated_network import VERY_LATE_SECONDS, PeerNetwork
 from holdfast.testing.simulated_node import SimulatedNode
 from holdfast.testing.troubles.membership import HARMLESS_CUT, REMOVAL, start_rightly
+from holdfast.testing.troubles.wrong_lists import mislead_one
 from holdfast.testing.volatile_clients import (
     TopicSubscriber,
     VolatileConsumer,
@@ -226,6 +227,8 @@ class Simulation:
             ViolationError: A promise was broken.
         """
         self.note("plan", str(self.plan))
+        if self.plan.is_one_misled:
+            mislead_one(self)
         for node in self.nodes:
             node.start()
         self._add_clients()

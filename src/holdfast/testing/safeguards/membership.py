@@ -17,6 +17,7 @@ from holdfast.replication.strangers import Strangers
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, REMOVAL
+from holdfast.testing.troubles.wrong_lists import WRONG_LIST
 
 
 def _keep_the_retired() -> list[Patch]:
@@ -70,6 +71,10 @@ def _link_whatever_the_settings() -> list[Patch]:
     return [(formation, "refused_difference", lambda *_arguments: "")]
 
 
+def _compare_no_lists() -> list[Patch]:
+    return [(formation, "difference", lambda *_hellos: "")]
+
+
 def _long(made: Plan) -> None:
     made.chaos_seconds = 10.0
 
@@ -99,6 +104,7 @@ ABLATIONS = [
         (MISTAKE, "transfer", "partition", "heal network"),
         _long,
     ),
+    Ablation("founders do not compare their lists", _compare_no_lists, (WRONG_LIST,)),
     Ablation("who connects first keeps its place", _first_come, (CROWD, "crash"), _long),
     Ablation(
         "a witness counts as a copy",

@@ -33,6 +33,7 @@ from holdfast.testing.troubles import (
     sealing,
     strangers,
     vanished_files,
+    wrong_lists,
 )
 
 _ALL: tuple[RareTrouble, ...] = (
@@ -60,5 +61,6 @@ _ALL: tuple[RareTrouble, ...] = (
     *sealing.TROUBLES,
     *strangers.TROUBLES,
     *vanished_files.TROUBLES,
+    *wrong_lists.TROUBLES,
 )
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}
