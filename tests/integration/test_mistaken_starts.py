@@ -5,8 +5,10 @@ secret. Each mistake is named where it can be mended, and mending it is enough.
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
+import urllib.error
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,49 @@ def test_a_wrong_secret_and_a_wrong_list_form_no_cluster(tmp_path: Path) -> None
         start_again(c, *right)
         status = cluster.leader().status()
         assert [it["site"] for it in status["members"]] == ["site-a", "site-b", "site-c"]
+
+
+def refusal(node: LocalNode) -> str:
+    """Why the node is not ready."""
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        node.get("/ready")
+    return str(json.loads(caught.value.read())["reason"])
+
+
+def test_a_node_says_whom_it_waits_for_and_a_leader_who_died(tmp_path: Path) -> None:
+    """
+    Before there is a cluster in the log, the status and /ready; afterwards a death, a return and
+    the loss of the majority are told once each, and the dead are shown as dead.
+    """
+    with LocalCluster(tmp_path, "three", QUICK) as cluster:
+        a, b, c = cluster.nodes.values()
+        a.start()
+        status = a.wait_until(
+            lambda it: all("refused" in each["reason"] for each in it["awaits"]), "refused by all"
+        )
+        assert [it["name"] for it in status["awaits"]] == ["b", "c"]
+        waits = f"it waits for b at {b.peers} (connection refused) and c at {c.peers} (connection"
+        assert waits in refusal(a)
+        assert f"b at {b.peers} (" in wait_told(a, "waiting to form the cluster")
+        b.start()
+        c.start()
+        leader = cluster.leader()
+        one, other = (node for node in (a, b, c) if node is not leader)
+        for node in (one, other):
+            node.wait_until(lambda it: it["leader"] is not None, "told of a leader")
+
+        one.kill()
+        status = leader.wait_until(lambda it: any(m["dead"] for m in it["members"]), "bereaved")
+        (dead,) = (it for it in status["members"] if it["dead"])
+        assert dead["name"] == one.name
+        assert dead["last_seen_seconds"] is not None
+        wait_told(leader, "a member is dead")
+        one.start()
+        wait_told(leader, "a member is back")
+        for node in (one, other):
+            node.kill()
+        leader.wait_until(lambda it: it["leader"] is None, "without a majority")
+        wait_told(leader, "leads no more: no majority has answered")
+        wait_told(leader, "the majority is lost")
+        assert "is connected to 1 of 3 voters, itself included, and 2 are needed" in refusal(leader)
+        assert len(told(leader, "a member is dead")) == 3

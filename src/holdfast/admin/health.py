@@ -5,15 +5,21 @@ Alive: the process answers at all; a supervisor restarts it when not. Ready: it 
 the cluster, as the leader that serves clients or as a member in contact with one; a rolling upgrade
 waits for it. A node whose journal failed is neither: it has exited.
 
+Why nobody leads is told by one node's status: what it says of its own disk and log first, then whom
+it waits for before there is a cluster, then how many of the voters it is connected to.
+
 Pure: a verdict from a status.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.admin.status import NodeStatus
+from holdfast.admin.promotion import VOTING
+from holdfast.admin.status import AwaitedStatus, MemberStatus, NodeStatus
+from holdfast.replication.quorum import majority
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +66,45 @@ def _judge(status: NodeStatus) -> tuple[bool, str]:
     if status.store.unknown_end:
         return False, status.store.unknown_end
     if status.leader is None:
-        return False, "no leader is known"
+        return False, f"no leader: {_why_nobody_leads(status)}"
     member = status.member(status.leader)
     if member is not None and not member.connected:
         return False, f"not in contact with the leader {status.leader}"
     return True, f"following {status.leader}"
+
+
+def joined(awaits: Sequence[AwaitedStatus]) -> str:
+    """Whom a node waits for, where, and why it is not there."""
+    return " and ".join(f"{it.name} at {it.address} ({it.reason})" for it in awaits)
+
+
+def _why_nobody_leads(status: NodeStatus) -> str:
+    if status.awaits:
+        return f"{status.name} belongs to no cluster yet: it waits for {joined(status.awaits)}"
+    if not status.members:
+        return (
+            f"{status.name} belongs to no cluster yet; one forms when every member of the list"
+            " has been started, and all of them name the same members"
+        )
+    voters = [it for it in status.members if it.kind in VOTING]
+    away = [it for it in voters if not _is_there(it, status)]
+    there = len(voters) - len(away)
+    needed = majority(len(voters))
+    if there < needed:
+        return (
+            f"{status.name} is connected to {there} of {len(voters)} voters, itself included, and"
+            f" {needed} are needed; it does not reach {' and '.join(map(_seen, away))}"
+        )
+    return (
+        f"{status.name} is connected to enough voters ({there} of {len(voters)}), and they have"
+        " elected none yet; where that lasts, their logs say why"
+    )
+
+
+def _is_there(member: MemberStatus, status: NodeStatus) -> bool:
+    return member.connected or member.name == status.name
+
+
+def _seen(member: MemberStatus) -> str:
+    seconds = member.last_seen_seconds
+    return member.name if seconds is None else f"{member.name} (last seen {seconds:.0f} s ago)"

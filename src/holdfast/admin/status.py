@@ -43,6 +43,12 @@ class MemberStatus:
     """32 hexadecimal digits; empty until the member was met."""
 
     connected: bool = False
+    dead: bool = False
+    """The answering node has no link with it."""
+
+    last_seen_seconds: float | None = None
+    """How long ago it was there for the last time: 0 while it is, None if not in this process."""
+
     space_low: bool = False
     """It is a witness and says that its disk is almost full."""
 
@@ -60,6 +66,15 @@ class MemberStatus:
     """Where its admin port can be reached, `host:port`; empty when unknown."""
 
     stomp: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedStatus:
+    """One member that a node without a cluster waits for, and why it is not there."""
+
+    name: str
+    address: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +268,9 @@ class NodeStatus:
     commit_index: int = 0
     applied_index: int = 0
     members: tuple[MemberStatus, ...] = ()
+    awaits: tuple[AwaitedStatus, ...] = ()
+    """Before there is a cluster: whom of its members this node waits for."""
+
     copies: int = 1
     sites: int = 1
     site: str = ""

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.admin.status import HoldStatus, NodeStatus, as_json
+from holdfast.admin.status import HoldStatus, MemberStatus, NodeStatus, as_json
 from holdfast.cli.admin_port import (
     ADMIN_DEFAULT,
     AdminOption,
@@ -47,7 +47,7 @@ CLUSTER_KEYS = (
     *("copies", "sites", "cluster_id", "members"),
 )
 MEMBER_COLUMNS = (
-    *("name", "role", "kind", "site", "address", "connected"),
+    *("name", "role", "kind", "site", "address", "last seen"),
     *("entries behind#", "bytes#", "time#"),
 )
 
@@ -110,7 +110,8 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("term", status.term),
         ("commit index", status.commit_index),
         ("applied index", status.applied_index),
-        ("members", ", ".join(member.name for member in status.members) or "single node"),
+        ("members", ", ".join(_named(status, it) for it in status.members) or "single node"),
+        *[("waits for", f"{it.name} at {it.address}: {it.reason}") for it in status.awaits],
         ("copies, sites", f"{status.copies}, {status.sites}"),
         ("cluster", status.cluster_id),
         ("stomp", status.stomp),
@@ -127,6 +128,17 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("up for", format_seconds(status.uptime_seconds)),
         ("version", status.version),
     ]
+
+
+def _named(status: NodeStatus, member: MemberStatus) -> str:
+    if member.connected or member.name == status.name:
+        return member.name
+    return f"{member.name} (dead, last seen {_last_seen(member)})"
+
+
+def _last_seen(member: MemberStatus) -> str:
+    seconds = member.last_seen_seconds
+    return "not since the start" if seconds is None else f"{format_seconds(seconds)} ago"
 
 
 def _kept_for(holds: list[HoldStatus] | None) -> str:
@@ -189,7 +201,7 @@ def _member_row(status: NodeStatus, name: str) -> tuple[object, ...]:
         role = member.kind
     is_connected = member.connected or name == status.name
     if not is_connected:
-        role = "unreachable"
+        role = "dead"
     is_known = member.lag_entries is not None and not is_leader
     return (
         name,
@@ -197,7 +209,7 @@ def _member_row(status: NodeStatus, name: str) -> tuple[object, ...]:
         member.kind,
         member.site,
         member.address,
-        is_connected,
+        "now" if is_connected else _last_seen(member),
         member.lag_entries if is_known else None,
         format_size(member.lag_bytes) if is_known else None,
         format_seconds(member.lag_seconds) if is_known else None,

@@ -37,7 +37,7 @@ from holdfast.replication.messages import (
     VoteResponse,
 )
 from holdfast.replication.progress import Progress
-from holdfast.replication.state import Role, State
+from holdfast.replication.state import NEVER, Role, State
 
 _STEPS: dict[type, Callable[..., None]] = {
     AppendRequest: follower.on_append,
@@ -156,6 +156,9 @@ def link_down(state: State, peer: str, *, closed: bool) -> None:
     """
     state.connected.pop(peer, None)
     progress = state.progress.get(peer)
+    # A link that was given up had been silent for a while: a leader knows since when.
+    is_silent = not closed and progress is not None and progress.contact_at > NEVER
+    state.last_seen[peer] = progress.contact_at if progress and is_silent else state.now
     if progress is not None:
         progress.probe(progress.match_index + 1)
     if state.role is Role.LEADER:

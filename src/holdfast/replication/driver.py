@@ -150,6 +150,7 @@ class Driver:
             self._state.editions.known,
             self._state.shared,
             listed=() if self._state.cluster_id else listed(self._bootstrap),
+            site=own.site if own else "",
         )
         self._fence = Fence(self._state, on_fenced)
         """What this node says of itself when a link is made; kept up to date."""
@@ -328,6 +329,12 @@ class Driver:
     def is_lease_awaited(self, now: float) -> bool:
         """Whether this node leads and a leader before it may still dispatch."""
         return self._state.role is Role.LEADER and now < self._state.dispatch_from
+
+    def founders(self) -> list[tuple[Member, Hello | None]]:
+        """Before there is a cluster: who else is named, and what each said if it was met."""
+        state = self._state
+        others = [it for it in self._bootstrap.members if it.name != state.name]
+        return [] if state.cluster_id else [(it, state.connected.get(it.name)) for it in others]
 
     def status(self) -> ReplicationStatus:
         """Everything an operator may want to see; no disk is read."""

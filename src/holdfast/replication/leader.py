@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from holdfast.errors import CorruptEntryError, NotLeaderError
@@ -29,6 +30,8 @@ from holdfast.replication.messages import (
 from holdfast.replication.progress import Pace, Progress
 from holdfast.replication.quorum import committable_index, majority, reached_by
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
+
+logger = logging.getLogger("holdfast.replication")
 
 
 def become_leader(state: State) -> None:
@@ -292,6 +295,12 @@ def check_quorum(state: State) -> None:
     """Step down when no majority has answered for the shortest election timeout."""
     contact = max(quorum_contact(state, linked_only=False), state.leader_since)
     if state.now - contact >= state.settings.election_seconds_min:
+        logger.warning(
+            "term %d: %s leads no more: no majority has answered for %.1f s",
+            state.term,
+            state.name,
+            state.now - contact,
+        )
         become_follower(state, state.term, None)
 
 

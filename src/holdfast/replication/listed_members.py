@@ -39,8 +39,7 @@ def completed(membership: Membership, hellos: Mapping[str, Hello]) -> Membership
 def _placed(member: Member, hello: Hello | None) -> Member:
     if member.site or hello is None:
         return member
-    own = next((it.site for it in hello.listed if it.name == member.name), "")
-    return replace(member, site=own)
+    return replace(member, site=hello.site)
 
 
 def difference(one: Hello, other: Hello) -> str:

@@ -127,8 +127,9 @@ def _encode_editions(m: Editions) -> bytes:
 def encode_hello(hello: Hello) -> bytes:
     """A hello as JSON; also used while a link is made."""
     fields = {name: getattr(hello, name) for name in Hello.__slots__}
-    if not hello.listed:
-        del fields["listed"]  # Said by who founds a cluster only.
+    for name in ("listed", "site"):
+        if not fields[name]:
+            del fields[name]  # Most have nothing to say of it.
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -274,6 +275,7 @@ def decode_hello(payload: bytes) -> Hello:
             },
             config_index=int(fields.get("config_index", 0)),
             end_known=bool(fields.get("end_known", False)),
+            site=str(fields.get("site", "")),
             listed=tuple(_listed_member(it) for it in fields.get("listed", ())),
         )
     except (

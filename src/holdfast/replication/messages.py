@@ -209,6 +209,9 @@ class Hello:
     """Whom its command line names, see listed_members.py; empty once it belongs to a cluster, and
     from an older version."""
 
+    site: str = ""
+    """Where it stands by its own command line: the others' lists need not say."""
+
 
 @dataclass(slots=True)
 class Editions:

@@ -98,6 +98,8 @@ class State:
         self.copies = settings.copies or 1
         """Nodes with data that must hold an entry before it is committed."""
         self.connected: dict[str, Hello] = {}
+        self.last_seen: dict[str, float] = {}
+        """When a peer that has no link now was there for the last time."""
         self.own: Member | None = None
         """This node among the members, if its present identity is one."""
         self.is_voter = False

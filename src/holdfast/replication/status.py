@@ -33,6 +33,9 @@ class MemberView:
     site: str
     node_id: str
     connected: bool
+    last_seen_seconds: float | None
+    """How long ago it was there for the last time; 0 while it is, None if not in this process."""
+
     metadata: dict[str, str]
     space_low: bool = False
     disk_hangs: bool = False
@@ -242,6 +245,7 @@ def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
         site=member.site,
         node_id=member.node_id,
         connected=is_self or hello is not None,
+        last_seen_seconds=_last_seen_seconds(state, name),
         metadata=dict(hello.metadata) if hello else {},
         space_low=hello is not None and hello.space_low,
         disk_hangs=state.is_disk_hanging if is_self else hello is not None and hello.disk_hangs,
@@ -251,6 +255,13 @@ def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
         lag_bytes=size,
         lag_seconds=seconds,
     )
+
+
+def _last_seen_seconds(state: State, name: str) -> float | None:
+    if name == state.name or name in state.connected:
+        return 0.0
+    seen_at = state.last_seen.get(name)
+    return None if seen_at is None else max(state.now - seen_at, 0.0)
 
 
 def contact_seconds(state: State) -> float | None:

@@ -28,6 +28,7 @@ from holdfast.admin.http_api import build_application
 from holdfast.admin.http_server import AdminPortSettings, AdminServer
 from holdfast.admin.operations import Operations
 from holdfast.admin.status import (
+    AwaitedStatus,
     ConnectionStatus,
     HoldStatus,
     LogPosition,
@@ -74,6 +75,7 @@ from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
 from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
+from holdfast.server.founding import FoundingWatch, awaited
 from holdfast.server.log_access import (
     HoldWatch,
     hold_record,
@@ -82,6 +84,7 @@ from holdfast.server.log_access import (
     log_slice,
 )
 from holdfast.server.loop import Conductor
+from holdfast.server.member_watch import MemberWatch
 from holdfast.server.refusal_log import RefusalLog
 from holdfast.server.requests import OperatorReply
 from holdfast.server.segment_digests import SegmentDigests
@@ -180,6 +183,8 @@ class Node:
         self.hold_watch = HoldWatch(self)
         self.segment_digests = SegmentDigests(self.journal, self.clock)
         self.seen_role = ""
+        self.founding_watch = FoundingWatch(self._awaited)
+        self.member_watch = MemberWatch(config.name, self.driver.status)
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def _open_journal(self, disk: RealDisk) -> Journal:
@@ -333,6 +338,8 @@ class Node:
         while True:
             conductor.tick()
             self._watch_role()
+            self.founding_watch.step(self.clock.monotonic())
+            self.member_watch.step(self.clock.monotonic())
             self.checkpoints.step()
             self.hold_watch.step(self.clock.monotonic())
             self._scrub()
@@ -385,6 +392,9 @@ class Node:
                 role=self.driver.role,
                 leader=self.driver.leader or "unknown",
             )
+
+    def _awaited(self) -> tuple[AwaitedStatus, ...]:
+        return awaited(self.driver.founders(), self.links.reasons)
 
     def _on_role_change(self) -> None:
         self.context.cluster = self.driver.status().cluster_id[:8]

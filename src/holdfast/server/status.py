@@ -28,6 +28,7 @@ from holdfast.admin.status import (
 from holdfast.broker.queue import Queue
 from holdfast.journal.scan import Damage
 from holdfast.replication.status import MemberView, ReplicationStatus
+from holdfast.server.founding import awaited
 from holdfast.server.log_access import hold_status
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def node_status(node: Node) -> NodeStatus:
         commit_index=replication.commit_index,
         applied_index=node.store.applied_index,
         members=tuple(_member(node, view) for view in replication.members),
+        awaits=awaited(node.driver.founders(), node.links.reasons),
         copies=node.driver.copies,
         sites=node.config.sites,
         site=node.config.site,
@@ -101,6 +103,8 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
         site=view.site,
         node_id=view.node_id,
         connected=view.connected,
+        dead=not view.connected,
+        last_seen_seconds=view.last_seen_seconds,
         space_low=view.space_low,
         disk_hangs=view.disk_hangs,
         match_index=view.match_index,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.admin.health import readiness
-from holdfast.admin.status import MemberStatus, NodeStatus, StoreStatus
+from holdfast.admin.status import AwaitedStatus, MemberStatus, NodeStatus, StoreStatus
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,36 @@ from holdfast.admin.status import MemberStatus, NodeStatus, StoreStatus
             False,
             "its disk has got nothing done for 7 s",
         ),
-        (NodeStatus(name="a", role="candidate"), False, "no leader is known"),
+        (
+            NodeStatus(
+                name="a",
+                role="candidate",
+                awaits=(
+                    AwaitedStatus(name="b", address="h:2", reason="connection refused"),
+                    AwaitedStatus(name="c", address="h:3", reason="not met yet"),
+                ),
+            ),
+            False,
+            (
+                "no leader: a belongs to no cluster yet: it waits for b at h:2 (connection refused)"
+                " and c at h:3 (not met yet)"
+            ),
+        ),
+        (
+            NodeStatus(
+                name="a",
+                members=(
+                    MemberStatus(name="a", connected=True),
+                    MemberStatus(name="b", dead=True, last_seen_seconds=12.4),
+                    MemberStatus(name="c", dead=True),
+                ),
+            ),
+            False,
+            (
+                "no leader: a is connected to 1 of 3 voters, itself included, and 2 are needed; it"
+                " does not reach b (last seen 12 s ago) and c"
+            ),
+        ),
         (
             NodeStatus(
                 name="a",
@@ -71,10 +100,12 @@ def test_a_verdict_is_readable_by_programs() -> None:
     """
     The four fields that /ready answers with.
     """
-    verdict = readiness(NodeStatus(name="a", role="candidate")).as_json()
+    members = (MemberStatus(name="a", connected=True), MemberStatus(name="b", connected=True))
+    verdict = readiness(NodeStatus(name="a", role="candidate", members=members)).as_json()
     assert verdict == {
         "ready": False,
         "role": "candidate",
         "leader": None,
-        "reason": "no leader is known",
+        "reason": "no leader: a is connected to enough voters (2 of 2), and they have elected none"
+        " yet; where that lasts, their logs say why",
     }

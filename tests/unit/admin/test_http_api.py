@@ -76,7 +76,8 @@ def test_health_answers_while_the_loop_turns(node) -> None:
     node.be(role="candidate", leader=None)
     assert request(node, "GET", "/health").json()["alive"] is True
     answer = request(node, "GET", "/ready")
-    assert (answer.status_code, answer.json()["reason"]) == (503, "no leader is known")
+    assert answer.status_code == 503
+    assert answer.json()["reason"].startswith("no leader: ")
 
 
 def test_ready_tells_the_role(node) -> None:

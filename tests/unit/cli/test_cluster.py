@@ -9,7 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.admin.status import DamageStatus, HoldStatus, NodeStatus, StoreStatus, as_json
+from holdfast.admin.status import (
+    AwaitedStatus,
+    DamageStatus,
+    HoldStatus,
+    NodeStatus,
+    StoreStatus,
+    as_json,
+)
 from holdfast.cli.admin_port import read_status, to_ask
 
 A, B, C = "127.0.0.1:8161", "127.0.0.1:8162", "127.0.0.1:8163"
@@ -90,10 +97,45 @@ def test_cluster_status_is_a_table_with_lag(cluster, run) -> None:
     """
     assert run("cluster", "status") == 0
     rows = {line.split()[0]: line.split() for line in run.out.splitlines() if line.strip()}
-    assert " ".join(rows["b"]) == "b follower voter north h:2 yes 1,234 5.0 MiB 0.2 s"
-    assert rows["a"][:6] == ["a", "leader", "voter", "-", "h:1", "yes"]
-    assert rows["c"][:6] == ["c", "unreachable", "witness", "-", "h:3", "no"]
+    assert " ".join(rows["b"]) == "b follower voter north h:2 now 1,234 5.0 MiB 0.2 s"
+    assert rows["a"][:6] == ["a", "leader", "voter", "-", "h:1", "now"]
+    assert " ".join(rows["c"]).startswith("c dead witness - h:3 not since the start")
     assert run.out.endswith("copies 1, sites 1; seen by a\n")
+
+
+def test_a_dead_member_is_shown_with_when_it_was_last_seen(cluster, run) -> None:
+    """
+    In both commands, as a table and for programs.
+    """
+    seen = now_of(cluster)
+    a, b, c = seen.members
+    gone = replace(c, dead=True, last_seen_seconds=12.0)
+    cluster.set_status(A, replace(seen, members=(a, b, gone)))
+
+    run("status")
+    assert "members        a, b, c (dead, last seen 12.0 s ago)\n" in run.out
+    run("cluster", "status")
+    (row,) = (line for line in run.out.splitlines() if line.startswith("c "))
+    assert row.split()[1] == "dead"
+    assert "12.0 s ago" in row
+    for command in (("status",), ("cluster", "status")):
+        run(*command, "--json")
+        member = json.loads(run.out)["members"][2]
+        assert (member["dead"], member["last_seen_seconds"]) == (True, 12.0)
+
+
+def test_whom_a_node_waits_for_is_shown(cluster, run) -> None:
+    """
+    Before there is a cluster, with the reason, which is the command's last word too.
+    """
+    awaits = (AwaitedStatus(name="b", address="h:2", reason="connection refused"),)
+    cluster.set_status(A, NodeStatus(name="a", awaits=awaits))
+
+    assert run("status") == 1
+    assert "waits for      b at h:2: connection refused\n" in run.out
+    assert run.err == (
+        "no leader: a belongs to no cluster yet: it waits for b at h:2 (connection refused)\n"
+    )
 
 
 def test_a_disk_that_hangs_is_told(cluster, run) -> None:

@@ -15,7 +15,13 @@ NAMED = Membership((Member("a", "a:1"), Member("b", "b:1"), Member("c", "c:1")))
 
 
 def hello(name: str, membership: Membership = NAMED, **fields: str) -> Hello:
-    made = Hello(name, name.encode().hex().ljust(32, "0"), listed=listed(membership))
+    own = membership.get(name)
+    made = Hello(
+        name,
+        name.encode().hex().ljust(32, "0"),
+        listed=listed(membership),
+        site=own.site if own else "",
+    )
     return replace(made, **fields)
 
 
@@ -77,6 +83,12 @@ def test_a_site_that_only_its_own_node_knows_is_no_difference() -> None:
         assert founded is not None
         made.append(founding_entry(founded).raw)
 
+    # Who has founded tells no list any more.
+    first = found(changed("b", site="at-b"), hellos["b"], {it: hellos[it] for it in "ac"})
+    assert first is not None
+    formed = replace(hellos["b"], listed=(), cluster_id=first.cluster_id)
+    own = changed("a", site="at-a")
+    assert first == found(own, hellos["a"], {"b": formed, "c": hellos["c"]})
     assert 1 == len(set(made))
     sites = [it.site for it in completed(NAMED, hellos).members]
     assert ["at-a", "at-b", "at-c"] == sites

@@ -73,7 +73,7 @@ MESSAGES: list[Message] = [
     Hello("a", "0f" * 16, "aa" * 16, 2, "h:1", "i", {"stomp": "h:2"}),
     Hello("a", "0f" * 16, shared={"copies": 2, "election_seconds_min": 1.5}),
     Hello("a", "0f" * 16, edition=5, seen={"aa" * 16: 1 << 40}),
-    Hello("a", "0f" * 16, listed=(ListedMember("a", "h:1", "voter", "east"),)),
+    Hello("a", "0f" * 16, listed=(ListedMember("a", "h:1", "voter", "east"),), site="east"),
     Editions({}),
     Editions({"0f" * 16: 7, "aa" * 16: 1 << 40}),
 ]
