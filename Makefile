@@ -19,13 +19,16 @@ JOBS ?= 1
 MINUTES ?= 10
 HOURS ?= 0.33
 REPORT ?=
+# Beside the versions of constraints.txt: the lowest ones, and other versions of Python.
+LOWEST := var/lowest
+PYTHON ?= python3
 # Tests run side by side, each file in one process: most of their time is waiting.
 SIDE_BY_SIDE ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-whole simulate ablations chaos promises soak \
+        format test test-quick test-whole test-lowest test-python simulate ablations chaos promises soak \
         demo demo-dr bench serve clean
 
 help: ## list the commands
@@ -64,6 +67,21 @@ test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 
 test-whole: setup ## conformance, transcripts, integration with real processes
 	$(if $(call existing,$(WHOLE)),$(PYTEST) $(BESIDE) $(call existing,$(WHOLE)) $(ARGS),@true)
+
+test-lowest: $(LOWEST)/.ready ## unit and property tests with the lowest versions that pyproject.toml allows
+	$(LOWEST)/bin/python -m pytest $(BESIDE) -W default tests/unit tests/property $(ARGS)
+
+$(LOWEST)/.ready: $(STAMP) pyproject.toml constraints.txt tools/lowest.py
+	@mkdir -p var && $(BIN)/python tools/lowest.py > $(LOWEST).txt
+	@$(BIN)/python -m venv --clear $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install -qq --requirement $(LOWEST).txt
+	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[spark]'
+	@touch $@
+
+test-python: ## the same as test-quick, on another Python: make test-python PYTHON=python3.13
+	@$(PYTHON) -c 'import venv, ensurepip'
+	@PYTHON=$(PYTHON) sh tools/setup.sh var/$(notdir $(PYTHON))
+	var/$(notdir $(PYTHON))/bin/python -m pytest $(BESIDE) $(call existing,$(QUICK)) $(ARGS)
 
 simulate: setup ## whole clusters in virtual time (SEED=n tells one; COUNT=n START=n JOBS=n run many)
 	$(BIN)/python -m holdfast.testing.simulate $(if $(SEED),--seed $(SEED),--count $(COUNT) --start $(START) --jobs $(JOBS)) $(ARGS)

@@ -139,7 +139,8 @@ def test_a_dump_goes_on_behind_damage(log, run) -> None:
     log.spoil(3)
     assert run("store", "dump", str(log.directory), "--format", "jsonl") == 1
     assert [json.loads(line)["index"] for line in run.out.splitlines()] == [1, 2, 2, 4, 5, 5, 6]
-    assert run.err.startswith("damaged: ")
+    # rich before 15 sets it off with empty lines.
+    assert run.err.strip().startswith("damaged: ")
     assert "(entry 3)" in run.err
 
 
