@@ -76,8 +76,10 @@ from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
 from holdfast.replication.status import (
     LagLedger,
+    MemberView,
     ReplicationStatus,
     role_name,
+    view_members,
     whole_status,
 )
 
@@ -335,6 +337,10 @@ class Driver:
         state = self._state
         others = [it for it in self._bootstrap.members if it.name != state.name]
         return [] if state.cluster_id else [(it, state.connected.get(it.name)) for it in others]
+
+    def members_at_hand(self) -> tuple[MemberView, ...]:
+        """The members, without looking into the log for the lag of who is far behind."""
+        return view_members(self._state, self._ledger, is_log_read=False)
 
     def status(self) -> ReplicationStatus:
         """Everything an operator may want to see; no disk is read."""

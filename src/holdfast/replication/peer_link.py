@@ -268,8 +268,8 @@ class PeerLinks:
         """Both sides are proven: from now on messages flow."""
         self._forget(link)
         self.reasons.pop(hello.name, None)
-        if self._doubt is not None:
-            self._doubt.forget(hello.name)
+        if self._doubt is not None and self._doubt.forget(hello.name):
+            self._tellings.forget("")
         if hello.name in self._addresses:
             # The newest place only: what a member left may be anybody's.
             self._sources[hello.name] = {link.source}

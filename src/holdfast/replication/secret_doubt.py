@@ -46,9 +46,9 @@ class SecretDoubt:
             f" one; look at its secret file"
         )
 
-    def forget(self, peer: str) -> None:
-        """There is a link with this member: both know the same."""
-        self._others.pop(peer, None)
+    def forget(self, peer: str) -> bool:
+        """There is a link with this member: both know the same. Whether that is news."""
+        return self._others.pop(peer, None) is not None
 
 
 def _joined(names: Collection[str]) -> str:

@@ -218,12 +218,18 @@ def whole_status(
     )
 
 
-def view_members(state: State, ledger: LagLedger) -> tuple[MemberView, ...]:
-    """All members with what is known of them here."""
-    return tuple(_view(state, ledger, name) for name in state.members)
+def view_members(
+    state: State, ledger: LagLedger, *, is_log_read: bool = True
+) -> tuple[MemberView, ...]:
+    """
+    All members with what is known of them here.
+
+    The lag of who is far behind stands in the log; where that is not to be read, it is None.
+    """
+    return tuple(_view(state, ledger, name, is_log_read=is_log_read) for name in state.members)
 
 
-def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
+def _view(state: State, ledger: LagLedger, name: str, *, is_log_read: bool) -> MemberView:
     member = state.members[name]
     hello = state.connected.get(name)
     is_self = name == state.name
@@ -236,7 +242,7 @@ def _view(state: State, ledger: LagLedger, name: str) -> MemberView:
         seconds, records, size = ledger.lag(match, state.now, journal.next_record_number)
         if match == journal.last_index:
             seconds, records, size = 0.0, 0, 0
-        elif not seconds:
+        elif not seconds and is_log_read:
             seconds, records, size = far_lag(state, ledger, match)
     return MemberView(
         name=name,

@@ -8,12 +8,13 @@ loss of the majority is what ended its lead. Pure: times are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import structlog
 
 from holdfast.replication.quorum import majority
-from holdfast.replication.status import MemberView, ReplicationStatus
+from holdfast.replication.status import MemberView
 
 log = structlog.get_logger("holdfast.server")
 
@@ -21,17 +22,27 @@ _LOOK_SECONDS = 0.5
 _GRACE_SECONDS = 3.0
 """Whoever was never there since this node leads is told of after this time."""
 _BEHIND_SECONDS = 10.0
+_BEHIND_ENTRIES = 10_000
+"""Where the time is not at hand."""
 _LEVEL_SECONDS = 1.0
 """A member that was behind has caught up below this."""
 _VOTING = frozenset({"voter", "witness"})
 
 
+class Group(Protocol):
+    """Who is watched: the driver."""
+
+    @property
+    def leader(self) -> str | None: ...
+    def members_at_hand(self) -> Sequence[MemberView]: ...
+
+
 class MemberWatch:
     """Looks at the members while this node leads."""
 
-    def __init__(self, name: str, see: Callable[[], ReplicationStatus]) -> None:
+    def __init__(self, name: str, group: Group) -> None:
         self._name = name
-        self._see = see
+        self._group = group
         self._seen_at = float("-inf")
         self._since = float("-inf")
         self._is_watching = False
@@ -45,8 +56,7 @@ class MemberWatch:
         """Look, if it is time to."""
         if now - self._seen_at >= _LOOK_SECONDS:
             self._seen_at = now
-            seen = self._see()
-            self.look(seen.leader, seen.members, now)
+            self.look(self._group.leader, self._group.members_at_hand(), now)
 
     def look(self, leader: str | None, members: Sequence[MemberView], now: float) -> None:
         """See what is new, and tell it."""
@@ -93,16 +103,18 @@ class MemberWatch:
         )
 
     def _measure(self, member: MemberView) -> None:
-        name, seconds = member.name, member.lag_seconds
-        if not member.connected or seconds is None:
+        name, seconds, entries = member.name, member.lag_seconds, member.lag_entries
+        if not member.connected or entries is None:
             return
+        if seconds is None:
+            seconds = _BEHIND_SECONDS if entries >= _BEHIND_ENTRIES else _LEVEL_SECONDS
         if seconds >= _BEHIND_SECONDS and name not in self._behind:
             self._behind.add(name)
             log.warning(
                 "a member falls behind",
                 member=name,
-                lag_seconds=round(seconds, 1),
-                lag_bytes=member.lag_bytes,
+                entries=entries,
+                seconds="many" if member.lag_seconds is None else round(seconds, 1),
             )
         elif seconds < _LEVEL_SECONDS and name in self._behind:
             self._behind.discard(name)

@@ -184,7 +184,7 @@ class Node:
         self.segment_digests = SegmentDigests(self.journal, self.clock)
         self.seen_role = ""
         self.founding_watch = FoundingWatch(self._awaited)
-        self.member_watch = MemberWatch(config.name, self.driver.status)
+        self.member_watch = MemberWatch(config.name, self.driver)
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def _open_journal(self, disk: RealDisk) -> Journal:

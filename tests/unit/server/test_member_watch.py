@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,7 +16,7 @@ class Scene:
     """A leader's view of three members, that changes; `events` is what it told since."""
 
     def __init__(self, told: list[dict]) -> None:
-        self.watch = MemberWatch("a", lambda: cast("Any", self))
+        self.watch = MemberWatch("a", self)
         self.now = 100.0
         self.leader: str | None = "a"
         self.views = {
@@ -31,13 +30,13 @@ class Scene:
                 last_seen_seconds=0.0,
                 metadata={},
                 lag_seconds=0.0,
+                lag_entries=0,
             )
             for name in "abc"
         }
         self.told = told
 
-    @property
-    def members(self) -> list[MemberView]:
+    def members_at_hand(self) -> list[MemberView]:
         return list(self.views.values())
 
     def change(self, name: str, **fields: object) -> None:
@@ -134,4 +133,18 @@ def test_falling_behind_and_catching_up_are_told(scene: Scene) -> None:
     scene.change("b", lag_seconds=8.0)
     assert [] == scene.events()
     scene.change("b", lag_seconds=0.1)
+    assert [("a member has caught up", "b")] == scene.events()
+
+
+def test_who_is_so_far_behind_that_only_the_log_tells_it_is_behind(scene: Scene) -> None:
+    """The log is not read for it; a few entries of before this node led are no lag."""
+    scene.events()
+    scene.change("b", lag_seconds=None, lag_entries=3)
+    assert [] == scene.events()
+    scene.change("b", lag_entries=20_000)
+    assert [("a member falls behind", "b")] == scene.events()
+    assert (20_000, "many") == (scene.told[0]["entries"], scene.told[0]["seconds"])
+    scene.change("b", lag_entries=9_000)
+    assert [] == scene.events()
+    scene.change("b", lag_seconds=0.0, lag_entries=0)
     assert [("a member has caught up", "b")] == scene.events()
