@@ -169,6 +169,30 @@ def commit_many() -> None:
         measure("after it: their numbers", _SENDS, lambda it=number, end=steps: it() is not end)
 
 
+def commit_acknowledged() -> None:
+    """A transaction of as many acknowledgements as may be, of as many subscriptions as may be."""
+    subscriptions = 5_000
+    broker = leading()
+    queue = broker.queue("q")
+    client = Client()
+    transaction = broker.begin("t")
+    each = _SENDS // subscriptions
+    for number in range(subscriptions):
+        one = Subscription(client, f"{number}", mode=AcknowledgeMode.CLIENT, prefetch=each)
+        broker.subscribe(one, queue)
+        keys = list(range(number * each + 1, (number + 1) * each + 1))
+        one.unacknowledged = dict.fromkeys(keys)
+        transaction.add_settlement(one, keys)
+    ask = partial(broker.commit, transaction, client, b"r")
+    measure(f"COMMIT: acknowledgements of {subscriptions:,} subscriptions", _SENDS, once(ask))
+
+    def step() -> bool:
+        broker.errands.run(lambda: True)
+        return bool(broker.errands)
+
+    measure("after it: what is done for each", _SENDS, step)
+
+
 def acknowledge() -> None:
     """One acknowledgement of as many messages as may be, and the record that comes of it."""
     broker = leading()
@@ -272,6 +296,7 @@ WORK = (
     leave,
     sums,
     commit_many,
+    commit_acknowledged,
     acknowledge,
     acknowledge_late,
     producers,

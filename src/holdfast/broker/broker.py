@@ -21,7 +21,7 @@ from holdfast.broker.committing import commit, settle_all
 from holdfast.broker.dead_letters import dead_letter_headers
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands, IsSpent
-from holdfast.broker.late import find_late, not_in_delivery, settled_by
+from holdfast.broker.late import not_in_delivery, queue_of_late, settled_by
 from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.operating import delete, purge
 from holdfast.broker.outputs import Batch, Replier, size_of
@@ -400,7 +400,7 @@ class Broker:
         Raises:
             UnknownDeliveryError: It was never delivered, somebody else has it or had it last.
         """
-        queue = find_late(self.state, queue_number, key, client)
+        queue = queue_of_late(self, queue_number, key, client)
         if queue is not None:
             if key > 0:
                 # Also if it is withheld already: as damaged, it would come back once repaired.
@@ -419,7 +419,7 @@ class Broker:
             UnknownDeliveryError: It was never delivered, somebody else has it or had it last.
             TransactionError: The transaction grew over its limits.
         """
-        queue = find_late(self.state, queue_number, key, client)
+        queue = queue_of_late(self, queue_number, key, client)
         if queue is not None:
             transaction.add_late(queue, key)
 

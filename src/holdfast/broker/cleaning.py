@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from itertools import chain, islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from holdfast.broker.broker import Broker
 from holdfast.broker.outputs import Batch
 from holdfast.broker.producers import unpack_producer
 from holdfast.broker.sequence_index import CHUNK_SHIFT
@@ -30,6 +29,9 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
+
+if TYPE_CHECKING:
+    from holdfast.broker.broker import Broker
 
 _LOOKED_AT_PER_PIECE: Final = 1_000
 _EFFORT_PER_PIECE: Final = 16 * 1024

@@ -3,6 +3,8 @@ COMMIT: what a transaction held becomes part of one batch, so of one log entry, 
 
 Each queue keeps as many numbers free as the transaction has messages for it: that takes no time for
 the messages. Many get theirs in steps, before the batch is sealed; until then nobody looks at them.
+Acknowledgements become part of the batch whole queues at a time. What is to be done for each of
+them, and for each subscription, is an errand; until it is done, what they settle stays reserved.
 
 What can be refused is refused before anything is taken, so a refused commit may be repeated under
 the same number.
@@ -11,6 +13,7 @@ the same number.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from holdfast.broker.outputs import Publications, Replier
@@ -66,6 +69,7 @@ def _put(
             raise
     if broker.batch.publications:
         broker.batch.is_urgent = True
+    broker.errands.begin(_advance_marks(broker, runs))
 
 
 def put_sends(broker: Broker, transaction: Transaction, runs: list[Run]) -> None:
@@ -85,9 +89,6 @@ def put_sends(broker: Broker, transaction: Transaction, runs: list[Run]) -> None
         assert isinstance(queue, Queue)
         runs.append(Run(queue, queue.assigned_sequence, records))
         queue.assigned_sequence += len(records)
-        is_far = queue.assigned_sequence + (queue.mark_step >> 1) > queue.asked_mark + 1
-        if is_far and queue.subscriptions:
-            broker.advance_mark(queue)
     # Many get the numbers that are kept for them only as they are sealed.
     steps = number_messages(runs, broker.now_microseconds)
     if len(transaction.records) > NUMBERED_PER_STEP:
@@ -95,6 +96,19 @@ def put_sends(broker: Broker, transaction: Transaction, runs: list[Run]) -> None
         return
     for _ in steps:
         pass
+
+
+def _advance_marks(broker: Broker, runs: list[Run]) -> Iterator[None]:
+    """Ask in steps for dispatch marks further ahead, where the messages come near to them."""
+    for place, (queue, _, _) in enumerate(runs, 1):
+        try:
+            is_far = queue.assigned_sequence + (queue.mark_step >> 1) > queue.asked_mark + 1
+            if is_far and queue.subscriptions and not queue.is_deleted:
+                broker.advance_mark(queue)
+        except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+            broker.broken.append((queue, error))
+        if not place % broker.settings.step_count_max:
+            yield
 
 
 def current_of(broker: Broker, destination: Queue | Topic) -> Queue | Topic:
@@ -107,38 +121,69 @@ def current_of(broker: Broker, destination: Queue | Topic) -> Queue | Topic:
 
 
 def _settle(broker: Broker, transaction: Transaction) -> None:
+    """
+    Let all acknowledgements of a transaction be part of the batch, whole queues at a time.
+
+    Until they are taken out of what is reserved, in steps, nobody else gets what they settle.
+    """
     broker.held_bytes -= transaction.held_bytes
-    for subscription, keys in transaction.settlements.items():
-        if subscription.queue is not None:
-            settle_all(broker, subscription.queue, keys)
-        broker.refill(subscription)
-    for queue, keys in transaction.late.items():
-        settle_all(broker, queue, keys)
+    for queue, keys in transaction.keys_by_queue.items():
+        _put_settled(broker, queue, keys)
+    broker.errands.begin(_let_go(broker, transaction))
 
 
 def settle_all(broker: Broker, queue: Queue, keys: list[int]) -> None:
     """
-    Settle many at once, that a transaction had reserved or that were just in delivery.
+    Settle many at once that were just in delivery.
 
     What is only in memory is freed in steps, and nobody else's meanwhile.
     """
     lasting = [key for key in keys if key > 0]
-    if lasting:
-        queue.reserved.difference_update(lasting)
-        if not queue.acknowledged:
-            broker.acknowledged_queues.append(queue)
-        queue.acknowledged += lasting
-        broker.batch.settled_count += len(lasting)
+    _put_settled(broker, queue, lasting)
     if len(lasting) < len(keys):
         volatile = [key for key in keys if key < 0]
         queue.reserved.update(volatile)
         broker.errands.begin(_free(broker, queue, volatile))
 
 
-def _free(broker: Broker, queue: Queue, keys: list[int]) -> Iterator[None]:
-    """Settle non-persistent messages that nobody can have any more."""
-    for place, key in enumerate(keys):
-        if place and not place % broker.settings.step_count_max:
+def _put_settled(broker: Broker, queue: Queue, keys: list[int]) -> None:
+    """Let acknowledgements of stored messages be part of the gathering batch."""
+    if keys:
+        if not queue.acknowledged:
+            broker.acknowledged_queues.append(queue)
+        queue.acknowledged += keys
+        broker.batch.settled_count += len(keys)
+
+
+def _let_go(broker: Broker, transaction: Transaction) -> Iterator[None]:
+    """Do in steps what is left to be done for each key and each subscription of a COMMIT."""
+    step_count = broker.settings.step_count_max
+    effort = 0
+    for subscription, queue, keys in chain(
+        ((it, it.queue, keys) for it, keys in transaction.settlements.items()),
+        ((None, queue, keys) for queue, keys in transaction.late.items()),
+    ):
+        if effort >= step_count:
+            effort = 0
             yield
-        broker.settle_transient(queue, key)
-        queue.reserved.discard(key)
+        if queue is not None:
+            yield from _free(broker, queue, keys)
+        if subscription is not None:
+            broker.refill(subscription)
+        effort += 1 + min(len(keys), step_count)
+
+
+def _free(broker: Broker, queue: Queue, keys: list[int]) -> Iterator[None]:
+    """Give up, in steps, what was reserved and is settled; what is only in memory ends here."""
+    step_count = broker.settings.step_count_max
+    for start in range(0, len(keys), step_count):
+        if start:
+            yield
+        some = keys[start : start + step_count]
+        try:
+            for key in some:
+                if key < 0:
+                    broker.settle_transient(queue, key)
+            queue.unreserve(some)
+        except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+            broker.broken.append((queue, error))

@@ -16,11 +16,31 @@ Invariants:
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
+from holdfast.broker.cleaning import settling
 from holdfast.broker.queue import Queue
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import UnknownDeliveryError
+
+if TYPE_CHECKING:
+    from holdfast.broker.broker import Broker
+
+
+def queue_of_late(broker: Broker, queue_number: int, key: int, client: str = "") -> Queue | None:
+    """
+    Do what `find_late` does; what a COMMIT has just settled, and still keeps reserved, is settled.
+
+    Raises:
+        UnknownDeliveryError: As `find_late`.
+    """
+    try:
+        return find_late(broker.state, queue_number, key, client)
+    except UnknownDeliveryError:
+        if settling(broker, {queue_number: {key}}).get(queue_number):
+            return None
+        raise
 
 
 def find_late(state: BrokerState, queue_number: int, key: int, client: str = "") -> Queue | None:

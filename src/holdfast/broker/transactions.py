@@ -30,6 +30,7 @@ class Transaction:
     __slots__ = (
         "by_queue",
         "failure",
+        "keys_by_queue",
         "late",
         "name",
         "operation_count",
@@ -58,6 +59,8 @@ class Transaction:
         self.settlements: dict[Subscription, list[int]] = {}
         self.late: dict[Queue, list[int]] = {}
         """By queue: acknowledgements that outlived their connection."""
+        self.keys_by_queue: dict[Queue, list[int]] = {}
+        """What both settle of stored messages: COMMIT takes it queue by queue, whoever had it."""
         self.failure: str | None = None
         """Why a part of it was refused; the whole can only be rolled back then."""
         self.size_bytes = 0
@@ -97,14 +100,20 @@ class Transaction:
         Raises:
             TransactionError: The transaction grew over its limits.
         """
-        if subscription not in self.settlements:
+        held = self.settlements.get(subscription)
+        if held is None:
             self._require_place()
         self._grow(len(keys), 0)
+        take = subscription.unacknowledged.pop
         for key in keys:
-            subscription.unacknowledged.pop(key, None)
-        if subscription.queue is not None:
-            subscription.queue.reserved.update(keys)
-        self.settlements.setdefault(subscription, []).extend(keys)
+            take(key, None)
+        queue = subscription.queue
+        if queue is not None:
+            queue.reserved.update(keys)
+            self._settle_at_commit(queue, keys)
+        if held is None:
+            held = self.settlements[subscription] = []
+        held += keys
 
     def add_late(self, queue: Queue, key: int) -> None:
         """
@@ -117,7 +126,18 @@ class Transaction:
             self._require_place()
         self._grow(1, 0)
         queue.reserve(key)
+        self._settle_at_commit(queue, [key])
         self.late.setdefault(queue, []).append(key)
+
+    def _settle_at_commit(self, queue: Queue, keys: list[int]) -> None:
+        """Group what lasts by queue as it comes, so that COMMIT does not look at each key."""
+        of_queue = self.keys_by_queue.get(queue)
+        if of_queue is None:
+            of_queue = self.keys_by_queue[queue] = []
+        if keys[0] > 0 and (len(keys) == 1 or min(keys) > 0):
+            of_queue += keys
+        else:
+            of_queue += [key for key in keys if key > 0]
 
     @property
     def held_bytes(self) -> int:

@@ -6,7 +6,7 @@ Only a client that guesses shows it: honest ones name what they were given.
 
 from __future__ import annotations
 
-from holdfast.broker import broker as broker_module
+from holdfast.broker import late
 from holdfast.broker.queue import Queue
 from holdfast.broker.state import BrokerState
 from holdfast.testing.ablation import Ablation, Patch
@@ -19,7 +19,7 @@ def _believe_any_id() -> list[Patch]:
         is_there = queue is not None and (key in queue.transients or queue.index.is_live(key))
         return queue if is_there else None
 
-    return [(broker_module, "find_late", find)]
+    return [(late, "find_late", find)]
 
 
 ABLATIONS = [
