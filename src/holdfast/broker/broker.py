@@ -24,7 +24,7 @@ from holdfast.broker.errands import Errands, IsSpent
 from holdfast.broker.late import not_in_delivery, queue_of_late, settled_by
 from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.operating import delete, purge
-from holdfast.broker.outputs import Batch, Replier, size_of
+from holdfast.broker.outputs import Batch, Publications, Publisher, Replier, size_of
 from holdfast.broker.producers import Verdict
 from holdfast.broker.publishing import Publishing
 from holdfast.broker.queue import Queue, TransientMessage
@@ -111,7 +111,7 @@ class Broker:
             # Copies: its entry may be half applied, and the rest of it is taken from there.
             discards.add([*batch.records], [*batch.replies])
             discards.add(*(each.held for each in batch.publications))
-        discards.add(self.publishing.clear(), self.topics)
+        discards.add(*self.publishing.clear(), self.topics)
         self.batch = Batch()
         self.closed.clear()
         self.in_flight.clear()
@@ -598,7 +598,7 @@ class Broker:
     def commit(
         self,
         transaction: Transaction,
-        replier: Replier,
+        replier: Publisher,
         receipt: bytes | None,
         producer_id: str | None = None,
         producer_sequence: int = 0,
@@ -698,19 +698,29 @@ class Broker:
     def publish_after_commit(self, batch: Batch) -> Iterator[None]:
         """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
         effort = 0
-        for destination, headers, body in batch.published():
-            try:
-                if isinstance(destination, Topic):
-                    message = self._topic_message(headers, body)
-                    self.publishing.publish_later(destination, message)
-                elif not destination.is_deleted:
-                    self.send_transient(destination, headers, body)
-            except Exception as error:  # noqa: BLE001 - lasting state is applied already
-                self.broken.append((destination, error))
-            effort += 1
-            if effort >= self.settings.step_count_max:
-                effort = 0
-                yield
+        for publications in batch.publications:
+            for destination, headers, body in publications.sends():
+                try:
+                    if isinstance(destination, Topic):
+                        message = self._topic_message(headers, body)
+                        self.publishing.publish_later(destination, message)
+                    elif not destination.is_deleted:
+                        self.send_transient(destination, headers, body)
+                except Exception as error:  # noqa: BLE001 - lasting state is applied already
+                    self.broken.append((destination, error))
+                effort += 1
+                if effort >= self.settings.step_count_max:
+                    effort = 0
+                    yield
+            self._confirm_publications(publications)
+
+    def _confirm_publications(self, publications: Publications) -> None:
+        """Let who committed be told when its messages are out."""
+        if publications.receipt is None:
+            return
+        is_for_topics = publications.is_for_topics
+        confirm = self.publishing.confirm_later if is_for_topics else self.publishing.confirm
+        confirm(publications.publisher, publications.receipt)
 
     def released(self, batch: Batch) -> None:
         """Note that all that waited for the oldest batch in flight was told and is seen."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from holdfast.broker.outputs import Publications, Replier
+from holdfast.broker.outputs import Publications, Publisher
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue
 from holdfast.broker.temporaries import require_room
@@ -27,11 +27,14 @@ from holdfast.model.records import ProducerRecord
 if TYPE_CHECKING:
     from holdfast.broker.broker import Broker
 
+Told = tuple[Publisher, bytes | None]
+"""Who is told, if anybody, that it is committed, and by what receipt."""
+
 
 def commit(
     broker: Broker,
     transaction: Transaction,
-    replier: Replier,
+    replier: Publisher,
     receipt: bytes | None,
     producer_id: str | None,
     producer_sequence: int,
@@ -45,22 +48,26 @@ def commit(
     )
     # ---- From here on nothing is refused.
     if is_new:
-        _put(broker, transaction, producer_id, producer_sequence)
+        _put(broker, transaction, (replier, receipt), producer_id, producer_sequence)
     _settle(broker, transaction)
-    if receipt is not None:
+    if receipt is not None and not (is_new and transaction.publications):
         # Also of a repetition: what it acknowledges was not in the first.
         broker.reply_after_pending(replier, receipt)
 
 
 def _put(
-    broker: Broker, transaction: Transaction, producer_id: str | None, producer_sequence: int
+    broker: Broker,
+    transaction: Transaction,
+    told: Told,
+    producer_id: str | None,
+    producer_sequence: int,
 ) -> None:
     if not broker.batch.has_room(transaction.size_bytes, broker.settings.batch_bytes_max):
         broker.close_batch()
     with broker.all_or_nothing(producer_id):
         runs: list[Run] = []
         try:
-            put_sends(broker, transaction, runs)
+            put_sends(broker, transaction, told, runs)
             if producer_id is not None:
                 broker.record(ProducerRecord(producer_id, producer_sequence))
         except Exception:
@@ -72,15 +79,17 @@ def _put(
     broker.errands.begin(_advance_marks(broker, runs))
 
 
-def put_sends(broker: Broker, transaction: Transaction, runs: list[Run]) -> None:
+def put_sends(broker: Broker, transaction: Transaction, told: Told, runs: list[Run]) -> None:
     """
     Put the sends of a transaction into the batch; queues that are gone are declared.
 
+    With messages that are not kept go those who are told when these are out.
     `runs` tells what numbers were taken, also if it fails in the middle.
     """
     current = {each: current_of(broker, each) for each in transaction.destinations}
     if transaction.publications:
-        broker.batch.publications.append(Publications(current, transaction.publications))
+        held = transaction.publications
+        broker.batch.publications.append(Publications(current, held, *told))
     broker.uncommitted_bytes += broker.batch.add_messages(
         transaction.records, transaction.records_bytes
     )

@@ -29,6 +29,20 @@ from holdfast.model.records import (
 _WHOLE = (QueueRecord, DispatchMarkRecord)
 
 
+class Replier(Protocol):
+    """A session that waits for a request to be complete."""
+
+    def reply(self, receipt: bytes) -> None:
+        """Tell the client that the request with this receipt is complete and stored."""
+
+
+class Publisher(Replier, Protocol):
+    """A session that waits for messages of its own to be out, which are not stored."""
+
+    def confirm(self, receipt: bytes) -> None:
+        """Tell the client that what it published with this receipt is out."""
+
+
 class Publications(NamedTuple):
     """The non-persistent sends of one transaction."""
 
@@ -36,13 +50,19 @@ class Publications(NamedTuple):
     """Where each goes now that was sent to a destination: that may have been deleted since."""
     held: list[tuple[Queue | Topic, bytes, bytes]]
     """Destination, headers, body."""
+    publisher: Publisher
+    receipt: bytes | None
+    """Who is told, if anybody, when all of it has gone out."""
 
+    def sends(self) -> Iterator[tuple[Queue | Topic, bytes, bytes]]:
+        """Give them as they are to be sent now."""
+        for destination, headers, body in self.held:
+            yield self.current[destination], headers, body
 
-class Replier(Protocol):
-    """A session that waits for a request to be complete."""
-
-    def reply(self, receipt: bytes) -> None:
-        """Tell the client that the request with this receipt is complete and stored."""
+    @property
+    def is_for_topics(self) -> bool:
+        """Whether any of it goes to a topic."""
+        return any(isinstance(each, Topic) for each in self.current.values())
 
 
 @dataclass(slots=True)
@@ -88,12 +108,6 @@ class Batch:
         self.size_bytes += size
         self.is_urgent = self.is_urgent or bool(records)
         return size
-
-    def published(self) -> Iterator[tuple[Queue | Topic, bytes, bytes]]:
-        """Give the non-persistent sends: destination, headers, body."""
-        for current, held in self.publications:
-            for destination, headers, body in held:
-                yield current[destination], headers, body
 
     def mark(self) -> list[int]:
         """Note how far it goes, for `take_back`."""

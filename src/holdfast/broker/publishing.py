@@ -5,15 +5,19 @@ A message for few subscribers is handed to all of them as it comes. One for many
 its subscribers at a time, while its deliveries are asked for, so that neither the turn that took it
 nor the line grows with their number.
 
+Whoever published is told so when it is out: a message that is still in the line dies with this
+leader. What waits in memory on a queue is confirmed in the same line.
+
 Lives on the leader only and may vanish; nothing here is lasting state.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from holdfast.broker.outputs import Publisher
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import Subscription
@@ -23,7 +27,17 @@ from holdfast.broker.topic import Backlogs, Delivery, Spread, Topic
 class Publishing:
     """What topics have to deliver."""
 
-    __slots__ = ("_settings", "backlogs", "deliveries", "spread_bytes", "spreads")
+    __slots__ = (
+        "_settings",
+        "backlogs",
+        "deliveries",
+        "receipts",
+        "spread_bytes",
+        "spread_count",
+        "spreads",
+        "taken_count",
+        "unspread",
+    )
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -34,6 +48,14 @@ class Publishing:
         self.spread_bytes = 0
         """What those messages take, with what one costs beside its content."""
         self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
+        self.taken_count = 0
+        """Deliveries that were asked for."""
+        self.spread_count = 0
+        """Messages that were spread to the last of their subscribers."""
+        self.receipts: deque[tuple[int, Publisher, bytes]] = deque()
+        """Who is told what, once so many deliveries were asked for; in the order of these."""
+        self.unspread: deque[tuple[int, Publisher, bytes]] = deque()
+        """Who gets into that line once so many messages are spread."""
 
     def __bool__(self) -> bool:
         """Whether anything is to be delivered."""
@@ -71,6 +93,26 @@ class Publishing:
         """Whether one more message may be published: those on their way have a bound."""
         return self.spread_bytes <= self._settings.spread_bytes_max
 
+    def confirm(self, publisher: Publisher, receipt: bytes) -> None:
+        """Let somebody be told when all that is in the line now is out."""
+        self.receipts.append((self.taken_count + len(self.deliveries), publisher, receipt))
+
+    def confirm_later(self, publisher: Publisher, receipt: bytes) -> None:
+        """Let somebody be told when all that is on its way to subscribers now is out."""
+        if self.spreads:
+            self.unspread.append((self.spread_count + len(self.spreads), publisher, receipt))
+        else:
+            self.confirm(publisher, receipt)
+
+    def take_receipts(self, count_max: int) -> list[tuple[Publisher, bytes]]:
+        """Take who can be told what now, no more than so many."""
+        told: list[tuple[Publisher, bytes]] = []
+        receipts = self.receipts
+        while receipts and receipts[0][0] <= self.taken_count and len(told) < count_max:
+            _, publisher, receipt = receipts.popleft()
+            told.append((publisher, receipt))
+        return told
+
     def drain(self, topic: Topic, subscription: Subscription) -> None:
         """Deliver what waits for a subscription, as far as it has room now."""
         if subscription.pending:
@@ -93,6 +135,7 @@ class Publishing:
             while self.spreads and effort < step_count:
                 effort += self._spread_some(broken)
             some = [waiting.popleft() for _ in range(min(step_count, len(waiting)))]
+            self.taken_count += len(some)
             yield [delivery for delivery in some if not delivery[0].is_closed]
 
     def _spread_some(self, broken: list[tuple[Any, Exception]]) -> int:
@@ -114,12 +157,16 @@ class Publishing:
             self.spreads.popleft()
             overhead_bytes = self._settings.message_memory_overhead_bytes
             self.spread_bytes -= spread.message.size + overhead_bytes
+            self.spread_count += 1
+            while self.unspread and self.unspread[0][0] <= self.spread_count:
+                self.confirm(*self.unspread.popleft()[1:])
         return len(subscribers) + 1
 
-    def clear(self) -> deque[Delivery]:
-        """Forget all, as nobody is connected any more; gives the deliveries, to be let go of."""
-        deliveries, self.deliveries = self.deliveries, deque()
+    def clear(self) -> tuple[Collection[object], ...]:
+        """Forget all, as nobody is connected any more; gives what was long, to be let go of."""
+        gone = (self.deliveries, self.receipts, self.unspread)
+        self.deliveries, self.receipts, self.unspread = deque(), deque(), deque()
         self.spreads.clear()
         self.spread_bytes = 0
         self.backlogs.clear()
-        return deliveries
+        return gone

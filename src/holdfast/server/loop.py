@@ -45,6 +45,7 @@ from holdfast.journal.jobs import WriteResult
 from holdfast.model.limits import KiB
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.cleaning import Cleaner
+from holdfast.server.confirming import Confirming
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
@@ -119,6 +120,7 @@ class Conductor:
         self.counters = Counters()
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
+        self.confirming = Confirming(broker, store, clock, self.containment, self.budget)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
         self.admission = client_admission(settings.connection_count_max)
@@ -231,6 +233,8 @@ class Conductor:
                 if not self.resuming.step(self.connections, self.budget.is_spent):
                     self.schedule()
             self._dispatch()
+            if self.broker.publishing.receipts and not self.confirming.step():
+                self.schedule()
             if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
                 self.holdings.close_slow_consumers()
             if self.paused or self.context.waiting:

@@ -19,6 +19,7 @@ LOOP_ATTRIBUTES: Final = (
     "clock",
     "collect_cycles",
     "commit_count",
+    "confirming",
     "connections",
     "containment",
     "context",

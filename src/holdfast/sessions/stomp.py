@@ -124,6 +124,10 @@ class StompSession:
         self.spreading: Topic | None = None
         """Where the last message published is on its way to many; what comes behind it waits."""
         self.spreading_receipt: bytes | None = None
+        self.unconfirmed_count = 0
+        """Receipts that wait until what they confirm is out: only this node has it."""
+        self.last_receipt: LastReceipt | None = None
+        """A goodbye that waits for those."""
         self.id = f"{context.node}-{context.term}-{context.session_count}"
         self.delivered_count = 0
         self.client = ""
@@ -312,13 +316,10 @@ class StompSession:
             self._confirm(receipt)
 
     def _confirm(self, receipt: bytes | None) -> None:
-        """Say that a message was taken that only this node has: it must be ours as it goes out."""
-        if receipt is None:
-            return
-        if self.context.is_lease_over or self.broker.publishing.is_behind:
-            self.broker.reply_with_batch(self, receipt)
-        else:
-            self.reply(receipt)
+        """Say that a message was taken that only this node has, once it is out and ours still."""
+        if receipt is not None:
+            self.unconfirmed_count += 1
+            self.broker.publishing.confirm(self, receipt)
 
     def _wait(self, frame: SendFrame, destination: Queue | Topic) -> None:
         """Set a SEND aside until there is room, or refuse it if it must not wait any more."""
@@ -533,10 +534,13 @@ class StompSession:
                     f"messages of producer {producer_id} with earlier numbers wait for room"
                 )
         has_sends = transaction.records or transaction.targets
-        if has_sends and not self.broker.has_taken(producer_id, sequence):
+        has_taken = self.broker.has_taken(producer_id, sequence)
+        if has_sends and not has_taken:
             self._require_store(transaction)
         self.broker.commit(transaction, self, frame.receipt, producer_id, sequence)
         del self.transactions[transaction.name]
+        if frame.receipt is not None and transaction.publications and not has_taken:
+            self.unconfirmed_count += 1
 
     def _require_store(self, transaction: Transaction) -> None:
         """Refuse what there is no room for, and what would go before SENDs that wait for room."""
@@ -617,12 +621,22 @@ class StompSession:
 
     def reply(self, receipt: bytes) -> None:
         """Tell the client that a request is complete and, where it must last, stored."""
+        if type(receipt) is LastReceipt:
+            if self.unconfirmed_count:
+                self.last_receipt = receipt
+                return
+            self.is_closing = True
         out = self.out
         if not out:
             self.context.dirty.append(self)
         out.append(encode_receipt(receipt))
-        if type(receipt) is LastReceipt:
-            self.is_closing = True
+
+    def confirm(self, receipt: bytes) -> None:
+        """Tell the client that what it published is out; a goodbye waits for the last of these."""
+        self.unconfirmed_count -= 1
+        self.write(encode_receipt(receipt))
+        if self.last_receipt is not None:
+            self.reply(self.last_receipt)
 
     def deliver(
         self,

@@ -10,6 +10,7 @@ Invariants (each violation is raised with its name):
     that it led.
     V2: only the end of a leadership loses a confirmed non-persistent message.
     V3: a non-persistent message that comes again says so, and nobody invents one.
+    V5: a message for a topic is confirmed when it has gone out to its subscribers, and not before.
 """
 
 from __future__ import annotations
@@ -150,8 +151,20 @@ class VolatileProducer(Client):
             assert self.pipe is not None
             note.confirmed_at = self.world.timeline.now
             note.slept = self.pipe.node.slept_seconds
+            _check_is_out(self.pipe, f"{self.name}.{int(headers[b'receipt-id'])}")
         elif command == b"ERROR":
             self.world.count_refusal(headers.get(b"code", b"?").decode())
+
+
+def _check_is_out(pipe: ClientPipe, token: str) -> None:
+    """V5: it stands in no line of the process that confirmed it, if that lives."""
+    if pipe.life != pipe.node.life:
+        return
+    publishing = pipe.node.broker.publishing
+    bodies: set[bytes | None] = {each.message.body for each in publishing.spreads}
+    bodies |= {each.body for _, _, each, _, _ in publishing.deliveries if each is not None}
+    if token.encode() in bodies:
+        raise ViolationError("V5", f"{token} is confirmed and has not gone out")
 
 
 class TopicSubscriber(Client):

@@ -38,6 +38,8 @@ class Client:
     def reply(self, receipt: bytes) -> None:
         self.replies.append(receipt)
 
+    confirm = reply
+
 
 class World:
     """A leader whose batches are committed at once."""
@@ -58,6 +60,8 @@ class World:
             for replier, receipt in batch.replies:
                 replier.reply(receipt)
             self.dispatch()
+        for publisher, receipt in self.broker.publishing.take_receipts(99):
+            publisher.confirm(receipt)
 
     def dispatch(self) -> None:
         for subscription, _, message, _, _ in chain.from_iterable(self.broker.dispatch()):

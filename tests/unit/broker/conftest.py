@@ -31,6 +31,8 @@ class Client:
     def reply(self, receipt: bytes) -> None:
         self.replies.append(receipt)
 
+    confirm = reply
+
     @property
     def keys(self) -> list[int]:
         return [key for key, _ in self.deliveries]
@@ -100,6 +102,11 @@ class Desk:
             assert message is not None or record_number
             subscription.receiver.deliveries.append((key, flagged))  # type: ignore[attr-defined]
 
+    def confirm(self) -> None:
+        """Tell those whose messages are out."""
+        for publisher, receipt in self.broker.publishing.take_receipts(1_000_000):
+            publisher.confirm(receipt)
+
     def turn(self) -> None:
         """Seal, commit and dispatch until nothing is left to do."""
         for _ in range(100):
@@ -107,6 +114,7 @@ class Desk:
             self.commit()
             self.dispatch()
             self.broker.let_go(lambda: False)
+            self.confirm()
             if not self.broker.has_batch():
                 return
         raise AssertionError("the broker does not come to rest")

@@ -97,4 +97,50 @@ def test_a_mistake_in_spreading_is_the_topics(new_client) -> None:
     given = [it[0].id for step in publishing.take(broken) for it in step]
     assert given == ["s0", "s1", "s2"]
     assert {each for each, _ in broken} == {topic}
-    assert publishing.clear() is not publishing.deliveries
+    publishing.confirm(client, b"never")
+    assert publishing.clear()[0] is not publishing.deliveries
+    assert publishing.take_receipts(9) == []
+
+
+def test_who_published_is_told_when_it_is_asked_for(new_client) -> None:
+    """
+    Not before the last delivery of it, and not later; in the order they came.
+    """
+    publishing = Publishing(SETTINGS)
+    publisher = new_client()
+    topic = topic_of(new_client(), 2)
+    for serial, receipt in ((1, b"first"), (2, b"second")):
+        publishing.publish(topic, message(serial))
+        publishing.confirm(publisher, receipt)
+    assert publishing.take_receipts(9) == []
+    steps = publishing.take([])
+    next(steps)
+    steps.close()
+    assert len(publishing.deliveries) == 4 - SETTINGS.step_count_max
+    assert publishing.take_receipts(9) == [(publisher, b"first")]
+    taken(publishing)
+    publishing.confirm(publisher, b"third")
+    assert publishing.take_receipts(1) == [(publisher, b"second")]
+    assert publishing.take_receipts(9) == [(publisher, b"third")]
+
+
+def test_what_is_spread_is_confirmed_behind_its_last_subscriber(new_client) -> None:
+    """
+    And what comes to few meanwhile does not wait for it.
+    """
+    publishing = Publishing(SETTINGS)
+    publisher = new_client()
+    many = topic_of(new_client(), 4)
+    publishing.publish(many, message(1))
+    publishing.confirm_later(publisher, b"many")
+    publishing.confirm(publisher, b"nobody")
+    assert publishing.take_receipts(9) == [(publisher, b"nobody")]
+    count = 0
+    for step in publishing.take([]):
+        count += len(step)
+        if count == 4:
+            break
+        assert publishing.take_receipts(9) == []
+    assert publishing.take_receipts(9) == [(publisher, b"many")]
+    publishing.confirm_later(publisher, b"idle")
+    assert publishing.take_receipts(9) == [(publisher, b"idle")]

@@ -156,6 +156,11 @@ class Desk:
                 subscription, key, content, redelivered=redelivered
             )
 
+    def confirm(self) -> None:
+        """Tell those whose messages are out."""
+        for publisher, receipt in self.broker.publishing.take_receipts(1_000_000):
+            publisher.confirm(receipt)
+
     def turn(self) -> None:
         """Do all there is to do."""
         for _ in range(100):
@@ -166,6 +171,7 @@ class Desk:
             for session in list(self.context.waiting):
                 session.send_waiting()
             self.dispatch()
+            self.confirm()
             if not self.broker.has_batch():
                 return
         raise AssertionError("the broker does not come to rest")

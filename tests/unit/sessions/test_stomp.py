@@ -120,12 +120,30 @@ def test_receipts_come_in_the_order_of_the_sends(desk) -> None:
     assert [frame.headers["receipt-id"] for frame in client.frames()] == ["0", "1", "2", "3"]
 
 
+def test_a_goodbye_waits_for_all_that_is_not_confirmed(desk) -> None:
+    """
+    Each goes when its message is out; what other frames asked for does not wait for them.
+    """
+    client = desk.connect()
+    client.ask("SEND", destination="/queue/volatile")  # The queue is there, and nothing under way.
+    for receipt in ("1", "2"):
+        client.say("SEND", b"x", destination="/queue/volatile", receipt=receipt)
+    client.say("BEGIN", transaction="t", receipt="3")
+    client.say("DISCONNECT", receipt="1")
+    assert [frame.headers["receipt-id"] for frame in client.frames()] == ["3"]
+    assert not client.session.is_closing
+    desk.confirm()
+    assert [frame.headers["receipt-id"] for frame in client.frames()] == ["1", "2", "1"]
+    assert client.session.is_closing
+
+
 def test_a_receipt_is_echoed_byte_for_byte(desk) -> None:
     """
     Escapes in a receipt go back as they came.
     """
     client = desk.connect()
     client.raw(b"SEND\ndestination:/queue/a\nreceipt:a\\c\\\\b\n\nx\0")
+    desk.turn()
     assert client.bytes() == b"RECEIPT\nreceipt-id:a\\c\\\\b\n\n\0"
 
 

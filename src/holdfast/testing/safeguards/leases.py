@@ -8,6 +8,8 @@ majority: what is in its memory only is confirmed when one has answered.
 
 from __future__ import annotations
 
+from holdfast.broker.outputs import Publisher
+from holdfast.broker.publishing import Publishing
 from holdfast.replication import lease
 from holdfast.replication.messages import VoteResponse
 from holdfast.replication.state import NEVER, State
@@ -37,6 +39,13 @@ def _take_a_closed_link_for_an_end() -> list[Patch]:
     return [(lease, "vote", vote)]
 
 
+def _confirm_before_it_is_out() -> list[Patch]:
+    def confirm(self: Publishing, publisher: Publisher, receipt: bytes) -> None:
+        self.receipts.append((0, publisher, receipt))
+
+    return [(Publishing, "confirm", confirm)]
+
+
 def _confirm_without_the_lease() -> list[Patch]:
     return [(ReplicatedStore, "holds_lease", lambda *_arguments: True)]
 
@@ -61,5 +70,10 @@ ABLATIONS = [
         "what only a leader has is not confirmed without the lease",
         _confirm_without_the_lease,
         (HELD_UP,),
+    ),
+    Ablation(
+        "what is published to a topic is confirmed when it is out",
+        _confirm_before_it_is_out,
+        ("followers' links reset",),
     ),
 ]
