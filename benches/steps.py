@@ -193,6 +193,21 @@ def commit_acknowledged() -> None:
     measure("after it: what is done for each", _SENDS, step)
 
 
+def abort_acknowledged() -> None:
+    """A transaction of as many acknowledgements of one subscription, with a full window since."""
+    broker = leading()
+    queue = broker.queue("q")
+    one = Subscription(Client(), "s", mode=AcknowledgeMode.CLIENT, prefetch=_WINDOW)
+    broker.subscribe(one, queue)
+    one.unacknowledged = dict.fromkeys(range(1, _SENDS + _WINDOW))
+    transaction = broker.begin("t")
+    for key in range(1, _SENDS):
+        transaction.add_settlement(one, [key])
+    steps = broker.abort(transaction)
+    total = _SENDS + _WINDOW
+    measure("ABORT: acknowledgements and deliveries", total, lambda: next(steps, steps) is None)
+
+
 def acknowledge() -> None:
     """One acknowledgement of as many messages as may be, and the record that comes of it."""
     broker = leading()
@@ -297,6 +312,7 @@ WORK = (
     sums,
     commit_many,
     commit_acknowledged,
+    abort_acknowledged,
     acknowledge,
     acknowledge_late,
     producers,

@@ -590,9 +590,11 @@ class Broker:
         Whoever asked must do nothing else before the last step; everybody else may.
         """
         self.held_bytes -= transaction.held_bytes
-        for queue in transaction.undo(self.settings.step_count_max):
-            if queue is not None:
-                self.state.touch(queue)
+        for whole in transaction.undo(self.settings.step_count_max):
+            if isinstance(whole, Subscription):
+                self.refill(whole)
+            elif whole is not None:
+                self.state.touch(whole)
             yield
 
     def commit(

@@ -14,6 +14,7 @@ from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.broker.queue import Queue
+from holdfast.broker.restoring import restore
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import Subscription
 from holdfast.broker.topic import Topic
@@ -167,24 +168,24 @@ class Transaction:
             }
         )
 
-    def undo(self, step_count: int) -> Iterator[Queue | None]:
+    def undo(self, step_count: int) -> Iterator[Queue | Subscription | None]:
         """
         Roll back in steps: what was acknowledged is in delivery again and may be so again.
 
         It stands before what was delivered after it. What cannot be in delivery, because its
         subscription is closed or it never had one, goes back to its queue, from which nothing else
-        is given meanwhile; each such queue is told of when all of it is there.
+        is given meanwhile; each such queue, and each subscription that is as it was, is told of
+        when all of it is there.
         """
         for subscription, keys in self.settlements.items():
-            queue = subscription.queue
+            count = 0
             if not subscription.is_closed:
-                if queue is not None:
-                    queue.reserved.difference_update(keys)
-                subscription.unacknowledged = dict.fromkeys([*keys, *subscription.unacknowledged])
-                yield None
-            elif queue is not None:
-                yield from queue.release(subscription, keys, step_count)
-                yield queue
+                count = yield from restore(subscription, keys, step_count)
+            if not subscription.is_closed:
+                yield subscription
+            elif subscription.queue is not None:
+                yield from subscription.queue.release(subscription, keys[count:], step_count)
+                yield subscription.queue
         for queue, keys in self.late.items():
             yield from queue.release(object(), keys, step_count)
             yield queue
