@@ -75,4 +75,18 @@ install_compiler() {
 command -v cc >/dev/null 2>&1 || install_compiler || echo "setup: the chaos tests need a C compiler;" \
     "on Debian and Ubuntu: apt-get install gcc libc6-dev (as root)" >&2
 
+# The client library is tested with other brokers. Where systemd runs, their packages would start them
+# as services: that is left to whoever owns the machine.
+have_brokers() { [ -e /usr/share/activemq/bin/activemq.jar ] && [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]; }
+
+install_brokers() {
+    command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && [ ! -d /run/systemd/system ] || return 1
+    echo "setup: installing activemq and rabbitmq-server, for tests" >&2
+    apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends activemq rabbitmq-server >&2
+}
+
+have_brokers || install_brokers || echo "setup: the client's tests with other brokers need them;" \
+    "on Debian and Ubuntu: apt-get install activemq rabbitmq-server (as root)" >&2
+
 echo "setup: $("$venv/bin/python" --version), Holdfast and its tools are in $venv"

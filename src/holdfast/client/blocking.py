@@ -38,6 +38,7 @@ from holdfast.client.settlements import ACKNOWLEDGE, REJECT
 from holdfast.client.transaction import Transaction
 from holdfast.client.wire import Body, Headers
 from holdfast.errors import HoldfastError, LinkError, LinkLostError
+from holdfast.model.limits import KiB
 
 __all__ = [
     "BlockingConfirmation",
@@ -56,6 +57,9 @@ EXIT_SECONDS_MAX = 5.0
 
 BATCH_COUNT_MAX = 100
 """Most messages a subscription takes over from the loop's thread at once."""
+
+BATCH_BYTES = 256 * KiB
+"""With so much of it a batch is large enough, whatever its count."""
 
 
 def connect(uri: str, **options: Any) -> BlockingConnection:
@@ -141,6 +145,11 @@ class BlockingConnection:
     def term(self) -> int:
         """The highest term of a leader seen; 0 if the broker tells none."""
         return self._connection.term
+
+    @property
+    def cluster(self) -> str | None:
+        """The cluster's id; None: another broker than Holdfast; see `Connection.cluster`."""
+        return self._connection.cluster
 
     @property
     def is_closed(self) -> bool:
@@ -428,8 +437,14 @@ class BlockingSubscription:
         first = await self._subscription.receive(seconds)
         if first is not None:
             taken.append(first)
-            while self._subscription.buffered_count and len(taken) < BATCH_COUNT_MAX:
+            size_bytes = first.size_bytes
+            while (
+                self._subscription.buffered_count
+                and len(taken) < BATCH_COUNT_MAX
+                and size_bytes < BATCH_BYTES
+            ):
                 taken.append(await anext(self._subscription))
+                size_bytes += taken[-1].size_bytes
 
     def _acknowledge_last(self) -> None:
         last = self._last

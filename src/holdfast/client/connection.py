@@ -177,7 +177,7 @@ class Connection:
                 stores nothing twice, while the cluster remembers it (seven days without use).
 
         Raises:
-            ConfigError: The window is less than 1, or the id is empty.
+            ConfigError: The window is less than 1, the id is empty, or the broker is no Holdfast.
             LocalProtocolError: The destination or the id is no text, or no UTF-8.
         """
         encode_text(destination, "the destination")
@@ -187,6 +187,10 @@ class Connection:
             problems.append(f"window is {window}; it must be 1 or more")
         if producer_id == "":
             problems.append("producer_id is empty; leave it out to get one that nobody else has")
+        elif producer_id is not None and self.cluster is None:
+            problems.append(
+                "producer_id needs a Holdfast: this broker counts no producer's messages"
+            )
         if problems:
             raise ConfigError(problems)
         self._session.check_open()
@@ -254,6 +258,16 @@ class Connection:
     def term(self) -> int:
         """The highest term of a leader seen; 0 if the broker tells none."""
         return self._session.term
+
+    @property
+    def cluster(self) -> str | None:
+        """
+        The cluster's id; None: this is another broker than Holdfast.
+
+        Nothing is promised there beyond at least once: what is sent again after a failover may be
+        stored twice.
+        """
+        return self._session.cluster
 
     @property
     def unconfirmed_count(self) -> int:

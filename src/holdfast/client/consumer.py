@@ -10,7 +10,8 @@ Invariants:
     A message is settled once; the first verb counts.
     What is in the buffer belongs to the present link.
     Matching by message id is done for persistent messages only: their ids come from the log and
-    are never given to another message.
+    are never given to another message. It is done with Holdfast only: another broker takes back
+    what a lost link had brought, and only the new delivery of it can be settled.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Literal, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 from holdfast.client.failures import Failures
+from holdfast.client.overflow import Overflowed
 from holdfast.client.refusal import anew
 from holdfast.client.requests import SubscribeRequest, fail, succeed
 from holdfast.client.sequence import is_lasting
@@ -39,8 +41,8 @@ WIRE_MODES: dict[str, str] = {
     # With the broker's own `auto` a message would be gone as soon as it is sent, and nothing would
     # stop the broker from sending more than we can keep.
     "auto": "client-individual",
-    # A broker counts by what it has delivered, which after a failover is more than was taken.
-    "client": "client-individual",
+    # See `Subscription`; only Holdfast takes a message's own id for exactly that message.
+    "client": "client",
     "client-individual": "client-individual",
 }
 
@@ -59,7 +61,9 @@ class Message:
         "generation",
         "headers",
         "id",
+        "is_out_of_order",
         "number",
+        "size_bytes",
         "subscription",
         "transaction",
         "verb",
@@ -73,6 +77,10 @@ class Message:
         self.generation = generation
         self.delivery_id = frame.headers.get("ack", "")
         self.number = 0
+        self.size_bytes = size_of(frame)
+        self.is_out_of_order = False
+        """Whether what was delivered before it may have been taken after it, or not at all."""
+
         self.verb = b""
         self.transaction: object | None = None
 
@@ -142,15 +150,21 @@ class Message:
         return f"<Message {self.id} from {self.destination}, {len(self.body):,} bytes>"
 
 
+def size_of(frame: Frame) -> int:
+    """What a message takes in memory, but for what every one takes."""
+    return len(frame.body) + sum(map(len, frame.headers.values()))
+
+
 class Subscription:
     """
     Messages of one destination, as an asynchronous iterator.
 
     Made by `Connection.subscribe`; subscribes on entering, unsubscribes on leaving. For one task.
 
-    In mode "client" an acknowledgement covers what was taken before, and in no transaction: what
-    lies in the buffer, or came back into it by a failover, was never seen. So each is named to the
-    broker by its own.
+    In mode "client" an acknowledgement covers what was taken before, and in no transaction. For the
+    broker it covers what was delivered before, and after a failover that may lie in the buffer,
+    unseen. So the broker is left to count only from a message that was taken out of the buffer of
+    the present link: all that came before it was taken before it. Else each is named by its own id.
 
     In mode "auto" a message is acknowledged when the next one is asked for, or when the block is
     left without an error: a message whose processing failed is delivered again.
@@ -171,11 +185,15 @@ class Subscription:
         self.prefetch = prefetch
         self.id = session.next_subscription_id()
         self._session = session
+        self._wire_mode = ""
         self._headers = subscribe_headers(headers)
         self._headers["activemq.prefetchSize"] = str(prefetch)
+        if not session.is_holdfast:
+            # RabbitMQ's word for the same.
+            self._headers["prefetch-count"] = str(prefetch)
         if selector is not None:
             self._headers["selector"] = selector
-        self._buffer: deque[Message] = deque()
+        self._buffer: deque[Message | Overflowed] = deque()
         self._held: dict[str, Message] = {}
         # What the application has dropped without settling shall be delivered again; in mode
         # "client" it may have dropped what a later message's acknowledgement covers.
@@ -184,6 +202,7 @@ class Subscription:
         )
         self._is_lasting = is_lasting(destination)
         self._taken_count = 0
+        self._taken_back_generation = 0
         self._last: Message | None = None
         self._arrival: asyncio.Future[None] | None = None
         self._opened: asyncio.Future[None] = session.loop.create_future()
@@ -212,7 +231,8 @@ class Subscription:
 
     async def close(self) -> None:
         """
-        Unsubscribe. What was taken may still be acknowledged; the rest is delivered to others.
+        Unsubscribe. What was taken may still be acknowledged (with another broker than Holdfast it
+        may not: it is delivered again, too); the rest is delivered to others.
 
         Cancelling stops the wait for the broker's answer.
         """
@@ -308,7 +328,11 @@ class Subscription:
 
     def _take(self) -> Message:
         message = self._buffer.popleft()
-        self._session.message_taken(len(message.body))
+        if isinstance(message, Overflowed):
+            frame = self._session.overflow.take(message)
+            message = Message(frame, self, self._session.generation)
+        else:
+            self._session.message_taken(message.size_bytes)
         self._taken_count += 1
         message.number = self._taken_count
         self._held[message.id] = message
@@ -329,28 +353,41 @@ class Subscription:
         if message.transaction is not None:
             raise TransactionError(f"message {message.id} belongs to an unfinished transaction")
         session = self._session
+        if message.verb and message.verb != verb:
+            raise UnknownDeliveryError(f"message {message.id} was settled otherwise before")
+        if self.is_taken_back(message):
+            session.check_open()
+            if confirm:
+                raise UnknownDeliveryError(
+                    f"the link that brought message {message.id} is lost; the broker will deliver"
+                    " it again, unless it has stored an acknowledgement, of which it tells nothing"
+                )
+            return None
         if message.verb:
-            if message.verb != verb:
-                raise UnknownDeliveryError(f"message {message.id} was settled otherwise before")
             return self._confirm(message) if confirm else None
         session.check_open()
         promise = Promise(session.loop.create_future()) if confirm else None
-        for covered in self.covered_by(message):
-            self.forget(covered, verb)
-            is_lasting = self._is_lasting and covered.persistent
-            settled = Settlement(covered.id, verb, self.id, covered.number, is_lasting=is_lasting)
+        covered = self.covered_by(message)
+        is_cumulative = self._is_cumulative(message, verb)
+        # The message itself comes last: when its receipt is there, nothing is unknown of any.
+        for other in covered:
+            self.forget(other, verb)
+            settled = self._settlement(other, verb)
             if promise is not None:
                 settled.promises = (promise,)
-            # The message itself comes last: when its receipt is there, nothing is unknown of any.
-            last = promise if covered is message else None
-            session.settle(settled, self._wire_id(covered), last)
+            if other is message:
+                id = message.delivery_id if is_cumulative else self.exact_id(message, verb)
+                session.settle(settled, id, promise)
+            elif is_cumulative and self._is_in_order(other):
+                # The broker counts it with the message, and refuses it with that.
+                session.settlements.add(settled, message.delivery_id)
+            else:
+                session.settle(settled, self.exact_id(other, verb))
         return None if promise is None else promise.outcome
 
-    def _wire_id(self, message: Message) -> str | None:
-        """By what the present link's broker knows a delivery; None if it was another one's."""
-        if message.generation != self._session.generation:
-            return None
-        return message.id if self._is_ended else message.delivery_id
+    def _settlement(self, message: Message, verb: bytes) -> Settlement:
+        is_lasting = self._is_lasting and message.persistent and self._session.is_holdfast
+        return Settlement(message.id, verb, self.id, message.number, is_lasting=is_lasting)
 
     def _confirm(self, message: Message) -> asyncio.Future[None] | None:
         first = 0 if self.mode == "client" else message.number
@@ -358,7 +395,8 @@ class Subscription:
 
     def covered_by(self, message: Message) -> list[Message]:
         """What settling a message settles: itself, in mode "client" also all taken before it."""
-        if self.mode != "client":
+        is_alone = len(self._held) == 1 and not self._survivors and message.id in self._held
+        if is_alone or self.mode != "client":
             return [message]
         return [
             *(
@@ -369,9 +407,36 @@ class Subscription:
             message,
         ]
 
+    def _is_cumulative(self, message: Message, verb: bytes) -> bool:
+        """Whether an ACK by the delivery settles what the application means, and nothing else."""
+        return (
+            self._wire_mode == "client"
+            and verb == ACKNOWLEDGE
+            and self._session.address is not None
+            and self._is_in_order(message)
+            and (
+                len(self._held) == 1 or not any(other.transaction for other in self._held.values())
+            )
+        )
+
+    def _is_in_order(self, message: Message) -> bool:
+        """Whether all that this link brought before it was taken before it."""
+        return self.is_present(message) and not message.is_out_of_order
+
+    def exact_id(self, message: Message, verb: bytes) -> str | None:
+        """By what the present link's broker knows a delivery alone; None if it was another's."""
+        if message.generation != self._session.generation:
+            return None
+        is_counted = self._wire_mode == "client" and verb == ACKNOWLEDGE
+        return message.id if self._is_ended or is_counted else message.delivery_id
+
     def is_present(self, message: Message) -> bool:
         """Whether a message's delivery id is valid on the link there is."""
         return message.generation == self._session.generation and not self._is_ended
+
+    def is_taken_back(self, message: Message) -> bool:
+        """Whether its broker, which is no Holdfast, has ended its delivery; it comes again."""
+        return message.generation <= self._taken_back_generation
 
     def forget(self, message: Message, verb: bytes) -> None:
         """A message is settled, here or by a transaction."""
@@ -390,10 +455,12 @@ class Subscription:
         """Ask the broker for messages, at first and again on every new link."""
         session = self._session
         receipt = session.next_receipt()
+        # Another broker than Holdfast knows no name for one message among those before it.
+        self._wire_mode = WIRE_MODES[self.mode] if session.is_holdfast else "client-individual"
         headers = {
             "id": self.id,
             "destination": self.destination,
-            "ack": WIRE_MODES[self.mode],
+            "ack": self._wire_mode,
             "receipt": receipt,
             **self._headers,
         }
@@ -410,14 +477,19 @@ class Subscription:
         if headers.get("redelivered") == "true" and self._is_known(headers):
             return
         session = self._session
-        self._buffer.append(Message(frame, self, session.generation))
-        session.buffered_bytes += len(frame.body)
+        kept = session.overflow.put(frame) if session.is_overflowing else None
+        if kept is None:
+            message = Message(frame, self, session.generation)
+            self._buffer.append(message)
+            session.buffered_bytes += message.size_bytes
+        else:
+            self._buffer.append(kept)
         arrival = self._arrival
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
 
     def _is_known(self, headers: dict[str, str]) -> bool:
-        if headers.get("persistent") != "true":
+        if headers.get("persistent") != "true" or not self._session.is_holdfast:
             return False
         id = headers["message-id"]
         delivery_id = headers.get("ack", "")
@@ -426,25 +498,39 @@ class Subscription:
             # The application is done with it; only the word of that was lost. What has been said
             # by the message's id meets this delivery on its way, whichever is the first.
             if settled.said != id:
-                self._session.settle(settled, delivery_id)
+                is_exact = settled.verb != ACKNOWLEDGE or self._wire_mode != "client"
+                self._session.settle(settled, delivery_id if is_exact else id)
             return True
         message = self._survivors.pop(id, None)
         if message is None:
             return False
         message.delivery_id = delivery_id
         message.generation = self._session.generation
+        message.is_out_of_order = True
         self._held[id] = message
         return True
 
     def interrupted(self) -> None:
         """The link is lost: drop what was not taken, remember what was."""
-        for message in self._buffer:
-            self._session.message_taken(len(message.body))
-        self._buffer.clear()
+        self._drop_buffer()
+        if not self._session.is_holdfast:
+            self._take_back()
         for id, message in self._held.items():
             # Anything else comes again as another message, if it comes again.
             if self.mode != "client" or (self._is_lasting and message.persistent):
                 self._survivors[id] = message
+        self._held = {}
+
+    def _drop_buffer(self) -> None:
+        for message in self._buffer:
+            if isinstance(message, Overflowed):
+                self._session.overflow.drop(message)
+            else:
+                self._session.message_taken(message.size_bytes)
+        self._buffer.clear()
+
+    def _take_back(self) -> None:
+        self._taken_back_generation = self._session.generation
         self._held = {}
 
     def ended(self, error: HoldfastError | None) -> None:
@@ -453,10 +539,10 @@ class Subscription:
             return
         self._is_ended = True
         self._error = error
+        if not self._session.is_holdfast:
+            self._take_back()
         self._session.subscribers.pop(self.id, None)
-        for message in self._buffer:
-            self._session.message_taken(len(message.body))
-        self._buffer.clear()
+        self._drop_buffer()
         if error is not None:
             fail(self._opened, error)
         if self._arrival is not None and not self._arrival.done():

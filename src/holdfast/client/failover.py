@@ -216,8 +216,14 @@ class TermFence:
         """
         Why this broker must not be used, or None if it may; then its term is remembered.
 
-        A broker that tells no cluster or term (ActiveMQ, RabbitMQ) is taken as it is.
+        A broker that tells no cluster (ActiveMQ, RabbitMQ) is taken as it is, unless this
+        connection began with one: it would keep none of what was promised there.
         """
+        if cluster is None and self.cluster is not None:
+            return (
+                f"it is no Holdfast, this connection began with cluster {self.cluster};"
+                " open a new connection if that is meant"
+            )
         if cluster is not None and self.cluster is not None and cluster != self.cluster:
             return (
                 f"it belongs to cluster {cluster}, this connection began with {self.cluster};"

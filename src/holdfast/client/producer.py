@@ -4,7 +4,9 @@ Sending: single messages whose receipt is awaited, and producers that keep many 
 A persistent message to a queue carries a producer id and a number, so that resending it after a
 failover stores it once. A producer's messages are stored in its order and without gaps: if one is
 refused, all sent after it are refused too, and the producer goes on from the refused number once
-all have their answer. What is not stored has no number: after a failover it may come twice.
+all have their answer. What is not stored has no number: after a failover it may come twice; so may
+whatever is sent to another broker than Holdfast, which would take the numbers for the application's
+own headers.
 A broker forgets who is idle for days; what it refuses for that reason only is sent again, once.
 
 Invariants:
@@ -77,7 +79,7 @@ class Producer:
         self._refused_code = ""
         self._is_lasting = is_lasting(destination)
         self._is_renewal_due = False
-        self._prefixes: dict[bool, bytes] = {}
+        self._prefixes: dict[tuple[bool, bool], bytes] = {}
         self._headers = _NONE
         self._forgotten: list[tuple[ProducedMessage, HoldfastError]] = []
         """Refused since the broker has forgotten us, and not sent again yet."""
@@ -114,12 +116,13 @@ class Producer:
             or session.outstanding.bytes >= session.settings.unconfirmed_bytes_max
         ):
             await self._wait_place()
-        prefix = self._prefix(headers, persistent)
+        is_numbered = persistent and self._is_lasting and session.is_holdfast
+        prefix = self._prefix(headers, persistent, is_numbered)
         session.check_open()
         if self._ended_by is not None:
             raise anew(self._ended_by)
         receipt = session.next_receipt()
-        if persistent and self._is_lasting:
+        if is_numbered:
             number = self._sequence.next()
             frame = produced_send(prefix, number, receipt, text_line, encoded)
         else:
@@ -166,7 +169,7 @@ class Producer:
             elif self not in self._session.failures:
                 return
 
-    def _prefix(self, headers: Headers | None, persistent: bool) -> bytes:
+    def _prefix(self, headers: Headers | None, persistent: bool, is_numbered: bool) -> bytes:
         """The constant part of a message; kept until other headers come."""
         # By their texts: True, 1 and 1.0 are equal, and not the same on the wire.
         texts = {name: text_of(value) for name, value in headers.items()} if headers else _NONE
@@ -174,13 +177,13 @@ class Producer:
             encode_lines(texts)
             self._prefixes = {}
             self._headers = texts
-        prefix = self._prefixes.get(persistent)
+        prefix = self._prefixes.get((persistent, is_numbered))
         if prefix is None:
             lines = encode_lines(self._headers)
-            if persistent and self._is_lasting:
+            if is_numbered:
                 lines = self._sequence.line + lines
             prefix = send_prefix(self.destination, lines, persistent=persistent)
-            self._prefixes[persistent] = prefix
+            self._prefixes[persistent, is_numbered] = prefix
         return prefix
 
     # Outcomes, told by ProducedMessage -----------------------------------------------------------
@@ -407,7 +410,7 @@ async def send_single(
     lines = encode_lines(headers)
     await session.wait_room()
     sequence = None
-    if persistent and is_lasting(destination):
+    if persistent and session.is_holdfast and is_lasting(destination):
         sequence = await session.take_sequence()
     # Nothing is awaited from here to the request, so a cancelled caller has borrowed nothing.
     receipt = session.next_receipt()

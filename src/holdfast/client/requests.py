@@ -107,15 +107,17 @@ class SettlementRequest(Operation):
 
     A new link has been told of everything late when this is repeated, so it only asks whether that
     is stored: by the receipt of a transaction with nothing in it. Without a settlement of its own
-    it asks nothing else from the beginning.
+    it asks nothing else from the beginning. Another broker than Holdfast was told nothing late, so
+    it cannot be asked: there `is_done_by_loss`.
     """
 
-    __slots__ = ("number", "promise", "settled", "settlements")
+    __slots__ = ("is_done_by_loss", "number", "promise", "settled", "settlements")
 
     def __init__(
         self, settlements: Settlements, settled: Settlement | None, promise: Promise | None
     ) -> None:
         super().__init__()
+        self.is_done_by_loss = False
         self.settlements = settlements
         self.settled = settled
         self.number = settlements.number

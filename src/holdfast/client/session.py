@@ -6,6 +6,9 @@ uncertain acknowledgements by message id, subscriptions, then every request with
 old order with its old numbers. Everything that the application holds (producers, subscriptions,
 transactions) talks to a session, never to a link.
 
+Another broker than Holdfast knows no message and no producer over the end of a link: it is sent no
+numbers and no acknowledgement of what came over an earlier link (`is_holdfast`).
+
 Invariants:
     A request is on the books (`outstanding`) before its bytes leave, and until its outcome.
     `generation` counts links; what a link handed out (delivery ids) is valid in its own only.
@@ -19,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import OrderedDict
 from hashlib import sha256
 from typing import Protocol
 
@@ -28,6 +31,7 @@ from holdfast.client.events import BrokerComplaint, Event, Interrupted, Resumed
 from holdfast.client.failures import Failures
 from holdfast.client.link import Link
 from holdfast.client.outstanding import Operation, Outstanding
+from holdfast.client.overflow import Overflow
 from holdfast.client.refusal import anew, refusal
 from holdfast.client.requests import Farewell, Goodbye, SettlementRequest
 from holdfast.client.sequence import ProducerSequence
@@ -86,15 +90,20 @@ class Waiters:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     async def wait(self) -> None:
         """Wait to be woken; the condition is then to be checked again."""
         waiter = self._loop.create_future()
-        self._waiting.append(waiter)
+        self._waiting[waiter] = None
         try:
             await waiter
         except asyncio.CancelledError:
+            # What is waited for may be long in coming, and many may give up until then.
+            self._waiting.pop(waiter, None)
             # Woken and cancelled at once: the place goes to the next in line.
             if waiter.done() and not waiter.cancelled():
                 self.wake_one()
@@ -104,7 +113,7 @@ class Waiters:
         """Wake who has waited longest."""
         waiting = self._waiting
         while waiting:
-            waiter = waiting.popleft()
+            waiter, _ = waiting.popitem(last=False)
             if not waiter.done():
                 waiter.set_result(None)
                 return
@@ -128,8 +137,13 @@ class ClientSession:
         self.subscribers: dict[str, Subscriber] = {}
         self.generation = 0
         self.failure: HoldfastError | None = None
+        self.cluster: str | None = None
+        """The cluster of the present or last link; None: it leads to another broker."""
+
         self.buffered_bytes = 0
-        """Bodies delivered and not yet taken by the application, over all subscriptions."""
+        """In memory, delivered and not yet taken by the application, over all subscriptions."""
+
+        self.overflow = Overflow()
 
         self.loop = asyncio.get_running_loop()
         self._sink = sink
@@ -191,7 +205,7 @@ class ClientSession:
 
     async def _settle_in_an_outage(self) -> None:
         """Wait for a link that takes the acknowledgements which are not certain."""
-        if self._link is None and self.settlements.is_late:
+        if self._link is None and self.settlements.is_late and self.is_holdfast:
             promise = Promise(self.loop.create_future())
             self._ask_whether_settled(promise)
             with contextlib.suppress(TimeoutError):
@@ -248,6 +262,15 @@ class ClientSession:
             raise anew(self.failure)
 
     @property
+    def is_holdfast(self) -> bool:
+        """
+        Whether the present or last link leads to a broker of ours.
+
+        Only such a one knows producers' numbers, and messages by their ids over the end of a link.
+        """
+        return self.cluster is not None
+
+    @property
     def address(self) -> Address | None:
         """Where the link leads; None while there is none."""
         return None if self._link is None else self._link.address
@@ -282,7 +305,7 @@ class ClientSession:
         link = self._link
         if link is not None:
             link.write(frame)
-            if link.is_paused:
+            if link.is_paused and self.overflow.is_usable:
                 # Its receipt stands behind what we do not read.
                 link.resume_reading()
             return
@@ -381,6 +404,7 @@ class ClientSession:
             return
         self._marked_number = settlements.add(settled, id, has_receipt=True)
         request = SettlementRequest(settlements, settled, promise)
+        request.is_done_by_loss = not self.is_holdfast
         receipt = self.next_receipt()
         self.request(request, receipt, settlement(settled.verb, id, receipt))
 
@@ -403,6 +427,7 @@ class ClientSession:
     def _ask_whether_settled(self, promise: Promise) -> None:
         receipt = self.next_receipt()
         request = SettlementRequest(self.settlements, None, promise)
+        request.is_done_by_loss = not self.is_holdfast
         self.request(request, receipt, request.question(receipt))
 
     # Receiving -----------------------------------------------------------------------------------
@@ -431,8 +456,13 @@ class ClientSession:
             self._complaint = None
             self._is_useful = True
         self._told_outcomes()
-        if self.buffered_bytes > self.settings.received_bytes_max and not self.outstanding:
+        if self.is_overflowing and not (self.outstanding and self.overflow.is_usable):
             link.pause_reading()
+
+    @property
+    def is_overflowing(self) -> bool:
+        """Whether what was not taken fills the memory that it may have."""
+        return self.buffered_bytes > self.settings.received_bytes_max
 
     def message_taken(self, size_bytes: int) -> None:
         """The application took a message out of a buffer, or it was dropped."""
@@ -531,6 +561,9 @@ class ClientSession:
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
+        was_holdfast, self.cluster = self.is_holdfast, link.greeting.get("holdfast-cluster")
+        if not was_holdfast:
+            self.settlements.give_up()
         # First of all the acknowledgements: what they settle need not be delivered again.
         late = self.settlements.frames()
         replays = self.outstanding.take_replays()

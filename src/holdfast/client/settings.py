@@ -107,9 +107,10 @@ class ClientSettings:
     """Most messages delivered to a subscription and not acknowledged."""
 
     received_bytes_max: int = 64 * MiB
-    """Bodies delivered and not yet taken. Above it the socket is not read, unless a receipt is
-    awaited: a program must not wait for a receipt that stands behind its own unread messages. So a
-    connection that always has something under way holds what `prefetch` lets come, and no more."""
+    """What is delivered and not yet taken, in memory. Above it the socket is not read. While a
+    receipt is awaited it is, for a program must not wait for a receipt that stands behind its own
+    unread messages: what comes with it lies in files (of the system's folder for temporary ones,
+    without a name) until it is taken. `prefetch` bounds those."""
 
     settled_receipt_every_count: int = 100
     """Every so many acknowledgements one asks for a receipt; those before it are then certain."""

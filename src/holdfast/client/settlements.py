@@ -226,9 +226,10 @@ class Settlements:
         return bool(found)
 
     def refused_with_receipt(self, settled: Settlement, error: HoldfastError) -> None:
-        """The broker refused this one, which asked for a receipt on this link."""
+        """The broker refused this one, which asked for a receipt, and what it counts with it."""
         if self._said.get(settled.message_id) is settled:
-            self._refuse(settled, error)
+            for each in [each for each in self._said.values() if each.said == settled.said]:
+                self._refuse(each, error)
 
     def _refuse(self, settled: Settlement, error: HoldfastError) -> None:
         del self._said[settled.message_id]
@@ -244,6 +245,11 @@ class Settlements:
                 self._late[id] = settled
             elif settled.is_lasting or settled.promises:
                 self._keep(settled, _rejected_in_vain(id))
+
+    def give_up(self) -> None:
+        """The broker has forgotten its deliveries with the link, and will repeat them."""
+        self._late.clear()
+        self._kept.clear()
 
     def _keep(self, settled: Settlement, error: HoldfastError) -> None:
         awaited = [promise for promise in settled.promises if promise.is_awaited]

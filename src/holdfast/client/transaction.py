@@ -7,8 +7,13 @@ COMMIT's receipt simply says the whole again: the COMMIT carries one number of a
 the broker knows whether it has been done. The COMMIT leaves when every part has been taken; if one
 was refused, nothing is committed.
 
+Another broker than Holdfast knows no such number. There a COMMIT that was under way when the link
+was lost is not repeated, and a transaction whose messages the broker has taken back is not, either.
+RabbitMQ gives the receipts of sends only after the COMMIT: an empty transaction behind the parts,
+whose end has a receipt, tells that all of them were taken.
+
 Invariants:
-    A COMMIT is sent only after the receipts of all parts on the same link.
+    A COMMIT is sent only when all parts have been taken on the same link.
     Every attempt carries the same number.
 """
 
@@ -35,7 +40,13 @@ from holdfast.client.wire import (
     settlement,
     transaction_send,
 )
-from holdfast.errors import HoldfastError, RefusedError, TransactionError
+from holdfast.errors import (
+    HoldfastError,
+    LinkLostError,
+    RefusedError,
+    TransactionError,
+    UnknownDeliveryError,
+)
 
 
 class Transaction:
@@ -84,14 +95,16 @@ class Transaction:
         If the transaction is rolled back the message can be acknowledged again. Does not wait.
 
         Raises:
-            TransactionError: The transaction is finished, or the message is in another one.
-            UnknownDeliveryError: The message is settled already.
+            TransactionError: The transaction is finished, the message is settled or in another one.
+            UnknownDeliveryError: The broker has taken the message back, and will deliver it again.
         """
         self._check_open()
         if message.is_settled:
             raise TransactionError(f"message {message.id} is settled already")
         if message.transaction is not None:
             raise TransactionError(f"message {message.id} is in a transaction already")
+        if message.subscription.is_taken_back(message):
+            raise UnknownDeliveryError(f"the broker has taken message {message.id} back")
         for covered in message.subscription.covered_by(message):
             covered.transaction = self
             self._messages.append(covered)
@@ -180,6 +193,7 @@ class Commit(Operation):
     __slots__ = (
         "_awaited",
         "_error",
+        "_is_asked_once",
         "_is_committing",
         "_is_finished",
         "_is_repeated",
@@ -187,6 +201,7 @@ class Commit(Operation):
         "_messages",
         "_name",
         "_number",
+        "_probe",
         "_sends",
         "_sequence",
         "_session",
@@ -211,7 +226,9 @@ class Commit(Operation):
         self._number = sequence.next()
         self._name = f"{sequence.id}-{self._number}"
         self._awaited: set[str] = set()
+        self._probe = ""
         self._error: HoldfastError | None = None
+        self._is_asked_once = False
         self._is_committing = False
         self._is_finished = False
         self._is_repeated = False
@@ -232,6 +249,10 @@ class Commit(Operation):
             self._session.request(self, receipt, frame)
 
     def replay(self) -> list[tuple[str, bytes]]:
+        lost = self._loss()
+        if lost is not None:
+            self.abandoned(lost)
+            return []
         # The COMMIT itself was under way when the link was lost.
         self._may_be_done = self._may_be_done or self._is_committing
         self._is_committing = False
@@ -244,19 +265,42 @@ class Commit(Operation):
         for id in self._settled_ids():
             receipt = self._session.next_receipt()
             frames.append((receipt, settlement(ACKNOWLEDGE, id, receipt, name)))
+        self._is_asked_once = not self._session.is_holdfast
+        if self._is_asked_once:
+            frames.append(self._probe_frames())
         self._awaited = {receipt for receipt, _ in frames}
         return frames
+
+    def _loss(self) -> HoldfastError | None:
+        """Why it cannot be said again, or for the first time, on a new link."""
+        if self._is_asked_once and self._is_committing:
+            return LinkLostError(
+                "the link was lost while it was committed, and the broker is no Holdfast, which"
+                " could be asked again: whether it was done is unknown"
+            )
+        if any(message.subscription.is_taken_back(message) for message in self._messages):
+            return TransactionError(
+                "the link was lost before it was committed: nothing of it was done, and the broker"
+                " will deliver its messages again"
+            )
+        return None
+
+    def _probe_frames(self) -> tuple[str, bytes]:
+        self._probe = receipt = self._session.next_receipt()
+        name = f"{self._name}-probe"
+        begin = control("BEGIN", transaction=name)
+        return receipt, begin + control("ABORT", transaction=name, receipt=receipt)
 
     def _settled_ids(self) -> list[str]:
         """What to acknowledge: by the delivery, or after its link was lost by the message's id."""
         return [
-            message.delivery_id if message.subscription.is_present(message) else message.id
+            message.subscription.exact_id(message, ACKNOWLEDGE) or message.id
             for message in self._messages
         ]
 
     def received(self, receipt: str) -> None:
         self._awaited.discard(receipt)
-        if self._awaited:
+        if self._awaited and (self._is_committing or receipt != self._probe):
             return
         if self._is_committing:
             for message in self._messages:
@@ -266,14 +310,11 @@ class Commit(Operation):
             return
         self._is_committing = True
         receipt = self._session.next_receipt()
-        self._awaited = {receipt}
-        frame = control(
-            "COMMIT",
-            transaction=self._name,
-            producer_id=self._sequence.id,
-            producer_sequence=str(self._number),
-            receipt=receipt,
-        )
+        self._awaited.add(receipt)
+        number = {"producer_id": self._sequence.id, "producer_sequence": str(self._number)}
+        if self._is_asked_once:
+            number = {}
+        frame = control("COMMIT", transaction=self._name, receipt=receipt, **number)
         self._session.request(self, receipt, frame)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
@@ -312,6 +353,8 @@ class Commit(Operation):
     def _release(self) -> None:
         for message in self._messages:
             message.transaction = None
+            # The broker may deliver it once more, behind what came after it.
+            message.is_out_of_order = True
 
     def _finish(self, error: HoldfastError | None) -> None:
         self._session.return_sequence(self._sequence)

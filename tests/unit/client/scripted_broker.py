@@ -218,6 +218,12 @@ class Served(asyncio.Protocol):
             if id in subscription.under_way:
                 self.settle_delivery(subscription, id, is_rejected=frame.negative)
                 return
+            for delivery, message in subscription.under_way.items():
+                if message.id == id:
+                    # As Holdfast does: the message's own id means exactly that one.
+                    del subscription.under_way[delivery]
+                    self.broker.store.settle(id, is_rejected=frame.negative)
+                    return
         if frame.negative:
             self.error(frame.receipt, "unknown-delivery", f"{id} was not delivered here", id)
         else:
@@ -227,7 +233,8 @@ class Served(asyncio.Protocol):
         self, subscription: ServedSubscription, id: str, *, is_rejected: bool
     ) -> None:
         ids = list(subscription.under_way)
-        covered = ids[: ids.index(id) + 1] if subscription.mode == "client" else [id]
+        is_cumulative = subscription.mode == "client" and not is_rejected
+        covered = ids[: ids.index(id) + 1] if is_cumulative else [id]
         for delivery in covered:
             message = subscription.under_way.pop(delivery)
             self.broker.store.settle(message.id, is_rejected=is_rejected)
@@ -291,6 +298,9 @@ class Served(asyncio.Protocol):
 class ScriptedBroker:
     """A broker; `async with ScriptedBroker() as broker` listens on a free port."""
 
+    served = Served
+    """How it serves one connection."""
+
     def __init__(self, store: Store | None = None, *, port: int = 0) -> None:
         self.store = store or Store()
         self.term: int | None = None
@@ -329,7 +339,7 @@ class ScriptedBroker:
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Served(self), "127.0.0.1", self.port, ssl=self.tls
+            lambda: self.served(self), "127.0.0.1", self.port, ssl=self.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import tracemalloc
+from functools import partial
 
 import pytest
 from scripted_broker import ScriptedBroker, Store
@@ -84,7 +86,7 @@ async def test_a_rejected_message_is_told_so() -> None:
 
 
 async def test_cumulative_acknowledging_covers_all_taken_before() -> None:
-    """In mode "client" everything taken up to the message is settled, each by its own frame."""
+    """In mode "client" everything taken up to the message is settled, by one frame."""
     async with (
         ScriptedBroker(filled("1", "2", "3", "4")) as broker,
         connect(broker.uri) as connection,
@@ -94,7 +96,7 @@ async def test_cumulative_acknowledging_covers_all_taken_before() -> None:
         await three.acknowledge(confirm=True)
         assert broker.store.settled == [one.id, two.id, three.id]
         assert (one.is_settled, two.is_settled, four.is_settled) == (True, True, False)
-        assert len(broker.settlements) == 3
+        assert len(broker.settlements) == 1
 
 
 async def test_auto_acknowledges_when_the_next_is_asked_for() -> None:
@@ -404,6 +406,40 @@ async def test_cumulation_leaves_what_a_transaction_has() -> None:
         assert (one.is_settled, two.is_settled) == (False, True)
 
 
+async def test_cumulation_leaves_what_a_refused_transaction_had() -> None:
+    """Its acknowledgement may have been undone behind later deliveries: it is named by its own."""
+    async with (
+        ScriptedBroker(filled("1", "2", "3")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE, acknowledge="client") as subscription,
+    ):
+        one, two, three = await take(subscription, 3)
+        broker.refuse = lambda event: (
+            ("denied", "no") if getattr(event, "command", "") == "COMMIT" else None
+        )
+        with pytest.raises(RefusedError):
+            async with connection.transaction() as transaction:
+                await transaction.acknowledge(two)
+        before = len(broker.settlements)
+        await three.acknowledge(confirm=True)
+        assert broker.settled_ids[before:-1] == [one.id, two.id]
+        assert {one.id, two.id, three.id} == set(broker.store.settled)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        test_cumulation_leaves_what_a_transaction_has,
+        partial(test_cumulation_leaves_what_came_back_into_the_buffer, "acknowledge"),
+    ],
+)
+async def test_left_to_the_broker_alone_cumulation_takes_too_much(scenario, monkeypatch) -> None:
+    """Without looking at what was taken, both of the above are lost."""
+    monkeypatch.setattr(Subscription, "_is_cumulative", lambda *_: True)
+    with pytest.raises(AssertionError):
+        await scenario()
+
+
 async def test_what_the_application_dropped_unsettled_is_delivered_again() -> None:
     """Nobody can acknowledge a message that no longer exists, so it may be shown again."""
     store = filled("1")
@@ -468,6 +504,96 @@ async def test_a_receipt_is_read_even_when_too_much_lies_untaken() -> None:
             assert connection._session._link.is_paused
             await connection.send("/queue/b", b"1")
             await one.acknowledge(confirm=True)
+
+
+async def test_memory_is_bounded_while_a_receipt_is_awaited() -> None:
+    """30 MB come, 1 MB may stay: the rest lies in files, and is taken whole and in its order."""
+    store = Store()
+    body = bytes(100_000)
+    for number in range(300):
+        store.put(QUEUE, {"persistent": "true", "colour": str(number)}, body)
+    async with (
+        ScriptedBroker(store) as broker,
+        connect(broker.uri, received_bytes_max=1_000_000) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        broker.is_holding = True
+        tracemalloc.start()
+        try:
+            sending = asyncio.create_task(connection.send("/queue/b", b""))
+            while subscription.buffered_count < 300:
+                await asyncio.sleep(0)
+            assert tracemalloc.get_traced_memory()[0] < 3_000_000
+        finally:
+            tracemalloc.stop()
+        broker.release()
+        await sending
+        messages = await take(subscription, 300)
+        assert [message.headers["colour"] for message in messages] == [*map(str, range(300))]
+        assert {message.body for message in messages} == {body}
+        await messages[-1].acknowledge(confirm=True)
+        assert connection._session.buffered_bytes == 0
+        assert connection._session.overflow.count == 0
+
+
+async def test_headers_count_towards_the_bound() -> None:
+    """They may be larger than any body."""
+    store = Store()
+    store.put(QUEUE, {"persistent": "true", "content-type": "x" * 5000}, b"")
+    async with (
+        ScriptedBroker(store) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        await connection.send("/topic/nobody", b"", persistent=False)
+        assert connection._session.buffered_bytes > 5000
+        await take(subscription, 1)
+        assert connection._session.buffered_bytes == 0
+
+
+@pytest.mark.parametrize("end", ["close", "hang_up"])
+async def test_what_lies_in_files_goes_with_the_link(end: str) -> None:
+    """It is delivered again, or is nobody's any more."""
+    async with (
+        ScriptedBroker(filled(*["x" * 1000] * 20)) as broker,
+        connect(broker.failover(), received_bytes_max=2000) as connection,
+    ):
+        subscription = await connection.subscribe(QUEUE).open()
+        broker.is_holding = True
+        sending = asyncio.create_task(connection.send("/queue/b", b""))
+        while subscription.buffered_count < 20:
+            await asyncio.sleep(0)
+        session = connection._session
+        assert session.overflow.count > 10
+        broker.is_holding = False
+        if end == "close":
+            broker.release()
+            await subscription.close()
+            assert session.overflow.count == 0
+        else:
+            broker.hang_up()
+            assert len(await take(subscription, 20)) == 20
+        assert session.overflow.count == 0
+        await sending
+
+
+async def test_without_files_the_socket_is_not_read() -> None:
+    """Then the bound holds all the same; what is awaited comes when messages are taken."""
+    async with (
+        ScriptedBroker(filled(*["x" * 100_000] * 50)) as broker,
+        connect(broker.uri, received_bytes_max=1000) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        session = connection._session
+        session.overflow.is_usable = False
+        await take(subscription, 1)
+        sending = asyncio.create_task(connection.send("/queue/b", b""))
+        await broker.saw(lambda: broker.sends)
+        assert session._link.is_paused
+        assert subscription.buffered_count < 40
+        for message in await take(subscription, 49):
+            await message.acknowledge()
+        await sending
 
 
 async def test_unsubscribing_leaves_the_rest_to_others_and_the_held_can_still_be_settled() -> None:

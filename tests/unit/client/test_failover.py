@@ -154,13 +154,14 @@ def test_warnings_are_due_every_so_many_passes() -> None:
 
 @pytest.mark.promise("F34")
 def test_the_fence_refuses_lower_terms_and_other_clusters() -> None:
-    """The highest term seen never falls; who tells nothing is taken as it is."""
+    """The highest term seen never falls; who tells nothing counts as another cluster, then."""
+    assert TermFence().refusal(None, None) is None
     fence = TermFence()
     assert fence.refusal("c1", 5) is None
     assert "term 4" in (fence.refusal("c1", 4) or "")
     assert "cluster c2" in (fence.refusal("c2", 9) or "")
     assert fence.refusal("c1", 5) is None
-    assert fence.refusal(None, None) is None
+    assert "no Holdfast" in (fence.refusal(None, None) or "")
     assert (fence.cluster, fence.term) == ("c1", 5)
     assert fence.refusal("c1", 6) is None
     assert fence.term == 6

@@ -28,6 +28,21 @@ async def test_who_is_woken_and_cancelled_hands_the_turn_on() -> None:
     assert [task.cancelled() for task in tasks] == [True, True, False]
 
 
+async def test_a_wait_that_is_cancelled_leaves_nothing() -> None:
+    """What is waited for may never come, and thousands may give up until then."""
+    waiters = Waiters()
+    patient = asyncio.create_task(waiters.wait())
+    hasty = [asyncio.create_task(waiters.wait()) for _ in range(1000)]
+    await asyncio.sleep(0)
+    for task in hasty:
+        task.cancel()
+    await asyncio.wait(hasty)
+    assert len(waiters) == 1
+    waiters.wake_one()
+    await patient
+    assert len(waiters) == 0
+
+
 async def test_an_error_frame_becomes_a_refusal() -> None:
     """With the broker's code, or ours; with its message, or the body, or nothing."""
     error = refusal(Frame("ERROR", {"code": "store-full", "message": "no room"}))

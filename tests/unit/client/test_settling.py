@@ -132,19 +132,46 @@ async def test_closing_tells_of_an_acknowledgement_that_was_refused(is_naming: b
 
 async def test_a_confirmed_cumulative_acknowledgement_tells_of_each_that_was_refused() -> None:
     """The rest of them is done when the error is there, and closing does not tell it again."""
-    async with ScriptedBroker(filled("1", "2", "3")) as broker:
-        refuse_bodies(broker, b"1", b"2")
+    store = filled("1", "2", "3")
+    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+        refuse_bodies(second, b"1", b"2")
+        second.is_dispatching = False
         async with (
-            connect(broker.uri) as connection,
+            connect(first.failover(second)) as connection,
             connection.subscribe(QUEUE, acknowledge="client") as subscription,
         ):
             one, two, three = await take(subscription, 3)
+            await lose(connection, first)
             with pytest.raises(UnknownDeliveryError, match="somebody else"):
                 await three.acknowledge(confirm=True)
-            assert broker.store.settled == [three.id]
+            assert store.settled == [three.id]
             for message in (one, two, three):
                 with pytest.raises(UnknownDeliveryError):
                     await message.acknowledge(confirm=True)
+
+
+@pytest.mark.parametrize("confirm", [True, False])
+async def test_what_the_broker_counts_with_a_message_is_refused_with_it(confirm: bool) -> None:
+    """One frame stands for all three, and so does its refusal."""
+    async with ScriptedBroker(filled("1", "2", "3")) as broker:
+        refuse_bodies(broker, b"3")
+        connection = await connect(broker.uri)
+        subscription = await connection.subscribe(QUEUE, acknowledge="client").open()
+        messages = await take(subscription, 3)
+        if confirm:
+            with pytest.raises(UnknownDeliveryError, match="somebody else"):
+                await messages[-1].acknowledge(confirm=True)
+            for message in messages:
+                with pytest.raises(UnknownDeliveryError):
+                    await message.acknowledge(confirm=True)
+            await connection.close()
+        else:
+            await messages[-1].acknowledge()
+            with pytest.raises(UnknownDeliveryError, match="somebody else") as caught:
+                await connection.close()
+            assert any("3 messages" in note for note in caught.value.__notes__)
+        assert len(broker.settlements) == 1
+        assert broker.store.settled == []
 
 
 async def test_a_refusal_that_was_told_shows_the_message_again() -> None:
@@ -177,7 +204,7 @@ async def test_a_second_confirmed_acknowledgement_waits_as_the_first_does() -> N
         one, two = await take(subscription, 2)
         broker.is_holding = True
         given_up = asyncio.create_task(two.acknowledge(confirm=True))
-        await broker.saw(lambda: len(broker.settlements) == 2)
+        await broker.saw(lambda: len(broker.settlements) == 1)
         given_up.cancel()
         waiting = [asyncio.create_task(it.acknowledge(confirm=True)) for it in (one, two)]
         await broker.saw(lambda: len(broker.frames("COMMIT")) == 2)
