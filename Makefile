@@ -17,6 +17,7 @@ COUNT ?= 100
 START ?= 1
 JOBS ?= 1
 MINUTES ?= 10
+CALLS ?= 100000
 HOURS ?= 0.33
 REPORT ?=
 # Beside the versions of constraints.txt: the lowest ones, and other versions of Python.
@@ -28,7 +29,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-whole test-lowest test-python simulate ablations chaos promises soak \
+        format test test-quick test-whole test-lowest test-python simulate ablations chaos promises storm soak \
         demo demo-dr bench serve clean
 
 help: ## list the commands
@@ -94,6 +95,9 @@ chaos: setup ## real processes, networks and disks that fail, ten minutes (MINUT
 
 promises: setup ## run what shows each promise and write docs/reference/promises.md
 	$(BIN)/python -m holdfast.testing.promises $(ARGS)
+
+storm: setup ## 100,000 cancelled calls of the client (CALLS=n, SEED=n) against a broker that is killed meanwhile
+	STORM_CALLS=$(CALLS) STORM_SEED=$(or $(SEED),9) $(PYTEST) --timeout 900 tests/integration/test_client_storm.py $(ARGS)
 
 soak: setup ## HOURS=n of mixed traffic and mild faults; curves of memory, handles and disk
 	$(BIN)/python -m holdfast.testing.soak --hours $(HOURS) --topology $(TOPOLOGY) $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report $(REPORT)) $(ARGS)
