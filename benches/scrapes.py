@@ -2,13 +2,15 @@
 Very many queues, and somebody who asks for all of it every second: what that costs the clients.
 
 Three nodes, real processes on loopback. Each node's `/metrics` is scraped every second, as
-Prometheus would, the leader's also with the hundred deepest queues and with a pattern, and all
-pages of `/queues` are read one after the other. An honest client beside it sends message after
-message and times each, first without and then with the scrapes. Printed: elections, of which there
+Prometheus would; with `--more` the leader's also with the hundred deepest queues and with a
+pattern, and all pages of `/queues` are read one after the other. An honest client beside it sends
+message after message and times each, before, during and after the scrapes: where the machine is
+shared, the times in between are to be compared with the others. Printed: elections, of which there
 must be none, the longest turns of each node's loop, by the clock and by what a core has worked, how
 long answers took, and the honest client's times.
 
-Run: .venv/bin/python benches/scrapes.py [--seconds 300] [--queues 100000] [--directory DIR]
+Run: .venv/bin/python benches/scrapes.py [--seconds 300] [--queues 100000] [--more]
+    [--directory DIR]
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ def statuses(cluster: LocalCluster) -> dict[str, dict[str, Any]]:
     return {name: node.get("/status") for name, node in cluster.nodes.items()}
 
 
-def measure(cluster: LocalCluster, queues: int, seconds: float) -> None:
+def measure(cluster: LocalCluster, queues: int, seconds: float, *, has_more: bool) -> None:
     """Fill, scrape, print."""
     leader = cluster.start()
     honest = HonestClient(leader.stomp_port)
@@ -126,17 +128,20 @@ def measure(cluster: LocalCluster, queues: int, seconds: float) -> None:
     time.sleep(_BEFORE_SECONDS)
     alone = list(honest.seconds)
     everything = [Asked(it.name, it.admin, "/metrics") for it in cluster.nodes.values()]
-    more = ("/metrics?queues=top:100", "/metrics?queues=*99", "/queues")
+    more = ("/metrics?queues=top:100", "/metrics?queues=*99", "/queues") if has_more else ()
     everything += [Asked(leader.name, leader.admin, path) for path in more]
     done: Queue[list[Asked]] = Queue()
     process = Process(target=scrape_all, args=(everything, seconds, done))
     process.start()
     scraped = done.get()
     process.join()
+    during = len(honest.seconds)
+    time.sleep(_BEFORE_SECONDS)
     honest.is_stopping.set()
     honest.join(_WAIT_SECONDS)
-    print_honest("alone", alone)
-    print_honest(f"in {seconds:.0f} s of scrapes", honest.seconds[len(alone) :])
+    print_honest("before", alone)
+    print_honest(f"in {seconds:.0f} s of scrapes", honest.seconds[len(alone) : during])
+    print_honest("after", honest.seconds[during:])
     print("| node | path | answers | of bytes | p50 | slowest |")
     print("|---|---|---|---|---|---|")
     for it in scraped:
@@ -163,6 +168,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=str(__doc__).strip().splitlines()[0])
     options.add_argument("--seconds", type=float, default=300.0, help="of scrapes")
     options.add_argument("--queues", type=int, default=100_000)
+    options.add_argument("--more", action="store_true", help="ask the leader for single queues too")
     options.add_argument("--directory", type=Path)
     chosen = options.parse_args()
     directory = chosen.directory or Path(tempfile.gettempdir())
@@ -171,7 +177,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(dir=directory) as data,
         LocalCluster(Path(data)) as cluster,
     ):
-        measure(cluster, chosen.queues, chosen.seconds)
+        measure(cluster, chosen.queues, chosen.seconds, has_more=chosen.more)
 
 
 if __name__ == "__main__":
