@@ -72,7 +72,7 @@ test-whole: setup ## conformance, transcripts, integration with real processes
 test-lowest: $(LOWEST)/.ready ## unit and property tests with the lowest versions that pyproject.toml allows
 	$(LOWEST)/bin/python -m pytest $(BESIDE) -W default tests/unit tests/property $(ARGS)
 
-$(LOWEST)/.ready: $(STAMP) pyproject.toml constraints.txt tools/lowest.py
+$(LOWEST)/.ready: pyproject.toml constraints.txt tools/lowest.py | $(STAMP)
 	@mkdir -p var && $(BIN)/python tools/lowest.py > $(LOWEST).txt
 	@$(BIN)/python -m venv --clear $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install -qq --requirement $(LOWEST).txt
