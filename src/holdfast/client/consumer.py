@@ -152,7 +152,7 @@ class Message:
 
 def size_of(frame: Frame) -> int:
     """What a message takes in memory, but for what every one takes."""
-    return len(frame.body) + sum(map(len, frame.headers.values()))
+    return len(frame.body) + len("".join(frame.headers.values()))
 
 
 class Subscription:
@@ -367,27 +367,47 @@ class Subscription:
             return self._confirm(message) if confirm else None
         session.check_open()
         promise = Promise(session.loop.create_future()) if confirm else None
-        covered = self.covered_by(message)
+        promises = () if promise is None else (promise,)
         is_cumulative = self._is_cumulative(message, verb)
+        before = self.covered_by(message)[:-1]
+        if is_cumulative and before:
+            counted, before = self._split(before)
+            # The broker counts them with the message, and refuses them with it.
+            settled = self._settled(counted, verb, promises)
+            session.settlements.add_counted(settled, message.delivery_id)
+        for other in before:
+            (one,) = self._settled([other], verb, promises)
+            session.settle(one, self.exact_id(other, verb))
         # The message itself comes last: when its receipt is there, nothing is unknown of any.
-        for other in covered:
-            self.forget(other, verb)
-            settled = self._settlement(other, verb)
-            if promise is not None:
-                settled.promises = (promise,)
-            if other is message:
-                id = message.delivery_id if is_cumulative else self.exact_id(message, verb)
-                session.settle(settled, id, promise)
-            elif is_cumulative and self._is_in_order(other):
-                # The broker counts it with the message, and refuses it with that.
-                session.settlements.add(settled, message.delivery_id)
-            else:
-                session.settle(settled, self.exact_id(other, verb))
+        (last,) = self._settled([message], verb, promises)
+        id = message.delivery_id if is_cumulative else self.exact_id(message, verb)
+        session.settle(last, id, promise)
         return None if promise is None else promise.outcome
 
-    def _settlement(self, message: Message, verb: bytes) -> Settlement:
-        is_lasting = self._is_lasting and message.persistent and self._session.is_holdfast
-        return Settlement(message.id, verb, self.id, message.number, is_lasting=is_lasting)
+    def _settled(
+        self, messages: list[Message], verb: bytes, promises: tuple[Promise, ...]
+    ) -> list[Settlement]:
+        """Settle messages here; gives what has to be said of them."""
+        is_lasting = self._is_lasting and self._session.is_holdfast
+        source, held, settled = self.id, self._held, []
+        for message in messages:
+            message.verb = verb
+            id = message.id
+            if held.pop(id, None) is None:
+                self._survivors.pop(id, None)
+            keeps = is_lasting and message.persistent
+            one = Settlement(id, verb, source, message.number, is_lasting=keeps)
+            one.promises = promises
+            settled.append(one)
+        return settled
+
+    def _split(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
+        """What the broker counts with a message after it, and what it does not."""
+        present = self._session.generation
+        counted = [m for m in messages if m.generation == present and not m.is_out_of_order]
+        if len(counted) == len(messages):
+            return counted, []
+        return counted, [m for m in messages if m.generation != present or m.is_out_of_order]
 
     def _confirm(self, message: Message) -> asyncio.Future[None] | None:
         first = 0 if self.mode == "client" else message.number
@@ -398,14 +418,11 @@ class Subscription:
         is_alone = len(self._held) == 1 and not self._survivors and message.id in self._held
         if is_alone or self.mode != "client":
             return [message]
-        return [
-            *(
-                other
-                for other in (*self._survivors.values(), *self._held.values())
-                if other.number < message.number and other.transaction is None
-            ),
-            message,
-        ]
+        number = message.number
+        held = self._held.values()
+        others = [*self._survivors.values(), *held] if self._survivors else held
+        covered = [each for each in others if each.number < number and each.transaction is None]
+        return [*covered, message]
 
     def _is_cumulative(self, message: Message, verb: bytes) -> bool:
         """Whether an ACK by the delivery settles what the application means, and nothing else."""
@@ -413,15 +430,12 @@ class Subscription:
             self._wire_mode == "client"
             and verb == ACKNOWLEDGE
             and self._session.address is not None
-            and self._is_in_order(message)
+            and self.is_present(message)
+            and not message.is_out_of_order
             and (
                 len(self._held) == 1 or not any(other.transaction for other in self._held.values())
             )
         )
-
-    def _is_in_order(self, message: Message) -> bool:
-        """Whether all that this link brought before it was taken before it."""
-        return self.is_present(message) and not message.is_out_of_order
 
     def exact_id(self, message: Message, verb: bytes) -> str | None:
         """By what the present link's broker knows a delivery alone; None if it was another's."""

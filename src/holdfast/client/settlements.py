@@ -149,6 +149,18 @@ class Settlements:
             self._keep(settled, _rejected_in_vain(id))
         return settled.number
 
+    def add_counted(self, counted: list[Settlement], said: str) -> None:
+        """Note what the broker settles with a message after it, which is said by this id."""
+        for settled in counted:
+            self.number = settled.number = self.number + 1
+            settled.said = said
+            id = settled.message_id
+            if id in self._said:
+                del self._said[id]
+            if self._kept:
+                self._kept.pop(id, None)
+            self._said[id] = settled
+
     def find(self, message_id: str) -> Settlement | None:
         """What to say of a message that is delivered again; None: the application shall see it."""
         found = self._said.get(message_id) or self._late.get(message_id)
@@ -200,11 +212,13 @@ class Settlements:
     def confirm_through(self, number: int) -> None:
         """The broker has everything up to this number that was said on this link."""
         said = self._said
-        while said:
-            id, first = next(iter(said.items()))
-            if first.number > number:
-                return
-            del said[id]
+        count = 0
+        for settled in said.values():
+            if settled.number > number:
+                break
+            count += 1
+        for _ in range(count):
+            said.popitem(last=False)
 
     def refused(self, said: str | None, error: HoldfastError) -> bool:
         """
