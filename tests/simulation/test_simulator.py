@@ -136,6 +136,7 @@ AS_DRAWN = [
     (94006063, "a disk hung for good while its node still took it for full"),
     (94008838, "a mover gave the two of a message that was stored twice one name"),
     (94011391, "an entry that was taken for lost and is not was called a forgery"),
+    (95400337, "what a rotten disk had once was not counted after it was replaced"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

@@ -76,6 +76,8 @@ class Checkers:
         self.votes: dict[tuple[str, int], str] = {}
         self.claims: dict[str, dict[int, bytes]] = {}
         """By identity: the entries it said it had stored everything up to, and their chains."""
+        self.rotted: dict[str, dict[int, bytes]] = {}
+        """Of these what has rotted on its disk since, and is claimed no more."""
         self.owners: dict[str, tuple[str, int]] = {}
         self.terms: dict[tuple[str, int], int] = {}
         self.elections = 0
@@ -275,7 +277,7 @@ class Checkers:
                 continue
             if self.owners.get(member.node_id) != (node.name, node.disk_number):
                 # The disk is lost since; what it said before that was true.
-                if self.claimed(member.node_id) >= entry.index:
+                if self._once_claimed(member.node_id) >= entry.index:
                     holders.append(member)
             elif node.name in self.distrusted or holds_at(node, entry, path, byte):
                 holders.append(member)
@@ -518,9 +520,15 @@ class Checkers:
 
     def claimed(self, identity: str) -> int:
         """Through which entry this identity once said, rightly, that it has what is committed."""
+        return self._through(self.claims.get(identity, {}))
+
+    def _once_claimed(self, identity: str) -> int:
+        """The same, also of what has rotted there since."""
+        return max(self.claimed(identity), self._through(self.rotted.get(identity, {})))
+
+    def _through(self, found: dict[int, bytes]) -> int:
         known = self.commit_chains
         through = self.commit_index
-        found = self.claims.get(identity, {})
         return max(
             (
                 index
@@ -594,6 +602,9 @@ class Checkers:
                     return
             except CorruptEntryError:
                 return
+            if node.name in self.distrusted:
+                # Rot took it, and not a leader: whoever counted it was right to.
+                self.rotted.setdefault(node.driver.hello.node_id, {})[index] = claims[index]
             del claims[index]
 
     def on_end(self, node: SimulatedNode, error: Exception) -> None:

@@ -572,7 +572,9 @@ class SimulatedGroup:
     def _refuse(self, node: SimulatedNode, peer: str, refusal: Refusal) -> None:
         node.refusals.append(refusal.reason)
         node.driver.refused(peer, refusal)
-        if not node.fenced:
+        if node.driver.fenced_reason:
+            self.turn(node)  # As real links do, with every news.
+        else:
             self.after(0.2, lambda: self._connect(node.name))
 
     def _unlink_all(self, name: str, *, closed: bool) -> None:
