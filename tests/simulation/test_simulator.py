@@ -137,6 +137,7 @@ AS_DRAWN = [
     (94008838, "a mover gave the two of a message that was stored twice one name"),
     (94011391, "an entry that was taken for lost and is not was called a forgery"),
     (95400337, "what a rotten disk had once was not counted after it was replaced"),
+    (95400173, "a link that had stalled thirty times was given no time to bring what was on it"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

@@ -161,6 +161,11 @@ class PeerNetwork:
             late = pause + chance() * trouble.delay_max * 20
             node.post(late, self._arrive, source.name, node, link, data, now)
 
+    def under_way_seconds(self) -> float:
+        """How long until all has arrived that was sent on the links that keep an order."""
+        last = max(self._arrivals.values(), default=0.0)
+        return max(last - self._world.timeline.now, 0.0)
+
     def _arrive(
         self, source: str, node: SimulatedNode, link: int, data: bytes, sent_at: float
     ) -> None:

@@ -469,7 +469,9 @@ class Simulation:
         """How long it may take whoever lacks most."""
         ends = [node.driver.commit_index for node in self.nodes if node.is_alive]
         lack = self.checkers.commit_index - min(ends, default=0)
-        return _CATCH_UP_SECONDS_MAX + self._rounds_seconds(lack)
+        # Links that stalled have to bring first what was sent meanwhile.
+        under_way = self.network.under_way_seconds()
+        return _CATCH_UP_SECONDS_MAX + self._rounds_seconds(lack) + under_way
 
     def _is_drained(self) -> bool:
         movers = [client for client in self.clients if isinstance(client, Mover)]
