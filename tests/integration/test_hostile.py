@@ -126,7 +126,7 @@ def test_hostile_strangers_at_the_peer_port_take_nothing(tmp_path) -> None:
     node.arguments += ["--secret-file", str(tmp_path / "secret")]
     node.start()
     try:
-        node.wait_until(lambda _: True, "asked")
+        node.wait_until(lambda _: "peer port is open" in node.log_tail(), "open to its peers")
         assert grown_by(node, Case("half frames", 8, 64, 20, "")) < 20
         assert node.status() is not None
     finally:

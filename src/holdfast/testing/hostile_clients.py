@@ -103,10 +103,10 @@ class Crowd:
             client = socket.socket()
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+            self._left[client] = b""
             client.connect(("127.0.0.1", self._port))
             client.setblocking(False)
             self._scripts[client] = self._script(number)
-            self._left[client] = b""
             self._selector.register(client, selectors.EVENT_WRITE)
         return self
 
