@@ -154,8 +154,8 @@ class Driver:
             listed=() if self._state.cluster_id else listed(self._bootstrap),
             site=own.site if own else "",
         )
-        self._fence = Fence(self._state, on_fenced)
         """What this node says of itself when a link is made; kept up to date."""
+        self._fence = Fence(self._state, on_fenced)
 
         self._received: list[tuple[str, Message | LinkUp | LinkDown | Moving]] = []
         self._held: list[tuple[str, Message]] = []
