@@ -52,10 +52,12 @@ class Generations:
     def _was_shut_out(self, node: SimulatedNode) -> bool:
         """Whether all that this node knows of the ruling generation is that it is no part of it."""
         driver, log = node.driver, self._checkers.log
-        membership = log.newest_membership(log.last_index)
-        if driver.generation != self.ruling or not driver.status().is_cut_short:
+        if driver.generation != self.ruling:
             return False
-        return membership is not None and driver.hello.node_id in membership.retired
+        membership = log.newest_membership(log.last_index)
+        if membership is None or driver.hello.node_id not in membership.retired:
+            return False
+        return driver.status().is_cut_short  # Last: a whole status costs more than a turn.
 
     def look(self, node: SimulatedNode) -> None:
         """Turn the books back if this node has committed the first of a new generation."""
