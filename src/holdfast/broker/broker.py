@@ -17,17 +17,17 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
-from holdfast.broker.committing import commit, settle_all
-from holdfast.broker.dead_letters import dead_letter_headers
+from holdfast.broker.committing import commit, publish_after_commit, settle_all
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands, IsSpent
 from holdfast.broker.late import not_in_delivery, queue_of_late, settled_by
 from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.operating import delete, purge
-from holdfast.broker.outputs import Batch, Publications, Publisher, Replier, size_of
+from holdfast.broker.outputs import Batch, Publisher, Replier, size_of
 from holdfast.broker.producers import Verdict
 from holdfast.broker.publishing import Publishing
 from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.rejecting import put_back, reject, withhold
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
@@ -39,7 +39,6 @@ from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,
-    DeadLetterRecord,
     DispatchMarkRecord,
     HoldRecord,
     MessageRecord,
@@ -274,9 +273,10 @@ class Broker:
 
     def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
         """Hand a message to every live subscription of a topic."""
-        self.publishing.publish(topic, self._topic_message(headers, body))
+        self.publishing.publish(topic, self.topic_message(headers, body))
 
-    def _topic_message(self, headers: bytes, body: bytes) -> TransientMessage:
+    def topic_message(self, headers: bytes, body: bytes) -> TransientMessage:
+        """Give a message as topics hand it out, with a key of its own."""
         self.serial += 1
         return TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
 
@@ -442,55 +442,15 @@ class Broker:
             DestinationError: There are too many queues to declare the dead-letter queue; the
                 message stays in delivery.
         """
-        if key not in subscription.unacknowledged:
-            raise not_in_delivery(key)
-        queue = subscription.queue
-        if queue is not None:
-            size = record.size if record is not None else 0
-            if not self.batch.has_room(size, self.settings.batch_bytes_max):
-                self.close_batch()  # Many small frames can move many large messages.
-            with self.all_or_nothing():
-                if record is not None and queue.name != self.settings.dead_letter_queue:
-                    self._send_dead_letter(queue, record, replier, message_id)
-                if key > 0:
-                    self.record(DeadLetterRecord(queue.number, [key]))
-            if key < 0:
-                self.settle_transient(queue, key)
-        del subscription.unacknowledged[key]
-        if receipt is not None:
-            self.reply_after_pending(replier, receipt)
-        self.refill(subscription)
-
-    def _send_dead_letter(
-        self,
-        queue: Queue,
-        record: MessageRecord | TransientMessage,
-        replier: Replier,
-        message_id: str,
-    ) -> None:
-        assert record.headers is not None and record.body is not None
-        headers = dead_letter_headers(record.headers, queue.name, message_id)
-        dead_letters = self.queue(self.settings.dead_letter_queue)
-        self.send(dead_letters, headers, record.body, replier, None)
+        reject(self, subscription, key, record, (replier, receipt), message_id)
 
     def put_back(self, subscription: Subscription, key: int) -> None:
         """Give back a delivery to a queue whose consumer rejects it, and which cannot go on."""
-        queue = subscription.queue
-        assert queue is not None, "only queues keep messages"
-        del subscription.unacknowledged[key]
-        queue.give_back([key], redelivered=True, client=subscription.client)
-        self.state.touch(queue)
-        self.refill(subscription)
+        put_back(self, subscription, key)
 
     def withhold(self, subscription: Subscription, key: int) -> None:
         """Take back a delivery that could not be read, just dispatched and not sent."""
-        queue = subscription.queue
-        assert queue is not None, "only queues keep messages"
-        subscription.unacknowledged.pop(key, None)
-        if key in queue.acknowledged:
-            queue.acknowledged.remove(key)  # Settled as it was dispatched, to one that never does.
-        queue.withheld.add(key)
-        self.refill(subscription)
+        withhold(self, subscription, key)
 
     def refill(self, subscription: Subscription) -> None:
         """Let a subscription have more, now that its window opened."""
@@ -699,30 +659,7 @@ class Broker:
 
     def publish_after_commit(self, batch: Batch) -> Iterator[None]:
         """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
-        effort = 0
-        for publications in batch.publications:
-            for destination, headers, body in publications.sends():
-                try:
-                    if isinstance(destination, Topic):
-                        message = self._topic_message(headers, body)
-                        self.publishing.publish_later(destination, message)
-                    elif not destination.is_deleted:
-                        self.send_transient(destination, headers, body)
-                except Exception as error:  # noqa: BLE001 - lasting state is applied already
-                    self.broken.append((destination, error))
-                effort += 1
-                if effort >= self.settings.step_count_max:
-                    effort = 0
-                    yield
-            self._confirm_publications(publications)
-
-    def _confirm_publications(self, publications: Publications) -> None:
-        """Let who committed be told when its messages are out."""
-        if publications.receipt is None:
-            return
-        is_for_topics = publications.is_for_topics
-        confirm = self.publishing.confirm_later if is_for_topics else self.publishing.confirm
-        confirm(publications.publisher, publications.receipt)
+        return publish_after_commit(self, batch)
 
     def released(self, batch: Batch) -> None:
         """Note that all that waited for the oldest batch in flight was told and is seen."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from holdfast.broker.outputs import Publications, Publisher
+from holdfast.broker.outputs import Batch, Publications, Publisher
 from holdfast.broker.producers import Verdict
 from holdfast.broker.queue import Queue
 from holdfast.broker.temporaries import require_room
@@ -196,3 +196,32 @@ def _free(broker: Broker, queue: Queue, keys: list[int]) -> Iterator[None]:
             queue.unreserve(some)
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             broker.broken.append((queue, error))
+
+
+def publish_after_commit(broker: Broker, batch: Batch) -> Iterator[None]:
+    """Do what `Broker.publish_after_commit` says."""
+    effort = 0
+    for publications in batch.publications:
+        for destination, headers, body in publications.sends():
+            try:
+                if isinstance(destination, Topic):
+                    message = broker.topic_message(headers, body)
+                    broker.publishing.publish_later(destination, message)
+                elif not destination.is_deleted:
+                    broker.send_transient(destination, headers, body)
+            except Exception as error:  # noqa: BLE001 - lasting state is applied already
+                broker.broken.append((destination, error))
+            effort += 1
+            if effort >= broker.settings.step_count_max:
+                effort = 0
+                yield
+        _confirm_publications(broker, publications)
+
+
+def _confirm_publications(broker: Broker, publications: Publications) -> None:
+    """Let who committed be told when its messages are out."""
+    if publications.receipt is None:
+        return
+    is_for_topics = publications.is_for_topics
+    confirm = broker.publishing.confirm_later if is_for_topics else broker.publishing.confirm
+    confirm(publications.publisher, publications.receipt)

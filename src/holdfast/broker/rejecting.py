@@ -1,0 +1,87 @@
+"""
+Deliveries that end without being done: moved to the dead-letter queue, given back, withheld.
+
+What rejecting moves and what it settles go into one batch, so into one log entry: a message is on
+one of the two queues, whatever happens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.broker.dead_letters import dead_letter_headers
+from holdfast.broker.late import not_in_delivery
+from holdfast.broker.outputs import Replier
+from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.subscription import Subscription
+from holdfast.model.records import DeadLetterRecord, MessageRecord
+
+if TYPE_CHECKING:
+    from holdfast.broker.broker import Broker
+
+Told = tuple[Replier, bytes | None]
+"""Who is told, if anybody, that it is stored, and by what receipt."""
+
+
+def reject(
+    broker: Broker,
+    subscription: Subscription,
+    key: int,
+    record: MessageRecord | TransientMessage | None,
+    told: Told,
+    message_id: str,
+) -> None:
+    """Do what `Broker.reject` says."""
+    if key not in subscription.unacknowledged:
+        raise not_in_delivery(key)
+    replier, receipt = told
+    queue = subscription.queue
+    if queue is not None:
+        size = record.size if record is not None else 0
+        if not broker.batch.has_room(size, broker.settings.batch_bytes_max):
+            broker.close_batch()  # Many small frames can move many large messages.
+        with broker.all_or_nothing():
+            if record is not None and queue.name != broker.settings.dead_letter_queue:
+                _send_dead_letter(broker, queue, record, replier, message_id)
+            if key > 0:
+                broker.record(DeadLetterRecord(queue.number, [key]))
+        if key < 0:
+            broker.settle_transient(queue, key)
+    del subscription.unacknowledged[key]
+    if receipt is not None:
+        broker.reply_after_pending(replier, receipt)
+    broker.refill(subscription)
+
+
+def _send_dead_letter(
+    broker: Broker,
+    queue: Queue,
+    record: MessageRecord | TransientMessage,
+    replier: Replier,
+    message_id: str,
+) -> None:
+    assert record.headers is not None and record.body is not None
+    headers = dead_letter_headers(record.headers, queue.name, message_id)
+    dead_letters = broker.queue(broker.settings.dead_letter_queue)
+    broker.send(dead_letters, headers, record.body, replier, None)
+
+
+def put_back(broker: Broker, subscription: Subscription, key: int) -> None:
+    """Do what `Broker.put_back` says."""
+    queue = subscription.queue
+    assert queue is not None, "only queues keep messages"
+    del subscription.unacknowledged[key]
+    queue.give_back([key], redelivered=True, client=subscription.client)
+    broker.state.touch(queue)
+    broker.refill(subscription)
+
+
+def withhold(broker: Broker, subscription: Subscription, key: int) -> None:
+    """Do what `Broker.withhold` says."""
+    queue = subscription.queue
+    assert queue is not None, "only queues keep messages"
+    subscription.unacknowledged.pop(key, None)
+    if key in queue.acknowledged:
+        queue.acknowledged.remove(key)  # Settled as it was dispatched, to one that never does.
+    queue.withheld.add(key)
+    broker.refill(subscription)
