@@ -45,6 +45,7 @@ class ClientConnection(asyncio.Protocol):
         "is_output_full",
         "is_paused",
         "is_ready",
+        "look_at",
         "session",
         "transport",
         "uncommitted_bytes",
@@ -69,6 +70,8 @@ class ClientConnection(asyncio.Protocol):
         """Whether the socket is not read for now."""
         self.is_output_full = False
         self.is_lost = False
+        self.look_at = 0.0
+        """No heart-beat is due, or missed, before then."""
         self.connected_at = conductor.clock.monotonic()
         self.uncommitted_bytes = 0
         self.commit_count = 0
