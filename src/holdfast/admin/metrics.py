@@ -36,13 +36,13 @@ _QUEUES_PER_PIECE = 64
 ROLES = ("leader", "follower", "candidate", "witness", "learner")
 
 _MESSAGE_COUNTERS = (
-    ("enqueued", "Messages put on a queue or topic"),
+    ("enqueued", "Messages put on a queue, or on a topic while this node led"),
     ("delivered", "Messages sent to a consumer"),
-    ("acknowledged", "Messages acknowledged by a consumer"),
+    ("acknowledged", "Messages taken off a queue for good: acknowledged, rejected, purged"),
     ("redelivered", "Messages sent to a consumer again"),
     ("receipts", "Receipts sent to clients"),
     ("refused", "Requests that were understood and refused"),
-    ("dead_lettered", "Messages moved to a dead-letter queue"),
+    ("dead_lettered", "Rejected messages stored on the dead-letter queue"),
     ("duplicates", "Sends that were stored before and only confirmed again"),
 )
 _MEMBER_GAUGES = (
@@ -68,7 +68,7 @@ _SURVEY_GAUGES = (
 )
 _QUEUE_COUNTERS = (
     ("enqueued", "Messages put on the queue"),
-    ("acknowledged", "Messages of the queue acknowledged"),
+    ("acknowledged", "Messages taken off the queue for good: acknowledged, rejected, purged"),
     ("redelivered", "Messages of the queue sent again"),
 )
 
@@ -282,11 +282,11 @@ def _counter_metrics(status: NodeStatus) -> Iterator[Metric]:
         refusals.add_metric([code], float(count))
     yield refusals
     batches = status.batches
-    yield _counter("batches", "Batches sealed and stored", batches.batches)
+    yield _counter("batches", "Batches sealed while this node led", batches.batches)
     yield _counter("records", "Records in those batches", batches.records)
-    yield _counter("batch_bytes", "Bytes of those batches", batches.bytes)
+    yield _counter("batch_bytes", "Bytes written to the log, by a follower too", batches.bytes)
     yield _gauge("uncommitted_bytes", "Bytes sealed, not yet committed", batches.uncommitted_bytes)
-    syncs = batches.syncs.count
+    syncs = batches.serving_syncs
     per_sync = batches.records / syncs if syncs else 0.0
     yield _gauge("records_per_sync", "Records made durable by one sync, on average", per_sync)
     yield _histogram("sync_seconds", "How long a sync of the disk takes", batches.syncs)

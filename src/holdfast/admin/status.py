@@ -137,17 +137,23 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCounters:
-    """Messages since this process started."""
+    """Messages since this process started, and what it has read of its log since."""
 
     enqueued: int = 0
+    """Put on a queue, on each node that applies it, or on a topic, on the leader."""
+
     delivered: int = 0
     acknowledged: int = 0
+    """Taken off a queue for good, on each node that applies it: also rejected or purged."""
+
     redelivered: int = 0
     receipts: int = 0
     refused: int = 0
     dead_lettered: int = 0
+    """Rejected on a queue and stored on the dead-letter queue, while this node led."""
+
     duplicates: int = 0
-    """Sends that were stored before and only confirmed again."""
+    """Sends that were stored before and only confirmed again, while this node led."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +173,17 @@ class BatchCounters:
     """Group commit since this process started."""
 
     batches: int = 0
+    """Sealed while this node led."""
+
     records: int = 0
+    """Those in them."""
+
     bytes: int = 0
+    """Written to the log, a leader's that this node followed too."""
+
+    serving_syncs: int = 0
+    """Those of `syncs` while this node led."""
+
     uncommitted_bytes: int = 0
     """Sealed and not yet committed, now."""
 

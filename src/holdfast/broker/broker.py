@@ -74,6 +74,9 @@ class Broker:
         """Long work for clients; it ends with the leadership."""
         self.broken: list[tuple[Queue | Topic, Exception]] = []
         """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
+        self.duplicates_total = self.dead_lettered_total = 0
+        """Sends that were taken before and only confirmed again; messages that are stored on the
+        dead-letter queue because they were rejected. Of all leaderships of this process."""
         self.next_queue_number = 0
         self.numbering = Numbering()
         """Where each queue's numbers begin under this leader."""
@@ -213,6 +216,7 @@ class Broker:
         if producer_id is not None:
             verdict = self.state.producers.check(producer_id, producer_sequence)
             if verdict is not Verdict.NEW:
+                self.duplicates_total += 1
                 if receipt is None:
                     pass
                 elif verdict is Verdict.STORED:
@@ -656,6 +660,7 @@ class Broker:
         """Note that all records of the oldest batch in flight are applied to the state."""
         assert self.in_flight[0] is batch, "batches are applied in the order they were taken"
         self.uncommitted_bytes -= batch.size_bytes
+        self.dead_lettered_total += batch.dead_letter_count
 
     def publish_after_commit(self, batch: Batch) -> Iterator[None]:
         """Let the non-persistent messages of a batch's transactions be seen, in short steps."""

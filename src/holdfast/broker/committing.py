@@ -49,6 +49,8 @@ def commit(
     # ---- From here on nothing is refused.
     if is_new:
         _put(broker, transaction, (replier, receipt), producer_id, producer_sequence)
+    else:
+        broker.duplicates_total += len(transaction.records) + len(transaction.publications)
     _settle(broker, transaction)
     if receipt is not None and not (is_new and transaction.publications):
         # Also of a repetition: what it acknowledges was not in the first.

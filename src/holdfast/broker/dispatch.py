@@ -84,7 +84,6 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
         step.append((subscription, key, record, number, flagged))
         if flagged:
             queue.redelivered_total += 1
-        queue.delivered_total += 1
         if subscription.mode is AcknowledgeMode.AUTO:
             settle(queue, key)
         else:

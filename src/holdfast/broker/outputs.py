@@ -85,6 +85,8 @@ class Batch:
     settled_count: int = 0
     """Stored messages that were acknowledged and go into it, also where the records that say so
     are not made yet."""
+    dead_letter_count: int = 0
+    """Rejected messages that it moves to the dead-letter queue."""
     is_urgent: bool = False
     """Somebody waits for it. Acknowledgements without a receipt alone are not urgent."""
 

@@ -31,6 +31,7 @@ class Publishing:
         "_settings",
         "backlogs",
         "deliveries",
+        "published_total",
         "receipts",
         "spread_bytes",
         "spread_count",
@@ -52,6 +53,8 @@ class Publishing:
         """Deliveries that were asked for."""
         self.spread_count = 0
         """Messages that were spread to the last of their subscribers."""
+        self.published_total = 0
+        """Messages to topics, of all leaderships of this process."""
         self.receipts: deque[tuple[int, Publisher, bytes]] = deque()
         """Who is told what, once so many deliveries were asked for; in the order of these."""
         self.unspread: deque[tuple[int, Publisher, bytes]] = deque()
@@ -68,7 +71,7 @@ class Publishing:
 
     def publish(self, topic: Topic, message: TransientMessage) -> None:
         """Hand a message to every live subscription of a topic, or begin to."""
-        topic.enqueued_total += 1
+        self.published_total += 1
         if topic.spread_count or len(topic.subscriptions) > self._settings.step_count_max:
             self._begin_spread(topic, message)
             return
@@ -79,7 +82,7 @@ class Publishing:
 
     def publish_later(self, topic: Topic, message: TransientMessage) -> None:
         """Begin to hand a message to all subscriptions; what is published next goes behind it."""
-        topic.enqueued_total += 1
+        self.published_total += 1
         if topic.subscriptions:
             self._begin_spread(topic, message)
 

@@ -82,7 +82,6 @@ class Queue:
         "cache",
         "closed_ready_count",
         "cursor",
-        "delivered_total",
         "dispatch_mark",
         "enqueued_total",
         "flag_through",
@@ -160,7 +159,6 @@ class Queue:
         """A temporary queue's connection."""
         self.enqueued_total = 0
         self.acknowledged_total = 0
-        self.delivered_total = 0
         self.redelivered_total = 0
         self.subscriptions = {}
         self.cache = {}

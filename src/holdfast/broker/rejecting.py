@@ -40,11 +40,13 @@ def reject(
         size = record.size if record is not None else 0
         if not broker.batch.has_room(size, broker.settings.batch_bytes_max):
             broker.close_batch()  # Many small frames can move many large messages.
+        is_moved = record is not None and queue.name != broker.settings.dead_letter_queue
         with broker.all_or_nothing():
-            if record is not None and queue.name != broker.settings.dead_letter_queue:
+            if record is not None and is_moved:
                 _send_dead_letter(broker, queue, record, replier, message_id)
             if key > 0:
                 broker.record(DeadLetterRecord(queue.number, [key]))
+        broker.batch.dead_letter_count += is_moved
         if key < 0:
             broker.settle_transient(queue, key)
     del subscription.unacknowledged[key]

@@ -107,7 +107,6 @@ class Topic:
     __slots__ = (
         "_audience",
         "blocked_by",
-        "enqueued_total",
         "is_deleted",
         "is_temporary",
         "name",
@@ -125,7 +124,6 @@ class Topic:
         """Messages on their way to many subscribers; what comes goes behind them."""
         self.blocked_by: set[Subscription] = set()
         """Subscriptions whose backlog is over the limit."""
-        self.enqueued_total = 0
         self.is_temporary = False
         self.is_deleted = False
         self.owner: object = None

@@ -16,14 +16,12 @@ class Counters:
 
     __slots__ = (
         "batches",
-        "connections",
         "damaged",
         "deliveries",
-        "receipts",
         "records",
         "redeliveries",
+        "serving_syncs",
         "sync_seconds",
-        "syncs",
         "turn_cpu_seconds_max",
         "turn_seconds_max",
     )
@@ -31,16 +29,16 @@ class Counters:
     def __init__(self) -> None:
         self.batches = 0
         self.records = 0
-        self.receipts = 0
         self.deliveries = 0
         self.redeliveries = 0
-        self.connections = 0
         self.damaged = 0
         self.turn_seconds_max = 0.0
         """The longest turn of the loop."""
         self.turn_cpu_seconds_max = 0.0
         """The longest that a core has worked for one turn; the rest is waiting for a core."""
-        self.syncs = 0
+        self.serving_syncs = 0
+        """Of the syncs those while this node served: they made `records` durable, not a leader's
+        that it followed."""
         self.sync_seconds = DurationHistogram()
 
     def turned(self, seconds: float, cpu_seconds: float) -> None:
@@ -50,8 +48,8 @@ class Counters:
         if cpu_seconds > self.turn_cpu_seconds_max:
             self.turn_cpu_seconds_max = cpu_seconds
 
-    def synced(self, result: WriteResult) -> None:
+    def synced(self, result: WriteResult, *, is_serving: bool) -> None:
         """Note that a write came back."""
         if result.failure is None:
-            self.syncs += 1
+            self.serving_syncs += is_serving
             self.sync_seconds.observe(result.seconds)

@@ -202,7 +202,7 @@ class Conductor:
     def stored(self, result: WriteResult) -> None:
         """Take the writer's word that something is durable, or that it failed for good."""
         self.store.stored(result)
-        self.counters.synced(result)
+        self.counters.synced(result, is_serving=self.is_serving)
         if not self.is_scheduled:
             self.turn()  # At once: somebody waits for the receipt.
 
@@ -316,7 +316,6 @@ class Conductor:
         if leaving is connection:
             return
         self.connections.add(connection)
-        self.counters.connections += 1
 
     def lost(self, connection: ClientConnection) -> None:
         """Give back what a client held."""
@@ -618,7 +617,6 @@ class Conductor:
             broker.applied(batch)
             self.commit_count += 1
             self.received_bytes = 0
-            self.counters.receipts += len(batch.replies)
             if not self.releasing.at_once(batch):
                 yield from self.releasing.steps(batch, self)
 

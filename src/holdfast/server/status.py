@@ -82,6 +82,7 @@ def node_status(node: Node) -> NodeStatus:
             records=conductor.counters.records,
             bytes=node.writer.bytes_written,
             uncommitted_bytes=replication.uncommitted_bytes,
+            serving_syncs=conductor.counters.serving_syncs,
             syncs=conductor.counters.sync_seconds.status(),
         ),
         memory=MemoryStatus(
@@ -180,12 +181,14 @@ def _messages(node: Node) -> MessageCounters:
     state = node.broker.state
     counters = node.conductor.counters
     return MessageCounters(
-        enqueued=state.enqueued_total,
+        enqueued=state.enqueued_total + node.broker.publishing.published_total,
         delivered=counters.deliveries,
         acknowledged=state.acknowledged_total,
         redelivered=counters.redeliveries,
-        receipts=counters.receipts,
+        receipts=node.context.receipt_count,
         refused=node.context.refusals.total,
+        dead_lettered=node.broker.dead_lettered_total,
+        duplicates=node.broker.duplicates_total,
     )
 
 

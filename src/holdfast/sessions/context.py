@@ -44,6 +44,7 @@ class SessionContext:
         "leave",
         "node",
         "now",
+        "receipt_count",
         "refusal",
         "refusals",
         "server",
@@ -80,6 +81,8 @@ class SessionContext:
         self.leave: Callable[[Session], None] = lambda session: session.leave()
         """How a session that says goodbye leaves: all at once, or step by step."""
         self.session_count = 0
+        self.receipt_count = 0
+        """Receipts that clients were sent, since this process started."""
         self.refusals = Refusals()
         self.known_plain: set[bytes] = set()
         """Header lines that say nothing a MESSAGE has from us; some thousand at most."""

@@ -629,11 +629,13 @@ class StompSession:
         out = self.out
         if not out:
             self.context.dirty.append(self)
+        self.context.receipt_count += 1
         out.append(encode_receipt(receipt))
 
     def confirm(self, receipt: bytes) -> None:
         """Tell the client that what it published is out; a goodbye waits for the last of these."""
         self.unconfirmed_count -= 1
+        self.context.receipt_count += 1
         self.write(encode_receipt(receipt))
         if self.last_receipt is not None:
             self.reply(self.last_receipt)

@@ -71,10 +71,11 @@ LEADER = NodeStatus(
     connections=1,
     connections_max=100,
     connections_turned_away=3,
-    messages=MessageCounters(enqueued=1000, acknowledged=988),
+    messages=MessageCounters(enqueued=1000, acknowledged=988, dead_lettered=4, duplicates=6),
     batches=BatchCounters(
         batches=20,
         records=1988,
+        serving_syncs=7,
         syncs=DurationStatus(count=10, seconds_sum=0.02, buckets=((0.001, 4), (0.01, 10))),
     ),
 )

@@ -241,6 +241,41 @@ def test_a_late_acknowledgement_of_something_withheld_counts(desk, new_client) -
     assert not desk.queue().withheld
 
 
+# Repetitions --------------------------------------------------------------------------------------
+
+
+def test_sends_that_were_taken_before_are_counted(desk) -> None:
+    """
+    On their way to the log or stored already, alone or in a transaction; all are confirmed.
+    """
+    broker = desk.broker
+
+    def send(sequence: int, receipt: bytes) -> None:
+        broker.send(desk.queue(), b"", b"x", desk.client, receipt, "p", sequence)
+
+    def commit(sequence: int, receipt: bytes) -> None:
+        transaction = broker.begin("t")
+        for persistent in (True, True, False):
+            broker.hold(transaction, desk.queue(), b"", b"x", persistent=persistent)
+        broker.commit(transaction, desk.client, receipt, "p", sequence)
+
+    send(1, b"1")
+    commit(2, b"2")
+    assert broker.duplicates_total == 0
+    send(1, b"under way")
+    desk.turn()
+    assert broker.duplicates_total == 1
+    send(1, b"stored")
+    commit(2, b"all of it")
+    desk.turn()
+    assert broker.duplicates_total == 1 + 1 + 3
+    assert desk.queue().enqueued_total == 4
+    assert sorted(desk.client.replies) == [b"1", b"2", b"all of it", b"stored", b"under way"]
+    broker.follow()
+    broker.begin_anew()
+    assert broker.duplicates_total == 5
+
+
 # Memory -------------------------------------------------------------------------------------------
 
 

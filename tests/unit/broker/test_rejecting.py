@@ -8,7 +8,9 @@ from itertools import chain
 
 import pytest
 
-from holdfast.broker.subscription import AcknowledgeMode
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.errors import DestinationError
 
 
 @pytest.mark.parametrize("mode", list(AcknowledgeMode))
@@ -38,3 +40,66 @@ def test_a_withheld_delivery_is_neither_lost_nor_served(desk, new_client, mode) 
         desk.broker.acknowledge(subscription, key, client, None)
     desk.turn()
     assert client.keys == [2, 3, 1]
+
+
+# The dead-letter queue ----------------------------------------------------------------------------
+
+
+def delivered(desk, queue: str = "orders") -> tuple[Subscription, int]:
+    """A message in delivery to a new consumer."""
+    desk.send(b"x", queue)
+    desk.turn()
+    subscription = desk.subscribe(queue)
+    desk.turn()
+    return subscription, next(iter(subscription.unacknowledged))
+
+
+def reject(desk, subscription: Subscription, key: int) -> None:
+    record = subscription.queue.cache.get(key)
+    desk.broker.reject(subscription, key, record, desk.client, b"r")
+
+
+def test_what_is_moved_to_the_dead_letter_queue_is_counted(desk) -> None:
+    """
+    Once it is stored there, and for as long as the process lives, whoever leads meanwhile.
+    """
+    reject(desk, *delivered(desk))
+    desk.seal()
+    assert desk.broker.dead_lettered_total == 0
+    desk.turn()
+    assert desk.broker.dead_lettered_total == 1
+    assert desk.queue("ActiveMQ.DLQ").index.live_count == 1
+    desk.broker.follow()
+    desk.broker.begin_anew()
+    assert desk.broker.dead_lettered_total == 1
+
+
+def test_what_ends_without_being_moved_is_no_dead_letter(desk) -> None:
+    """
+    Rejected on the dead-letter queue itself, only in memory, or purged while it was in delivery.
+    """
+    reject(desk, *delivered(desk, "ActiveMQ.DLQ"))
+    desk.broker.send_transient(desk.queue(), b"", b"np")
+    subscription = desk.subscribe()
+    desk.turn()
+    reject(desk, subscription, next(iter(subscription.unacknowledged)))
+    subscription, key = delivered(desk, "purged")
+    desk.broker.purge("purged", desk.client, b"p")
+    desk.turn()
+    reject(desk, subscription, key)
+    desk.turn()
+    assert desk.client.replies.count(b"r") == 3
+    assert desk.broker.dead_lettered_total == 0
+
+
+def test_what_cannot_be_moved_is_not_counted(new_desk) -> None:
+    """
+    There is no room for one more queue: it stays in delivery.
+    """
+    desk = new_desk(BrokerSettings(queue_count_max=1))
+    subscription, key = delivered(desk)
+    with pytest.raises(DestinationError):
+        reject(desk, subscription, key)
+    desk.turn()
+    assert key in subscription.unacknowledged
+    assert desk.broker.dead_lettered_total == 0

@@ -211,5 +211,5 @@ def test_digests_differ_where_states_do() -> None:
     assert len(digests) == len(others) + 1
     state = BrokerState(BrokerSettings())
     state.apply(1, base, 1)
-    state.queues[1].delivered_total = 99
+    state.queues[1].redelivered_total = 99
     assert state.digest() in digests

@@ -11,14 +11,17 @@ from holdfast.server.counters import Counters
 
 def test_syncs_are_counted_with_their_time() -> None:
     """
-    A failed write is no sync.
+    A failed write is no sync; one while this node follows made no record of its own durable.
     """
     counters = Counters()
-    counters.synced(SimpleNamespace(failure=None, seconds=0.002))  # type: ignore[arg-type]
-    counters.synced(SimpleNamespace(failure=OSError(), seconds=9.0))  # type: ignore[arg-type]
-    assert counters.syncs == 1
-    assert counters.sync_seconds.status().count == 1
-    assert counters.receipts == counters.deliveries == 0
+    done = SimpleNamespace(failure=None, seconds=0.002)
+    counters.synced(done, is_serving=True)  # type: ignore[arg-type]
+    counters.synced(done, is_serving=False)  # type: ignore[arg-type]
+    failed = SimpleNamespace(failure=OSError(), seconds=9.0)
+    counters.synced(failed, is_serving=True)  # type: ignore[arg-type]
+    assert counters.sync_seconds.status().count == 2
+    assert counters.serving_syncs == 1
+    assert counters.deliveries == 0
 
 
 def test_the_longest_turn_is_kept() -> None:

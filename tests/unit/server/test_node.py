@@ -14,7 +14,10 @@ from typing import Any, TypeVar
 import pytest
 import structlog.testing
 
+from holdfast.admin.metrics import Metrics
+from holdfast.admin.operations import Operations
 from holdfast.admin.remote import RemoteNode
+from holdfast.admin.slices import Slices
 from holdfast.admin.token_file import FILE_NAME
 from holdfast.config import NodeConfig
 from holdfast.errors import (
@@ -134,6 +137,71 @@ def test_an_operator_purges_and_deletes(tmp_path) -> None:
         return purged, deleted
 
     assert run(tmp_path, work) == ((5, 0), 0)
+
+
+async def ask(node: Node, requests: bytes) -> bytes:
+    """Let a client say all of this at once; gives all that it is told until it is closed."""
+    address = node.config.stomp
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0" + requests)
+    told = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return told
+
+
+def frame(command: str, body: bytes = b"", **headers: object) -> bytes:
+    lines = "".join(f"{name.replace('_', '-')}:{value}\n" for name, value in headers.items())
+    return f"{command}\n{lines}\n".encode() + body + b"\0"
+
+
+def test_what_happens_to_messages_stands_in_the_metrics(tmp_path) -> None:
+    """
+    Each counter of messages, by the broker itself and as Prometheus reads it.
+
+    Also receipts that wait for nothing, and messages to topics: both were left out, and messages
+    dead-lettered and sent again were always 0.
+    """
+    stored = {"destination": "/queue/a", "persistent": "true", "producer_id": "p"}
+    sending = b"".join(
+        (
+            frame("SEND", b"1", producer_sequence=1, receipt=1, **stored),
+            frame("SEND", b"1", producer_sequence=1, receipt=2, **stored),
+            frame("SEND", b"to a topic", destination="/topic/t", receipt=3),
+            frame("SUBSCRIBE", id="x", destination="/queue/x", receipt=4),
+            frame("SEND", b"1", producer_sequence=3, receipt=5, **stored),
+            frame("DISCONNECT", receipt=6),
+        )
+    )
+
+    async def work(node: Node) -> list[str]:
+        told = await ask(node, sending)
+        assert (told.count(b"RECEIPT\n"), told.count(b"ERROR\n")) == (5, 1)
+        address = node.config.stomp
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(frame("CONNECT", accept_version="1.2", host="h"))
+        writer.write(frame("SUBSCRIBE", id="a", destination="/queue/a", ack="client"))
+        await reader.readuntil(b"\0")
+        delivery = (await reader.readuntil(b"\0")).decode()
+        (name,) = (line[4:] for line in delivery.splitlines() if line.startswith("ack:"))
+        writer.write(frame("NACK", id=name, receipt="r"))
+        assert b"RECEIPT" in await reader.readuntil(b"\0")
+        writer.close()
+        await writer.wait_closed()
+        return b"".join(await Metrics(Operations(node)).pieces(Slices())).decode().splitlines()
+
+    lines, _ = run(tmp_path, work)
+    found = dict(line.rsplit(" ", 1) for line in lines if line.startswith("holdfast_messages_"))
+    assert {name[18:-6]: int(float(value)) for name, value in found.items()} == {
+        "enqueued": 3,
+        "delivered": 1,
+        "acknowledged": 1,
+        "redelivered": 0,
+        "receipts": 6,
+        "refused": 1,
+        "dead_lettered": 1,
+        "duplicates": 1,
+    }
 
 
 def test_a_single_node_has_nobody_to_hand_over_to(tmp_path) -> None:
