@@ -260,9 +260,7 @@ def _store_metrics(status: NodeStatus) -> Iterator[Metric]:
     yield _gauge("store_pinned_queues", text, store.pinned_queue_count)
     text = "Files that are not needed and could not be removed"
     yield _gauge("store_unremovable_files", text, len(store.unremovable))
-    shown = sum(not damage.repaired for damage in store.damage)
-    unrepaired = max(shown, store.damage_count)
-    yield _gauge("store_damage", "Damaged places not repaired yet", unrepaired)
+    yield _gauge("store_damage", "Damaged places not repaired yet", store.unrepaired_count)
 
 
 def _hold_metrics(holds: Iterable[HoldStatus]) -> Iterator[Metric]:

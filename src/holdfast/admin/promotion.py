@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from holdfast.admin.status import DamageStatus, NodeStatus
+from holdfast.admin.status import NodeStatus
 from holdfast.errors import MembershipError
 from holdfast.journal.filling import utc
 from holdfast.replication.promotion import LogEnd
@@ -62,7 +62,7 @@ def promotion_report(status: NodeStatus, companions: Sequence[LogEnd] = ()) -> P
     # A quorum of all voting members (2 of 2) cannot have confirmed anything without this one.
     is_voter = own is not None and own.kind == "voter"
     needed = is_voter and majority(len(voting)) == len(voting)
-    complete = needed and not (_unrepaired(status) or status.is_cut_short)
+    complete = needed and not (status.store.unrepaired_count or status.is_cut_short)
     names = tuple(end.name for end in companions)
     gone = (member.name for member in status.members if member.name not in {status.name, *names})
     return PromotionReport(
@@ -138,10 +138,11 @@ def _may_lack(status: NodeStatus, *, complete: bool) -> str:
             f"{holds}; it knows of a later generation of the cluster, which shut it out or was cut"
             f" short here: all that was confirmed in that one is missing"
         )
-    damage = _unrepaired(status)
+    damage = status.store.unrepaired
     if damage:
         last = damage[-1]
-        places = f", here and at {len(damage) - 1:,} places before it" if len(damage) > 1 else ""
+        others = status.store.unrepaired_count - 1
+        places = f", here and at {others:,} places before it" if others else ""
         return (
             f"{holds}; its log is damaged: {last.reason} (entry {last.index:,}, {last.segment} byte"
             f" {last.byte:,}){places}; what was confirmed there is lost unless a node that goes on"
@@ -162,11 +163,6 @@ def _may_lack(status: NodeStatus, *, complete: bool) -> str:
         f"{holds}; what was confirmed in the {status.leader_contact_seconds:,.1f} s since it last"
         f" heard of a leader, and shortly before, may be missing"
     )
-
-
-def _unrepaired(status: NodeStatus) -> list[DamageStatus]:
-    """Damage that nobody's copy has mended: whatever was confirmed there cannot be given."""
-    return sorted((it for it in status.store.damage if not it.repaired), key=lambda it: it.index)
 
 
 def _behind(status: NodeStatus, end: LogEnd) -> str:

@@ -116,7 +116,8 @@ class StoreStatus:
     damage: tuple[DamageStatus, ...] = ()
 
     damage_count: int = 0
-    """Places that are damaged, also those too many to be told of in `damage`."""
+    """Places that are damaged, also those too many to be told of in `damage`: then it has the first
+    ones and the last."""
 
     pinned_queues: tuple[str, ...] = ()
     """On the leader: queues with messages in a damaged entry, which for their sake cannot go, nor
@@ -133,6 +134,16 @@ class StoreStatus:
 
     incomplete: str = ""
     """What is missing while this log is being filled anew, in a sentence; empty if it is full."""
+
+    @property
+    def unrepaired(self) -> list[DamageStatus]:
+        """Of the damage that is told what nobody's copy has mended, in the order of the log."""
+        return sorted((it for it in self.damage if not it.repaired), key=lambda it: it.index)
+
+    @property
+    def unrepaired_count(self) -> int:
+        """How many such places there are, also where too many are damaged to tell of each."""
+        return max(self.damage_count, len(self.unrepaired))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

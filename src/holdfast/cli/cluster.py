@@ -82,12 +82,11 @@ def status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None
                 f"{hold.name} has lost entries up to {hold.lost_through:,}: they were dropped"
                 f" before it took them"
             )
-    for damage in found.store.damage:
-        if not damage.repaired:
-            write_error(
-                f"damage: {damage.reason} in {damage.segment} at byte {damage.byte:,},"
-                f" entry {damage.index:,}"
-            )
+    for damage in found.store.unrepaired:
+        write_error(
+            f"damage: {damage.reason} in {damage.segment} at byte {damage.byte:,},"
+            f" entry {damage.index:,}"
+        )
     _end(trouble(found))
 
 
@@ -101,8 +100,6 @@ def _end(reason: str) -> None:
 def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
     store, messages = status.store, status.messages
     serving = "serving clients" if status.serving else "not serving clients"
-    shown = sum(not damage.repaired for damage in store.damage)
-    unrepaired = max(shown, store.damage_count)
     return [
         ("name", status.name),
         ("role", f"{status.role}, {serving}" if status.role == "leader" else status.role),
@@ -121,7 +118,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("on disk", f"{format_size(store.bytes_on_disk)} in {store.segments:,} segments"),
         ("space", store.space if store.free_bytes is None else _space(status)),
         ("disk", _disk(status)),
-        ("damage", f"{unrepaired} places" if unrepaired else "none"),
+        ("damage", f"{store.unrepaired_count:,} places" if store.unrepaired_count else "none"),
         *([("waits", store.unknown_end)] if store.unknown_end else []),
         *[("lives in damage", name) for name in store.pinned_queues],
         *[("cannot be removed", path) for path in store.unremovable],

@@ -120,6 +120,7 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
 
 def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
     journal = node.journal
+    places = _damaged_places(journal)
     now = node.clock.monotonic()
     pinned = node.conductor.cleaner.damage.needed
     unremovable = journal.housekeeper.unremovable.copy()
@@ -138,8 +139,8 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
         is_out_of_room=journal.is_out_of_room,
         incomplete=replication.incomplete,
         unknown_end=replication.unknown_end,
-        damage=damage_status(journal),
-        damage_count=len(journal.damage),
+        damage=_told(places),
+        damage_count=len(places),
         pinned_queues=tuple(sorted(islice(pinned, _TOLD_MAX))),
         pinned_queue_count=len(pinned),
         unremovable=tuple(sorted(map(str, islice(unremovable, _TOLD_MAX)))),
@@ -147,24 +148,34 @@ def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
 
 
 def damage_status(journal: Journal) -> tuple[DamageStatus, ...]:
-    """
-    Damaged places of the log, the first hundred.
+    """Damaged places of the log as an operator is told of them; of very many not each."""
+    return _told(_damaged_places(journal))
 
-    Last an end of which nobody can tell whether it is damaged.
+
+def _damaged_places(journal: Journal) -> list[Damage]:
+    """
+    Give all of them in the order of the log, last an end of which nobody can tell whether it is.
 
     Such an end counts when this node votes, and may be all that keeps everybody from leading: an
     operator who finds nobody leading must find its place here.
     """
-    found = journal.damage[:_TOLD_MAX]
+    found = journal.damage
     start = journal.last_index + 1
-    if journal.unknown_through and not any(it.index == start for it in journal.damage):
+    if journal.unknown_through and not any(it.index == start for it in found):
         tail = journal.recovered_tail
         reason = f"damaged or interrupted, it cannot be told which: {tail.reason}"
         segment = journal.segments()[-1].path.name
-        found = [*found, Damage(segment, tail.start, start, reason)]
+        found.append(Damage(segment, tail.start, start, reason))
+    return found
+
+
+def _told(places: list[Damage]) -> tuple[DamageStatus, ...]:
+    """Give the first of them and, however many they are, the last: a promotion speaks of that."""
+    if len(places) > _TOLD_MAX:
+        places = [*places[: _TOLD_MAX - 1], places[-1]]
     return tuple(
         DamageStatus(segment=it.segment, byte=it.byte, index=it.index, reason=it.reason)
-        for it in found
+        for it in places
     )
 
 

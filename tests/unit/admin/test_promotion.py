@@ -137,6 +137,12 @@ def test_a_node_whose_log_is_damaged_never_has_all_that_was_confirmed() -> None:
     assert (
         "its log is damaged: entries 11 to 15 missing (entry 11, 1.segment byte" in report.may_lack
     )
+    spoilt = replace(
+        whole, store=StoreStatus(damage=(lost, replace(lost, index=9)), damage_count=150)
+    )
+    assert "(entry 11, 1.segment byte 6,936), here and at 149 places before it" in (
+        promotion_report(spoilt).may_lack
+    )
     mended = replace(whole, store=StoreStatus(damage=(replace(lost, repaired=True),)))
     for each in (whole, mended):
         assert promotion_report(each).complete

@@ -5,6 +5,7 @@ Status values and their JSON.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from pydantic import TypeAdapter
 
@@ -37,3 +38,15 @@ def test_a_member_is_found_by_name() -> None:
     """
     status = NodeStatus(name="a", members=(MemberStatus(name="b"),))
     assert [status.member(name) for name in ("b", "x", None)] == [status.members[0], None, None]
+
+
+def test_damage_is_counted_beyond_what_is_told() -> None:
+    """
+    Mended places do not count; a node of an older version tells no number.
+    """
+    bad = DamageStatus(segment="s", byte=1, index=9, reason="r")
+    told = (bad, replace(bad, index=2), replace(bad, index=1, repaired=True))
+    many = StoreStatus(damage=told, damage_count=150)
+    assert [each.index for each in many.unrepaired] == [2, 9]
+    assert (many.unrepaired_count, StoreStatus(damage=told).unrepaired_count) == (150, 2)
+    assert StoreStatus().unrepaired_count == 0

@@ -4,9 +4,12 @@ The numbers of a status, for what `test_node` does not see.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.journal.journal import Journal
+from holdfast.journal.scan import Damage
 from holdfast.server.status import damage_status, queue_status
 from holdfast.sessions.stomp import StompSession
 from holdfast.testing.local_journal import LocalJournal
@@ -86,3 +89,13 @@ def test_damage_is_told_once() -> None:
     log.writer.save_floor()
     journal = rot(log, 2)
     assert [it.index for it in damage_status(journal)] == [it.index for it in journal.damage]
+
+
+def test_of_very_many_damaged_places_the_last_is_told() -> None:
+    """
+    What a promotion by force says of a damaged log is said of its furthest place.
+    """
+    places = [Damage("s", 0, index, "r") for index in range(1, 151)]
+    log = SimpleNamespace(damage=places, last_index=200, unknown_through=0)
+    told = [it.index for it in damage_status(log)]  # type: ignore[arg-type]
+    assert told == [*range(1, 100), 150]
