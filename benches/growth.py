@@ -23,6 +23,7 @@ from brokers import Holdfast
 from document import growth, put_growth
 from generator import Generator, GeneratorMissingError
 from machine import KIB, heading
+from options import table_options
 from scenarios import Place
 
 from holdfast.testing.stomp_socket import StompSocket
@@ -203,19 +204,7 @@ class Bench:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    names = [curve.name for curve in CURVES]
-    parser.add_argument("--curve", nargs="+", choices=names, default=names, metavar="NAME",
-                        help=f"only these: {', '.join(names)}")  # fmt: skip
-    parser.add_argument("--runs", type=int, default=0, help="of each point (3; --quick: 1)")
-    parser.add_argument("--quick", action="store_true", help="two short points: not for the record")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table into FILE")
-    parser.add_argument("--stompbench", type=Path, metavar="PATH",
-                        help="the load generator, or its source (ending in .c)")  # fmt: skip
-    parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()),
-                        help="where the broker's data goes while it runs")  # fmt: skip
+    parser = table_options(__doc__, "curve", [curve.name for curve in CURVES])
     given = parser.parse_args()
     given.runs = given.runs or (1 if given.quick else _RUNS)
     return given

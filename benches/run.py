@@ -23,6 +23,7 @@ from brokers import Broker, BrokerError, Holdfast
 from document import conditions, document, kept_growth
 from generator import Generator, GeneratorMissingError
 from machine import heading
+from options import table_options
 from rabbitmq import RabbitClassic, RabbitQuorum
 from report import Results, markdown, number, rich_table, rows
 from rich.console import Console
@@ -39,24 +40,12 @@ _PLAIN_WIDTH = 160
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    names = [scenario.name for scenario in SCENARIOS]
-    parser.add_argument("--scenario", nargs="+", choices=names, default=names, metavar="NAME",
-                        help=f"only these: {', '.join(names)}")  # fmt: skip
-    parser.add_argument("--runs", type=int, help="runs of each scenario (3; --quick: 1)")
+    parser = table_options(__doc__, "scenario", [scenario.name for scenario in SCENARIOS])
     parser.add_argument("--seconds", type=float, help="length of one load (4; --quick: 1.5)")
     every = ",".join(broker.name for broker in BROKERS)
     parser.add_argument("--against", metavar="NAMES",
                         help=f"brokers, by commas ({every}; --quick: holdfast)")  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="one short run: not for the record")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table as Markdown")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run")
-    parser.add_argument("--stompbench", type=Path, metavar="PATH",
-                        help="the load generator, or its source (ending in .c)")  # fmt: skip
-    parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()),
-                        help="where the brokers' data goes while they run")  # fmt: skip
     given = parser.parse_args()
     given.runs = given.runs or (1 if given.quick else _RUNS_OF_RECORD)
     given.seconds = given.seconds or (_SECONDS_QUICK if given.quick else _SECONDS)

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 import pytest
 
-from holdfast.client import Connection, Interrupted, Message, Resumed, connect
+from holdfast.client import Connection, Interrupted, Message, Resumed, Subscription, connect
 from holdfast.errors import LinkLostError, UnknownDeliveryError
 from holdfast.testing.local_cluster import LocalCluster
 
@@ -110,6 +110,22 @@ async def resume(events: Any, cut: Callable[[], None]) -> None:
         pass
 
 
+async def settle_unheard(
+    connection: Connection, relay: Relay
+) -> tuple[Subscription, Message, Message]:
+    """Acknowledge a first message and reject a second one; the node hears of neither."""
+    work = await connection.subscribe(QUEUE).open()
+    for text in ("one", "two"):
+        await connection.send(QUEUE, text)
+    one, two = await anext(work), await anext(work)
+    relay.is_swallowing = True
+    await one.acknowledge()
+    await two.reject()
+    await relay.swallow(b"NACK", b"ACK")
+    relay.is_swallowing = False
+    return work, one, two
+
+
 async def rejected(connection: Connection, message: Message) -> None:
     """Ask until the message has come again, and the broker has its rejection."""
     while True:
@@ -177,15 +193,7 @@ def test_closing_tells_what_was_refused_or_never_heard(start_cluster):
 
     async def scenario(connection: Connection, relay: Relay) -> None:
         events = connection.events()
-        work = await connection.subscribe(QUEUE).open()
-        for text in ("one", "two"):
-            await connection.send(QUEUE, text)
-        one, two = await anext(work), await anext(work)
-        relay.is_swallowing = True
-        await one.acknowledge()
-        await two.reject()
-        await relay.swallow(b"NACK", b"ACK")
-        relay.is_swallowing = False
+        _held = await settle_unheard(connection, relay)  # As an application does.
         await resume(events, lambda: relay.cut_client(0))
         with pytest.raises(UnknownDeliveryError, match="somebody else") as told:
             await connection.close()
@@ -205,15 +213,7 @@ def test_a_lost_rejection_is_said_when_its_message_comes_again(start_cluster):
 
     async def scenario(connection: Connection, relay: Relay) -> None:
         events = connection.events()
-        work = await connection.subscribe(QUEUE).open()
-        for text in ("one", "two"):
-            await connection.send(QUEUE, text)
-        one, two = await anext(work), await anext(work)
-        relay.is_swallowing = True
-        await one.acknowledge()
-        await two.reject()
-        await relay.swallow(b"NACK", b"ACK")
-        relay.is_swallowing = False
+        work, one, two = await settle_unheard(connection, relay)
         relay.cut_node(0)
         await resume(events, lambda: relay.cut_client(0))
         await rejected(connection, two)

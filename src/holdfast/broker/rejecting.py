@@ -19,16 +19,13 @@ from holdfast.model.records import DeadLetterRecord, MessageRecord
 if TYPE_CHECKING:
     from holdfast.broker.broker import Broker
 
-Told = tuple[Replier, bytes | None]
-"""Who is told, if anybody, that it is stored, and by what receipt."""
-
 
 def reject(
     broker: Broker,
     subscription: Subscription,
     key: int,
     record: MessageRecord | TransientMessage | None,
-    told: Told,
+    told: tuple[Replier, bytes | None],
     message_id: str,
 ) -> None:
     """Do what `Broker.reject` says."""

@@ -11,8 +11,9 @@ from functools import partial
 
 import pytest
 from scripted_broker import ScriptedBroker, Store
+from two_leaders import QUEUE, filled, take, two_leaders
 
-from holdfast.client import Interrupted, Message, Subscription, connect
+from holdfast.client import Interrupted, Subscription, connect
 from holdfast.errors import (
     LinkLostError,
     LocalProtocolError,
@@ -20,19 +21,6 @@ from holdfast.errors import (
     TransactionError,
     UnknownDeliveryError,
 )
-
-QUEUE = "/queue/a"
-
-
-def filled(*bodies: str, store: Store | None = None) -> Store:
-    store = store or Store()
-    for body in bodies:
-        store.put(QUEUE, {"persistent": "true"}, body.encode())
-    return store
-
-
-async def take(subscription: Subscription, count: int) -> list[Message]:
-    return [await anext(subscription) for _ in range(count)]
 
 
 async def test_messages_arrive_in_order_and_are_acknowledged_one_by_one() -> None:
@@ -177,39 +165,31 @@ async def test_a_refused_subscription_raises_on_entering() -> None:
 async def test_subscriptions_are_restored_and_the_unseen_is_dropped() -> None:
     """After a failover the buffer is empty, and the new leader delivers everything unsettled."""
     store = filled("1", "2", "3")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            events = connection.events()
-            (one,) = await take(subscription, 1)
-            await one.acknowledge(confirm=True)
-            first.kill()
-            await anext(events)
-            assert subscription.buffered_count == 0
-            two, three = await take(subscription, 2)
-            assert [two.text, three.text] == ["2", "3"]
-            assert two.redelivered
+    async with two_leaders(store) as (first, _, connection, subscription):
+        events = connection.events()
+        (one,) = await take(subscription, 1)
+        await one.acknowledge(confirm=True)
+        first.kill()
+        await anext(events)
+        assert subscription.buffered_count == 0
+        two, three = await take(subscription, 2)
+        assert [two.text, three.text] == ["2", "3"]
+        assert two.redelivered
 
 
 async def test_what_the_application_holds_is_not_shown_twice() -> None:
     """A held message that is delivered again is tied to the new delivery, then acknowledged."""
     store = filled("1", "2")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            events = connection.events()
-            (one,) = await take(subscription, 1)
-            first.kill()
-            await anext(events)
-            (two,) = await take(subscription, 1)
-            assert two.text == "2"
-            await one.acknowledge(confirm=True)
-            assert second.settled_ids[-1].startswith("d")
-            assert store.settled == [one.id]
+    async with two_leaders(store) as (first, second, connection, subscription):
+        events = connection.events()
+        (one,) = await take(subscription, 1)
+        first.kill()
+        await anext(events)
+        (two,) = await take(subscription, 1)
+        assert two.text == "2"
+        await one.acknowledge(confirm=True)
+        assert second.settled_ids[-1].startswith("d")
+        assert store.settled == [one.id]
 
 
 async def test_late_acknowledgements_go_by_message_id() -> None:
@@ -288,60 +268,48 @@ async def test_closing_is_quiet_when_the_goodbye_was_answered() -> None:
 async def test_a_lost_acknowledgement_is_said_again_and_the_message_not_shown() -> None:
     """The broker died before it read the acknowledgement; the application never sees it again."""
     store = filled("1", "2")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            (one,) = await take(subscription, 1)
-            first.is_deaf = True
-            await one.acknowledge()
-            events = connection.events()
-            first.kill()
-            await anext(events)
-            (two,) = await take(subscription, 1)
-            assert (two.text, two.redelivered) == ("2", True)
-            assert store.settled == [one.id]
+    async with two_leaders(store) as (first, _, connection, subscription):
+        (one,) = await take(subscription, 1)
+        first.is_deaf = True
+        await one.acknowledge()
+        events = connection.events()
+        first.kill()
+        await anext(events)
+        (two,) = await take(subscription, 1)
+        assert (two.text, two.redelivered) == ("2", True)
+        assert store.settled == [one.id]
 
 
 async def test_a_confirmed_acknowledgement_waits_over_a_failover() -> None:
     """`confirm` returns when some leader has stored it."""
     store = filled("1")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            (one,) = await take(subscription, 1)
-            first.is_deaf = True
-            confirming = asyncio.create_task(one.acknowledge(confirm=True))
-            await asyncio.sleep(0)
-            first.kill()
-            await confirming
-            assert store.settled == [one.id]
+    async with two_leaders(store) as (first, _, _, subscription):
+        (one,) = await take(subscription, 1)
+        first.is_deaf = True
+        confirming = asyncio.create_task(one.acknowledge(confirm=True))
+        await asyncio.sleep(0)
+        first.kill()
+        await confirming
+        assert store.settled == [one.id]
 
 
 async def test_a_lost_rejection_is_repeated_when_the_message_comes_again() -> None:
     """A new leader rejects only what it delivered, so the rejection waits for that."""
     store = filled("1", "2", "3")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            one, two = await take(subscription, 2)
-            events = connection.events()
-            first.is_deaf = True
-            await one.reject()
-            rejecting = asyncio.create_task(two.reject(confirm=True))
-            await asyncio.sleep(0)
-            first.kill()
-            with pytest.raises(LinkLostError, match="rejected again"):
-                await rejecting
-            await anext(events)
-            (three,) = await take(subscription, 1)
-            assert three.text == "3"
-            await second.saw(lambda: store.rejected == [one.id, two.id])
+    async with two_leaders(store) as (first, second, connection, subscription):
+        one, two = await take(subscription, 2)
+        events = connection.events()
+        first.is_deaf = True
+        await one.reject()
+        rejecting = asyncio.create_task(two.reject(confirm=True))
+        await asyncio.sleep(0)
+        first.kill()
+        with pytest.raises(LinkLostError, match="rejected again"):
+            await rejecting
+        await anext(events)
+        (three,) = await take(subscription, 1)
+        assert three.text == "3"
+        await second.saw(lambda: store.rejected == [one.id, two.id])
 
 
 async def test_cumulative_acknowledging_after_a_failover_names_each() -> None:
@@ -443,17 +411,13 @@ async def test_left_to_the_broker_alone_cumulation_takes_too_much(scenario, monk
 async def test_what_the_application_dropped_unsettled_is_delivered_again() -> None:
     """Nobody can acknowledge a message that no longer exists, so it may be shown again."""
     store = filled("1")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            await take(subscription, 1)
-            subscription._last = None
-            first.kill()
-            gc.collect()
-            (again,) = await take(subscription, 1)
-            assert (again.text, again.redelivered) == ("1", True)
+    async with two_leaders(store) as (first, _, _, subscription):
+        await take(subscription, 1)
+        subscription._last = None
+        first.kill()
+        gc.collect()
+        (again,) = await take(subscription, 1)
+        assert (again.text, again.redelivered) == ("1", True)
 
 
 async def test_now_and_then_an_acknowledgement_asks_for_a_receipt() -> None:

@@ -9,25 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from scripted_broker import ScriptedBroker, Store
+from scripted_broker import ScriptedBroker
 from threaded_broker import Threaded
+from two_leaders import QUEUE, filled, take, two_leaders
 
-from holdfast.client import Connection, Message, Subscription, blocking, connect
+from holdfast.client import Connection, blocking, connect
 from holdfast.errors import LinkLostError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import AcknowledgeFrame
-
-QUEUE = "/queue/a"
-
-
-def filled(*bodies: str) -> Store:
-    store = Store()
-    for body in bodies:
-        store.put(QUEUE, {"persistent": "true"}, body.encode())
-    return store
-
-
-async def take(subscription: Subscription, count: int) -> list[Message]:
-    return [await anext(subscription) for _ in range(count)]
 
 
 def refuse_bodies(broker: ScriptedBroker, *bodies: bytes) -> None:
@@ -177,21 +165,17 @@ async def test_what_the_broker_counts_with_a_message_is_refused_with_it(confirm:
 async def test_a_refusal_that_was_told_shows_the_message_again() -> None:
     """Whoever was told that it is not done must see it; who was not is spared that."""
     store = filled("1", "2")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
+    async with two_leaders(store) as (first, _, connection, subscription):
         refuse_bodies(first, b"1", b"2")
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            one, two = await take(subscription, 2)
-            await one.acknowledge()
-            with pytest.raises(UnknownDeliveryError):
-                await two.acknowledge(confirm=True)
-            await lose(connection, first)
-            (again,) = await take(subscription, 1)
-            assert (again.text, again.redelivered) == ("2", True)
-            await again.acknowledge(confirm=True)
-        assert sorted(store.settled) == [one.id, two.id]
+        one, two = await take(subscription, 2)
+        await one.acknowledge()
+        with pytest.raises(UnknownDeliveryError):
+            await two.acknowledge(confirm=True)
+        await lose(connection, first)
+        (again,) = await take(subscription, 1)
+        assert (again.text, again.redelivered) == ("2", True)
+        await again.acknowledge(confirm=True)
+    assert sorted(store.settled) == [one.id, two.id]
 
 
 async def test_a_second_confirmed_acknowledgement_waits_as_the_first_does() -> None:
@@ -244,37 +228,29 @@ async def test_a_second_confirmed_acknowledgement_waits_over_an_outage() -> None
 async def test_cumulation_after_a_failover_covers_what_the_application_let_go_of() -> None:
     """In mode "client" nobody keeps what a later acknowledgement covers anyway."""
     store = filled("1", "2", "3")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE, acknowledge="client") as subscription,
-        ):
-            last = (await take(subscription, 3))[-1]
-            await lose(connection, first)
-            await until(connection, lambda: len(second.frames("SUBSCRIBE")))
-            await last.acknowledge(confirm=True)
-            assert len(store.settled) == 3
-            assert subscription.held_count == 0
+    async with two_leaders(store, acknowledge="client") as (first, second, connection, consumer):
+        last = (await take(consumer, 3))[-1]
+        await lose(connection, first)
+        await until(connection, lambda: len(second.frames("SUBSCRIBE")))
+        await last.acknowledge(confirm=True)
+        assert len(store.settled) == 3
+        assert consumer.held_count == 0
 
 
 async def test_a_late_acknowledgement_that_meets_the_redelivery_is_said_once() -> None:
     """The broker settles the delivery by it; said again it would be refused, and told as that."""
     store = filled("1")
-    async with ScriptedBroker(store) as first, ScriptedBroker(store) as second:
-        async with (
-            connect(first.failover(second)) as connection,
-            connection.subscribe(QUEUE) as subscription,
-        ):
-            (one,) = await take(subscription, 1)
-            second.is_dispatching = False
-            await lose(connection, first)
-            await one.acknowledge()
-            second.is_dispatching = True
-            # In the turn in which the acknowledgement is on its way to it.
-            second.dispatch()
-            await until(connection, lambda: second.settlements)
-            assert subscription.buffered_count == 0
-        assert second.settled_ids == [one.id]
+    async with two_leaders(store) as (first, second, connection, subscription):
+        (one,) = await take(subscription, 1)
+        second.is_dispatching = False
+        await lose(connection, first)
+        await one.acknowledge()
+        second.is_dispatching = True
+        # In the turn in which the acknowledgement is on its way to it.
+        second.dispatch()
+        await until(connection, lambda: second.settlements)
+        assert subscription.buffered_count == 0
+    assert second.settled_ids == [one.id]
 
 
 async def test_closing_a_broken_connection_tells_what_is_not_certain() -> None:
