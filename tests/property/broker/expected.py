@@ -50,7 +50,14 @@ class Model:
         self.live.difference_update(places)
 
     def of(self, queue: str) -> list[PLACE]:
-        return [place for place in self.order if place[0] == queue]
+        """
+        Give what is on a queue, or on its way there.
+
+        What a former leader took with it is neither, and its client may do the same again: a
+        message whose rejection was lost is rejected once more, and is the same dead letter then.
+        """
+        there = self.live | self.fresh
+        return [place for place in self.order if place[0] == queue and place in there]
 
     def delivered(self, place: PLACE, *, flagged: bool) -> None:
         assert place in self.live, f"{place} is not there, or not any more"

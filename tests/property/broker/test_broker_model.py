@@ -763,6 +763,7 @@ def is_possible(machine: BrokerMachine, name: str) -> bool:
 @pytest.mark.parametrize("story", STORIES)
 @given(seed=st.integers(0, 1 << 32))
 @example(seed=520132).via("a commit settled more non-persistent messages than one step frees")
+@example(seed=998).via("a rejection was lost, its queue purged, and it was made again")
 def test_long_stories_keep_to_the_model(story: str, seed: int) -> None:
     """
     The same machine, walked far and by weights: deep states that a uniform choice hardly reaches.
