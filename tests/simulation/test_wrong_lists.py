@@ -11,7 +11,7 @@ from holdfast.testing.ablation import without
 from holdfast.testing.faults import Plan, focused
 from holdfast.testing.safeguards.membership import ABLATIONS
 from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.wrong_lists import WRONG_LIST
+from holdfast.testing.troubles.wrong_lists import UNTOLD_SITE, WRONG_LIST
 
 
 def plan(seed: int, topology: str = "three") -> Plan:
@@ -27,6 +27,14 @@ def test_one_wrong_list_forms_no_cluster(topology: str) -> None:
 
     assert ["", ""] == [it.violation for it in results]
     assert [1, 1] == [it.faults[WRONG_LIST] for it in results]
+
+
+def test_a_site_that_its_own_node_was_not_told_forms_no_cluster() -> None:
+    """Who was told of it would found another cluster than the one whose site it is."""
+    result = simulate(3, plan(3, "two"))
+
+    assert "" == result.violation
+    assert (1, 1) == (result.faults[UNTOLD_SITE], result.faults[WRONG_LIST])
 
 
 def test_founders_that_compare_nothing_are_found_out() -> None:

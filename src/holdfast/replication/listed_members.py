@@ -10,6 +10,8 @@ Invariants:
     Both sides say the same sentence.
     What a peer does not tell, as older versions do not, is no difference; nor is a site that one
     list leaves open: its node knows it, and all others learn it from that one.
+    So a site that any list gives is the one that its own node gives. Where that one was told of
+    none, each founder would take its own list's word, and found another cluster.
 """
 
 from __future__ import annotations
@@ -68,9 +70,11 @@ def _differences(first: Hello, second: Hello) -> Iterator[str]:
             yield f"{name} is a member on {there.name} and not on {missing.name}"
             continue
         for field, value, another in zip(ListedMember._fields, one, other, strict=True):
-            is_open = field == "site" and not (value and another)
-            if value != another and not is_open:
+            is_left_open = field == "site" and (
+                (not value and name != first.name) or (not another and name != second.name)
+            )
+            if value != another and not is_left_open:
                 yield (
-                    f"the {field} of {name} is {value} on {first.name} and {another} on"
-                    f" {second.name}"
+                    f"the {field} of {name} is {value or 'not given'} on {first.name} and"
+                    f" {another or 'not given'} on {second.name}"
                 )

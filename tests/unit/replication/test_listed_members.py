@@ -101,6 +101,18 @@ def test_sites_that_two_say_otherwise_are_a_difference() -> None:
     assert "the site of b is east on a and west on b" in told
 
 
+def test_a_site_that_its_own_node_was_not_told_is_a_difference() -> None:
+    """Else whoever was told of it would found another cluster than the one it is about."""
+    there = hello("a", changed("b", site="north"))
+
+    told = difference(there, hello("b"))
+
+    assert "the site of b is north on a and not given on b" in told
+    assert told == difference(hello("b"), there)
+    # Of two that it is not about, the one that was told of it is found out by the third.
+    assert "" == difference(there, hello("c"))
+
+
 def test_fresh_nodes_with_different_lists_make_no_link(member) -> None:
     """For now; and once one of them belongs to a cluster its list, and ours, are old."""
     state = member().state

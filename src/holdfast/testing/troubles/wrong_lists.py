@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from holdfast.testing.simulator import Simulation
 
 WRONG_LIST = "node started with another list of members"
+UNTOLD_SITE = "site in one list only, which its own node was not told"
+_UNTOLD_SITE_CHANCE = 0.25
 _SECONDS = (0.15, 0.45)
 """Until it is corrected: all have met by then, and the chaos has not begun."""
 
@@ -32,6 +34,10 @@ def mislead_one(world: Simulation) -> None:
     node = chance.choice(world.nodes)
     right = node.bootstrap
     node.bootstrap = _mistaken(right, node.name, chance)
+    apart = random.Random(f"{world.seed}:{UNTOLD_SITE}")  # noqa: S311 - to be repeated
+    if not any(it.site for it in right.members) and apart.random() < _UNTOLD_SITE_CHANCE:
+        world.count(UNTOLD_SITE)
+        node.bootstrap = _with_untold_site(right, node.name, apart)
     world.note("operator", f"starts {node.name} with a wrong list: {_told(node.bootstrap)}")
     world.timeline.after(chance.uniform(*_SECONDS), _correct, world, node, right)
 
@@ -51,6 +57,13 @@ def _mistaken(right: Membership, name: str, chance: random.Random) -> Membership
     ]
     found = Membership(tuple(chance.choice(slips)))
     return found if found != right else Membership(tuple(slips[0]))
+
+
+def _with_untold_site(right: Membership, name: str, chance: random.Random) -> Membership:
+    """The list with a site in it that only this node was told of."""
+    other = chance.choice([it for it in right.members if it.name != name])
+    placed = replace(other, site="elsewhere")
+    return Membership(tuple(placed if it is other else it for it in right.members))
 
 
 def _told(membership: Membership) -> str:
