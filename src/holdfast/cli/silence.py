@@ -47,7 +47,8 @@ def _require_silence_of(member: MemberStatus, names: Collection[str]) -> None:
             pass
         else:
             require_strangers_dead(names, alive, member.admin)
-            return
+            # One that goes on answers there, as on each machine whose admin port is at loopback:
+            # that says nothing of this member.
     if member.address and _takes_connections(member.address):
         raise MembershipError(
             f"{member.name} takes connections at {member.address}, its port for peers: it is not"

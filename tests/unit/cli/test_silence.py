@@ -5,10 +5,12 @@ Who takes connections is not dead, whatever the members know of its admin port.
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 
 import pytest
 
 from holdfast.admin.status import MemberStatus, NodeStatus
+from holdfast.cli import silence
 from holdfast.cli.silence import require_silence
 from holdfast.errors import MembershipError
 
@@ -31,6 +33,23 @@ def test_a_member_that_was_never_met_is_found_by_its_port_for_peers() -> None:
         with pytest.raises(MembershipError, match=f"a takes connections at {address}"):
             require_silence(cut_off(address), {"l"})
     require_silence(cut_off(address), {"l"})
+
+
+def test_one_that_goes_on_does_not_answer_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    With the admin port at loopback, as is the default, every member gives the same address of it:
+    whoever asks there asks the node of its own machine.
+    """
+    (status,) = cut_off("127.0.0.1:1")
+    monkeypatch.setattr(silence, "read_status", lambda _node: status)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        member = MemberStatus(name="a", address=address, admin="127.0.0.1:8161")
+        asked = replace(status, members=(member, *status.members[1:]))
+
+        with pytest.raises(MembershipError, match=f"a takes connections at {address}"):
+            require_silence([asked], {"l"})
+    require_silence([asked], {"l"})
 
 
 @pytest.mark.parametrize("address", ["", "no-port", "bad..name:1", "127.0.0.1:99999"])
