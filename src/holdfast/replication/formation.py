@@ -26,7 +26,7 @@ from holdfast.errors import BallotLostError
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
 from holdfast.replication.directory_owner import borrowed_identity
-from holdfast.replication.listed_members import completed, difference
+from holdfast.replication.listed_members import completed, difference, is_disputed
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
 from holdfast.replication.promotion import taken_along
@@ -51,7 +51,10 @@ def found(bootstrap: Membership, own: Hello, connected: Mapping[str, Hello]) -> 
     """The first membership, once everyone named is met; None until then."""
     hellos = {**connected, own.name: own}
     members = []
-    for member in completed(bootstrap, hellos).members:
+    named = completed(bootstrap, hellos)
+    if is_disputed(named, hellos.values()):
+        return None
+    for member in named.members:
         hello = hellos.get(member.name)
         if hello is None:
             return None

@@ -16,7 +16,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from holdfast.replication.membership import Member, Membership
@@ -42,6 +42,17 @@ def _placed(member: Member, hello: Hello | None) -> Member:
     if member.site or hello is None:
         return member
     return replace(member, site=hello.site)
+
+
+def is_disputed(membership: Membership, hellos: Iterable[Hello]) -> bool:
+    """
+    Whether somebody was told of another site than these members have, as their own nodes say them.
+
+    Those two have no link; but a third one may have links with both.
+    """
+    sites = {it.name: it.site for it in membership.members}
+    given = {(it.name, it.site) for hello in hellos for it in hello.listed if it.site}
+    return any(site != sites.get(name, site) for name, site in given)
 
 
 def difference(one: Hello, other: Hello) -> str:

@@ -109,8 +109,11 @@ def test_a_site_that_its_own_node_was_not_told_is_a_difference() -> None:
 
     assert "the site of b is north on a and not given on b" in told
     assert told == difference(hello("b"), there)
-    # Of two that it is not about, the one that was told of it is found out by the third.
+    # The third one has links with both of them; it founds nothing either.
     assert "" == difference(there, hello("c"))
+    others = {"a": there, "b": hello("b")}
+    assert found(NAMED, hello("c"), others) is None
+    assert found(NAMED, hello("c"), {**others, "a": hello("a")}) is not None
 
 
 def test_fresh_nodes_with_different_lists_make_no_link(member) -> None:
