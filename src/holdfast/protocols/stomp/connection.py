@@ -43,6 +43,9 @@ from holdfast.protocols.stomp.states import CommandRule, Phase, Role, Version
 _LINE_ENDS = re.compile(rb"[\r\n]*")
 _LINE_ENDS_AND_NULS = re.compile(rb"[\r\n\0]*")
 _SMALL_CHUNK_BYTES = 4096
+_HEADERS_PER_FRAME = 8
+"""So many headers take about as long as a frame that has few."""
+
 _S = ord("S")
 _CR = ord("\r")
 _BACKSLASH = ord("\\")
@@ -171,7 +174,8 @@ class StompConnection:
         Parse bytes from the peer; take the result with `events_received`. Never raises.
 
         It stops after so many frames that take long, which is any but a SEND like the one before
-        or a bare ACK. What `has_more` then is parsed with the next call, which may bring no data.
+        or a bare ACK; one with many headers counts for several. What `has_more` then is parsed with
+        the next call, which may bring no data.
         """
         if self._is_deaf:
             return
@@ -389,6 +393,7 @@ class StompConnection:
         rule = self._allowed.get(line)
         if rule is None:
             raise states.forbidden(self._role, self._phase, line)
+        self._slow_frames_left -= head.count(b"\n") // _HEADERS_PER_FRAME
         self._head = head
         self._rule = rule
         try:

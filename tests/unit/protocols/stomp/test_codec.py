@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from holdfast.errors import LocalProtocolError, RemoteProtocolError
@@ -85,6 +87,43 @@ def test_kept_lines_are_turned_into_those_of_another_version(
     lines = b"plain:1\na\\cb:x\\ny\nv:\\\\n\\c\\r.\n"
 
     assert expected == codec.encode_lines(lines, version)
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_each_kind_of_escape_is_work_once_however_many_there_are(version: Version) -> None:
+    """
+    A header of 250 KiB of them held the loop for 35 ms, for each delivery of it.
+    """
+    text = "\\:" * 5_000
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        escaped = codec.escape(text, "1.2")
+        lines = codec.encode_lines(f"a:{escaped}\n".encode(), version)
+        decoded = codec.unescape(lines[2:-1].decode(), version)
+    finally:
+        sys.setprofile(None)
+
+    assert decoded == text
+    assert calls < 40
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [(r"\c\t\n", r"'\\t'"), ("a\\", r"'\\'"), (r"\\\\\x", r"'\\x'")]
+)
+def test_the_first_undefined_escape_is_named(text: str, named: str) -> None:
+    """
+    The developer of the client is told what to look for.
+    """
+    with pytest.raises(RemoteProtocolError) as caught:
+        codec.unescape(text, "1.2")
+
+    assert f"sequence {named} in" in str(caught.value)
 
 
 def test_lines_without_escapes_are_not_copied() -> None:

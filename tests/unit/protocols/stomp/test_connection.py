@@ -549,3 +549,21 @@ def test_quick_paths_stay_off_under_limits_smaller_than_they_need() -> None:
 
     assert len(events) == 2
     assert failure(events).error.code == "header-too-long"
+
+
+def test_frames_of_many_headers_count_for_several() -> None:
+    """
+    The clock is looked at between two calls: 64 frames of 900 headers took 20 ms and more.
+    """
+    connection = connected()
+    frame = b"SEND\ndestination:/queue/a\n" + b"".join(b"%x:\n" % i for i in range(900)) + b"\n\0"
+
+    connection.receive_data(frame * 10, slow_frames_max=64)
+
+    assert len(connection.events_received()) == 1
+    assert connection.has_more
+    count = 1
+    while connection.has_more:
+        connection.receive_data(b"", slow_frames_max=64)
+        count += len(connection.events_received())
+    assert count == 10
