@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from holdfast.broker.dispatch import EFFORT_SHIFT
 from holdfast.broker.outputs import Publisher
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.settings import BrokerSettings
@@ -31,6 +32,7 @@ class Publishing:
         "_settings",
         "backlogs",
         "deliveries",
+        "large_through",
         "published_total",
         "receipts",
         "spread_bytes",
@@ -51,6 +53,8 @@ class Publishing:
         self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
         self.taken_count = 0
         """Deliveries that were asked for."""
+        self.large_through = 0
+        """Before so many of them were asked for there may be large ones in the line."""
         self.spread_count = 0
         """Messages that were spread to the last of their subscribers."""
         self.published_total = 0
@@ -79,6 +83,8 @@ class Publishing:
         topic.hand_out(
             message, topic.subscriptions, self.deliveries, pending_bytes_max, self.backlogs
         )
+        if message.size >> EFFORT_SHIFT:
+            self._note_large()
 
     def publish_later(self, topic: Topic, message: TransientMessage) -> None:
         """Begin to hand a message to all subscriptions; what is published next goes behind it."""
@@ -120,6 +126,7 @@ class Publishing:
         """Deliver what waits for a subscription, as far as it has room now."""
         if subscription.pending:
             topic.drain(subscription, self.deliveries, self.backlogs)
+            self._note_large()
 
     def close(self, topic: Topic, subscription: Subscription) -> None:
         """Remove a subscription of a topic."""
@@ -137,9 +144,28 @@ class Publishing:
             effort = len(waiting)
             while self.spreads and effort < step_count:
                 effort += self._spread_some(broken)
-            some = [waiting.popleft() for _ in range(min(step_count, len(waiting)))]
+            if self.taken_count < self.large_through:
+                some = self._take_by_size(step_count)
+            else:
+                some = [waiting.popleft() for _ in range(min(step_count, len(waiting)))]
             self.taken_count += len(some)
             yield [delivery for delivery in some if not delivery[0].is_closed]
+
+    def _take_by_size(self, effort_left: int) -> list[Delivery]:
+        """Take deliveries of which some are large, and count for several."""
+        waiting = self.deliveries
+        some: list[Delivery] = []
+        while waiting and effort_left > 0:
+            delivery = waiting.popleft()
+            some.append(delivery)
+            message = delivery[2]
+            assert message is not None, "a topic's messages are in memory"
+            effort_left -= 1 + (message.size >> EFFORT_SHIFT)
+        return some
+
+    def _note_large(self) -> None:
+        """Note that there may be large messages in all that is in the line now."""
+        self.large_through = self.taken_count + len(self.deliveries)
 
     def _spread_some(self, broken: list[tuple[Any, Exception]]) -> int:
         """Spread the oldest message on, and give what that cost, in subscribers."""
@@ -155,6 +181,8 @@ class Publishing:
             )
         except Exception as error:  # noqa: BLE001 - its topic's, whose consumers are closed
             broken.append((spread.topic, error))
+        if spread.message.size >> EFFORT_SHIFT:
+            self._note_large()
         if spread.is_done:
             spread.topic.spread_count -= 1
             self.spreads.popleft()

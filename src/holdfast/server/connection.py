@@ -17,13 +17,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, cast
 
+from holdfast.model.limits import KiB
 from holdfast.sessions.client_ids import let_go
 from holdfast.sessions.stomp import StompSession
 
 if TYPE_CHECKING:
     from holdfast.server.loop import Conductor
+
+LARGE_BYTES: Final = 64 * KiB
+"""A piece of this size is not copied: many sockets may wait for the same one."""
 
 _NOTED_BYTES: Final = 4096
 """What waits for a socket below this is not worth a note."""
@@ -134,12 +139,13 @@ class ClientConnection(asyncio.Protocol):
         let_go(self.session)  # At once: it may be back before what it held is given back.
         self.conductor.lost(self)
 
-    def flush(self) -> None:
-        """Send what the session has written; close if it is done."""
+    def flush(self) -> int:
+        """Send what the session has written and give how much; close if it is done."""
         session = self.session
+        written = 0
         if session.out:
             if not self.is_lost:
-                self.transport.write(b"".join(session.out))
+                written = self._write(session.out)
             session.out.clear()
         if not self.is_lost:
             unsent = self.transport.get_write_buffer_size()
@@ -150,3 +156,22 @@ class ClientConnection(asyncio.Protocol):
         if session.is_closing and not self.is_lost:
             self.transport.close()
             self.conductor.part(self)
+        return written
+
+    def _write(self, out: list[bytes]) -> int:
+        """Write small pieces as one; large ones as they are, as others may be given them too."""
+        given_bytes = self.conductor.settings.output_bytes_max - self.session.room_bytes
+        if given_bytes < LARGE_BYTES or len(max(out, key=len)) < LARGE_BYTES:
+            data = b"".join(out)
+            self.transport.write(data)
+            return len(data)
+        written = 0
+        for is_large, pieces in groupby(out, key=_is_large):
+            for piece in pieces if is_large else (b"".join(pieces),):
+                self.transport.write(piece)
+                written += len(piece)
+        return written
+
+
+def _is_large(piece: bytes) -> bool:
+    return len(piece) >= LARGE_BYTES

@@ -50,6 +50,7 @@ from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
+from holdfast.server.flushing import Flushing
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.holdings import Holdings
 from holdfast.server.idleness import client_admission, turn_away
@@ -127,6 +128,7 @@ class Conductor:
         self.ready: list[ClientConnection] = []
         self.paused: set[ClientConnection] = set()
         self.resuming = Resuming(broker, self.containment)
+        self.flushing = Flushing(context, clock, self.containment, self.resuming, self.budget)
         self.pending: deque[tuple[int, Batch]] = deque()
         """Index and batch of what was proposed in this leadership and is not applied."""
         self.sealer = Sealer(broker, settings)
@@ -239,8 +241,8 @@ class Conductor:
                 self.holdings.close_slow_consumers()
             if self.paused or self.context.waiting:
                 self._unblock()
-        if self.context.dirty:
-            self._flush()
+        if self.context.dirty and self.flushing.step():
+            self.schedule()
         if self.broker.errands.under_way:
             self._run_errands()
         if self.broker.state.discards.are_waiting:
@@ -739,33 +741,6 @@ class Conductor:
         finally:
             self.counters.deliveries += count
         return True
-
-    def _flush(self) -> None:
-        dirty = self.context.dirty
-        now = self.clock.monotonic()
-        self.context.dirty = []
-        self.budget.begin(now)
-        again = False
-        for place, session in enumerate(dirty, 1):
-            connection = session.owner
-            if not isinstance(connection, ClientConnection):
-                continue
-            was_full = connection.session.room_bytes <= 0
-            try:
-                connection.flush()
-                connection.session.protocol.note_sent(now)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-                self.containment.broke(session, error)
-                continue
-            if was_full and connection.session.room_bytes > 0:
-                self.resuming.resume(connection.session)
-                again = True
-            if (again or place % 16 == 0) and self.budget.is_spent():
-                self.context.dirty[:0] = dirty[place:]
-                again = True
-                break
-        if again:
-            self.schedule()
 
     def _run_errands(self) -> None:
         """Go on with long work that clients left."""

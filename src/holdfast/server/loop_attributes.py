@@ -25,6 +25,7 @@ LOOP_ATTRIBUTES: Final = (
     "context",
     "counters",
     "departures",
+    "flushing",
     "has_failed",
     "heart_beats",
     "heart_beats_at",

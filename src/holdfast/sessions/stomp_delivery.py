@@ -16,6 +16,7 @@ from typing import Final
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_lines, escape
 from holdfast.protocols.stomp.frames import PlainLines
@@ -25,6 +26,9 @@ _TRANSIENT = b"t%d.%d"
 _EXPIRES = b"expires:0\n"
 _PRIORITY = b"priority:4\n"
 _MAY_SAY_MORE = re.compile(rb"^(?:timestamp|priority|expires|reply-to):", re.MULTILINE).search
+_SHARED_BYTES_MAX: Final = 16 * KiB
+"""A topic message is written once for subscribers that want the same bytes, up to this size."""
+
 _KNOWN_LINES_COUNT_MAX: Final = 1024
 _KNOWN_LINES_BYTES_MAX: Final = 512
 _IDENTITY = re.compile(
@@ -154,11 +158,12 @@ class DeliveryFormat:
     def write_shared(self, out: list[bytes], key: int, message: TransientMessage) -> None:
         """Append a topic message's frame; subscribers that want the same bytes share them."""
         lines = message.headers
-        if (
+        if message.size > _SHARED_BYTES_MAX or (
             type(lines) is not PlainLines
             and b"/remote-temp-" in lines
             and any(shown in lines for shown, _ in self._own_replies())
         ):
+            # A large body goes out as it is, to all of them: a frame of it would be a copy.
             self.write(out, key, message, redelivered=False)
             return
         frames = message.frames

@@ -176,3 +176,16 @@ def filled(desk, count: int) -> Queue:
         desk.send(b"x")
     desk.turn()
     return desk.queue("orders")
+
+
+def test_large_messages_count_for_several_in_a_step(desk, new_client) -> None:
+    """
+    The headers of 64 messages, 250 KiB each, were written for old clients in one turn of seconds.
+    """
+    for _ in range(3):
+        desk.send(b"x" * 250_000)
+    for _ in range(STEP):
+        desk.send(b"x")
+    desk.turn()
+    desk.subscribe(client=new_client())
+    assert [len(step) for step in desk.broker.dispatch()] == [2, 3, STEP - 2]

@@ -144,3 +144,26 @@ def test_what_is_spread_is_confirmed_behind_its_last_subscriber(new_client) -> N
     assert publishing.take_receipts(9) == [(publisher, b"many")]
     publishing.confirm_later(publisher, b"idle")
     assert publishing.take_receipts(9) == [(publisher, b"idle")]
+
+
+def test_large_messages_count_for_several_in_a_step(new_client) -> None:
+    """
+    Wherever they stand in the line, spread or not, and also those that waited for room.
+    """
+    settings = BrokerSettings(step_count_max=8)
+    publishing = Publishing(settings)
+    few, many = topic_of(new_client(), 2), topic_of(new_client(), 9)
+    slow = topic_of(client := new_client(), 1)
+    client.room_bytes = 0
+    publishing.publish(few, message(1))
+    for topic in (few, many, slow):
+        publishing.publish(topic, TransientMessage(-2, b"", b"x" * 30_000, 0))
+    client.room_bytes = 100_000
+    publishing.drain(slow, next(iter(slow.subscriptions)))
+    publishing.publish(few, message(3))
+    steps = [[-it[1] for it in step] for step in publishing.take([])]
+    assert [each for step in steps for each in step] == [1, 1, 2, 2, 2, 3, 3, *([2] * 9)]
+    assert all(step.count(2) <= 1 for step in steps)
+    for _ in range(5):
+        publishing.publish(few, message(4))
+    assert [len(step) for step in publishing.take([])] == [8, 2]

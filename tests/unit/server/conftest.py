@@ -203,6 +203,8 @@ class FakeTransport:
 
     def __init__(self) -> None:
         self.written = b""
+        self.pieces: list[bytes] = []
+        """As they were given."""
         self.unsent = 0
         self.is_reading = True
         self.is_closed = False
@@ -210,6 +212,7 @@ class FakeTransport:
 
     def write(self, data: bytes) -> None:
         self.written += data
+        self.pieces.append(data)
 
     @staticmethod
     def get_extra_info(name: str) -> tuple[str, int] | None:

@@ -98,6 +98,8 @@ def encode_lines(lines: bytes, version: Version) -> bytes:
     """Turn header lines with 1.2 escapes into those of `version`; free for 1.2 and plain lines."""
     if version == "1.2" or b"\\" not in lines:
         return lines
+    if version == "1.1" and rb"\r" not in lines:
+        return lines
     held = lines.replace(rb"\\", _HELD_BYTES)
     if version == "1.1":
         return held.replace(rb"\r", b"\r").replace(_HELD_BYTES, rb"\\")
