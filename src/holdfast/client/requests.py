@@ -125,7 +125,8 @@ class SettlementRequest(Operation):
 
     def received(self, receipt: str) -> None:
         self.settlements.confirm_through(self.number)
-        self._answer()
+        if self.promise is not None:
+            self.settlements.answered(self.promise)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
         if self.settled is None:
@@ -133,12 +134,10 @@ class SettlementRequest(Operation):
             return
         # What was said before it may still be lost.
         self.settlements.refused_with_receipt(self.settled, error)
-        self._answer(error)
+        if self.promise is not None:
+            self.settlements.answered(self.promise, error)
 
     def abandoned(self, error: HoldfastError) -> None:
-        self._answer(error)
-
-    def _answer(self, error: HoldfastError | None = None) -> None:
         if self.promise is not None:
             self.settlements.answer(self.promise, error)
 

@@ -192,7 +192,7 @@ class ClientSession:
         is_goodbye_due = is_graceful and self.failure is None
         try:
             if is_goodbye_due:
-                await self._settle_in_an_outage()
+                await self._settle_all()
                 self._end_reconnecting()
                 goodbye = Goodbye(self.loop.create_future(), self.settlements)
                 await self._take_leave(goodbye, "DISCONNECT")
@@ -203,14 +203,21 @@ class ClientSession:
             self._shut(None)
         self.settlements.tell(self.failures, is_all=is_graceful)
 
-    async def _settle_in_an_outage(self) -> None:
-        """Wait for a link that takes the acknowledgements which are not certain."""
-        if self._link is None and self.settlements.is_late and self.is_holdfast:
-            promise = Promise(self.loop.create_future())
-            self._ask_whether_settled(promise)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.settings.close_seconds_max):
+    async def _settle_all(self) -> None:
+        """Wait until no acknowledgement is uncertain; in an outage first for a link."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.close_seconds_max):
+                while self._has_to_settle:
+                    promise = Promise(self.loop.create_future())
+                    self._ask_whether_settled(promise)
                     await promise.outcome
+
+    @property
+    def _has_to_settle(self) -> bool:
+        if not self.is_holdfast:
+            return False
+        # What is refused by a delivery is said again by the message's own name, before the goodbye.
+        return self.settlements.is_open if self._link is not None else self.settlements.is_late
 
     def _end_reconnecting(self) -> None:
         self._is_closing = True
@@ -430,6 +437,14 @@ class ClientSession:
         request.is_done_by_loss = not self.is_holdfast
         self.request(request, receipt, request.question(receipt))
 
+    def _say_more(self, link: Link) -> None:
+        """Say again by their own names what was refused by another, then ask what became of it."""
+        frames, promises = self.settlements.take_more()
+        for frame in frames:
+            link.write(frame)
+        for promise in promises:
+            self._ask_whether_settled(promise)
+
     # Receiving -----------------------------------------------------------------------------------
 
     def frames_received(self, link: Link, frames: list[Frame]) -> None:
@@ -452,6 +467,8 @@ class ClientSession:
                     subscriber.delivered(frame)
             elif frame.command == "ERROR":
                 self._refused(frame)
+        if self.settlements.has_more:
+            self._say_more(link)
         if frames[-1].command != "ERROR":
             self._complaint = None
             self._is_useful = True
@@ -562,6 +579,7 @@ class ClientSession:
             self._timeout.cancel()
             self._timeout = None
         was_holdfast, self.cluster = self.is_holdfast, link.greeting.get("holdfast-cluster")
+        self.settlements.knows_names = self.is_holdfast
         if not was_holdfast:
             self.settlements.give_up()
         # First of all the acknowledgements: what they settle need not be delivered again.

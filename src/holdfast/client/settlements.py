@@ -6,6 +6,10 @@ and not refused are certain too. A refusal comes at once, before the receipt of 
 it, so by then it is known. It names what it refuses; an older or another broker may not, and then
 all that it may concern are in doubt.
 
+A refused acknowledgement by a delivery of the present link is said again, once, by each message's
+own name: the message may be settled by another word of ours (a lost link had brought it to another
+subscription, too), and with it all that the broker counts with it would be refused.
+
 A lost link takes everything with it that is not certain. Acknowledgements are said again, by
 message id, as the first thing on the next one. A broker rejects only what it has delivered on the
 same link, so a rejection is kept until its message comes again, as a refused acknowledgement is:
@@ -15,6 +19,7 @@ Invariants:
     Numbers rise in `_said`; what a receipt confirms is a prefix of it.
     A message stands in one of `_said`, `_late` and `_kept`, and in `_late` only between two links.
     What was refused is never counted as done: a call that waits for it fails, or `tell` tells it.
+    What is said again has a new number: no receipt that was asked for before confirms it.
 
 Owned by the session of one connection.
 """
@@ -39,10 +44,13 @@ KEPT_COUNT_MAX = 10_000
 class Promise:
     """What one call waits for: that the broker has every settlement that has this promise."""
 
-    __slots__ = ("error", "outcome", "refused")
+    __slots__ = ("error", "is_said_again", "outcome", "refused")
 
     def __init__(self, outcome: asyncio.Future[None]) -> None:
         self.outcome = outcome
+        self.is_said_again = False
+        """Whether one of them was said again since the broker was asked."""
+
         self.error: HoldfastError | None = None
         """Why the first of `refused` will not be done."""
 
@@ -122,6 +130,14 @@ class Settlements:
         """What nobody was told of and is not kept any more: the first error, and how many."""
 
         self._is_over = False
+        self.knows_names = True
+        """Whether the broker of the present link takes a message's own id for that message."""
+
+        self._frames: list[bytes] = []
+        """What is said again, and has not left."""
+
+        self._promises: list[Promise] = []
+        """Those for which the broker is to be asked once more."""
 
     def __len__(self) -> int:
         return len(self._said) + len(self._late) + len(self._kept)
@@ -175,6 +191,22 @@ class Settlements:
     def is_late(self) -> bool:
         """Whether acknowledgements wait for a link."""
         return bool(self._late)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the broker has not told of everything that was said on the present link."""
+        return bool(self._said)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something that `take_more` gives."""
+        return bool(self._frames or self._promises)
+
+    def take_more(self) -> tuple[list[bytes], list[Promise]]:
+        """What is to be said again, and then for which promises the broker is to be asked."""
+        more = self._frames, self._promises
+        self._frames, self._promises = [], []
+        return more
 
     def frames(self) -> list[bytes]:
         """Acknowledgements that are not certain, for a new link, on which they are now said."""
@@ -236,14 +268,27 @@ class Settlements:
         for settled in found:
             if len(found) == 1:
                 error.add_note(f"the broker speaks of message {settled.message_id}")
-            self._refuse(settled, error)
+            if said is None or not self._say_again(settled):
+                self._refuse(settled, error)
         return bool(found)
 
     def refused_with_receipt(self, settled: Settlement, error: HoldfastError) -> None:
         """The broker refused this one, which asked for a receipt, and what it counts with it."""
         if self._said.get(settled.message_id) is settled:
             for each in [each for each in self._said.values() if each.said == settled.said]:
-                self._refuse(each, error)
+                if not self._say_again(each):
+                    self._refuse(each, error)
+
+    def _say_again(self, settled: Settlement) -> bool:
+        """Let an acknowledgement be said by its message's own name, if it was not."""
+        id = settled.message_id
+        if not self.knows_names or settled.verb != ACKNOWLEDGE or settled.said == id:
+            return False
+        self.add(settled, id)
+        self._frames.append(settlement(ACKNOWLEDGE, id))
+        for promise in settled.promises:
+            promise.is_said_again = True
+        return True
 
     def _refuse(self, settled: Settlement, error: HoldfastError) -> None:
         del self._said[settled.message_id]
@@ -284,6 +329,14 @@ class Settlements:
         kind = "refused" if isinstance(error, RefusedError) else "lost"
         first, before = self._forgotten.get(kind, (error, 0))
         self._forgotten[kind] = first, before + count
+
+    def answered(self, promise: Promise, error: HoldfastError | None = None) -> None:
+        """The broker has told of what has a promise; or (`error`) it has refused it."""
+        if promise.is_said_again and promise.is_awaited:
+            promise.is_said_again = False
+            self._promises.append(promise)
+        else:
+            self.answer(promise, error)
 
     def answer(self, promise: Promise, error: HoldfastError | None = None) -> None:
         """What has a promise is certain or refused; or (`error`) nothing more will be known."""

@@ -207,27 +207,30 @@ class Served(asyncio.Protocol):
         transaction = frame.block.headers.get("transaction") if frame.block else None
         if transaction is not None:
             self.transactions[transaction].append(frame)
-        else:
-            self.settle(frame)
+        elif not self.settle(frame):
+            return
         self.receipt(frame.receipt)
         self.broker.dispatch()
 
-    def settle(self, frame: AcknowledgeFrame) -> None:
+    def settle(self, frame: AcknowledgeFrame) -> bool:
+        """Do what an ACK or NACK asks; False, and refused, if it cannot be done."""
         id = id_of(frame)
         for subscription in self.subscriptions.values():
             if id in subscription.under_way:
                 self.settle_delivery(subscription, id, is_rejected=frame.negative)
-                return
+                return True
             for delivery, message in subscription.under_way.items():
                 if message.id == id:
                     # As Holdfast does: the message's own id means exactly that one.
                     del subscription.under_way[delivery]
                     self.broker.store.settle(id, is_rejected=frame.negative)
-                    return
-        if frame.negative:
+                    return True
+        if frame.negative or id.startswith("d"):
+            # As Holdfast does: only a message's own id is fine if it is settled already.
             self.error(frame.receipt, "unknown-delivery", f"{id} was not delivered here", id)
-        else:
-            self.broker.store.settle(id, is_rejected=False)
+            return False
+        self.broker.store.settle(id, is_rejected=False)
+        return True
 
     def settle_delivery(
         self, subscription: ServedSubscription, id: str, *, is_rejected: bool

@@ -32,13 +32,13 @@ class ServedElsewhere(Served):
         super().__init__(broker)
         self.late_receipts: list[bytes | None] = []
 
-    def settle(self, frame: AcknowledgeFrame) -> None:
+    def settle(self, frame: AcknowledgeFrame) -> bool:
         known = [id for served in self.subscriptions.values() for id in served.under_way]
         if id_of(frame) not in known:
             self.send("ERROR", message=f"{id_of(frame)} was not delivered on this link")
             self.transport.close()
-            return
-        super().settle(frame)
+            return False
+        return super().settle(frame)
 
     def serve_send(self, frame: SendFrame) -> None:
         transaction = frame.block.headers.get("transaction")

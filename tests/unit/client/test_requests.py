@@ -91,7 +91,7 @@ async def test_a_refused_settlement_makes_only_itself_certain() -> None:
     settlements = Settlements()
     settlements.add(settled("a"), "d1")
     last = settled("b")
-    settlements.add(last, "d2", has_receipt=True)
+    settlements.add(last, "b", has_receipt=True)
     SettlementRequest(settlements, last, None).refused("1", REFUSED)
     settlements.link_lost()
     assert settlements.frames() == [b"ACK\nid:a\n\n\0"]

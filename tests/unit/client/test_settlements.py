@@ -156,6 +156,61 @@ def test_a_refusal_of_something_else_changes_nothing() -> None:
     assert isinstance(told(settlements), LinkLostError)
 
 
+@pytest.mark.parametrize("has_receipt", [False, True])
+def test_what_is_refused_by_a_delivery_is_said_again_by_name(has_receipt: bool) -> None:
+    """
+    All that the broker counts with it: one of them may be settled already, by another word of ours.
+
+    No receipt that was asked for before makes it certain.
+    """
+    settlements = Settlements()
+    settlements.add_counted([settled("a")], "1-2")
+    last = settled("b")
+    number = settlements.add(last, "1-2", has_receipt=has_receipt)
+    if has_receipt:
+        settlements.refused_with_receipt(last, refusal())
+    else:
+        assert settlements.refused("1-2", refusal())
+    settlements.confirm_through(number)
+    assert [settlements.find(id) is None for id in "ab"] == [False, False]
+    assert settlements.take_more() == ([b"ACK\nid:a\n\n\0", b"ACK\nid:b\n\n\0"], [])
+    assert not settlements.has_more
+    settlements.refused("a", refusal())
+    settlements.confirm_through(settlements.number)
+    assert not settlements.is_open
+    error = told(settlements)
+    assert isinstance(error, UnknownDeliveryError)
+    assert "1 messages" not in str(error.__notes__)
+    assert any("speaks of message a" in note for note in error.__notes__)
+
+
+@pytest.mark.parametrize("verb", [ACKNOWLEDGE, REJECT])
+def test_another_broker_is_told_nothing_by_a_messages_name(verb: bytes) -> None:
+    """It knows none; and a rejection is of a delivery, with any broker."""
+    settlements = Settlements()
+    settlements.knows_names = verb == REJECT
+    settlements.add(settled("a", verb), "1-1")
+    settlements.refused("1-1", refusal())
+    assert not settlements.has_more
+    assert isinstance(told(settlements), UnknownDeliveryError)
+
+
+async def test_a_promise_waits_for_what_is_said_again() -> None:
+    """The broker is asked once more; nobody waits for ever where it cannot be."""
+    settlements = Settlements()
+    promise, other = awaited(), awaited()
+    settlements.add(settled("a", ACKNOWLEDGE, promise, other), "1-1")
+    settlements.refused("1-1", refusal())
+    settlements.answered(promise)
+    assert not promise.outcome.done()
+    assert settlements.take_more()[1] == [promise]
+    settlements.answered(promise)
+    assert promise.outcome.done()
+    settlements.answer(other, LinkLostError("gone"))
+    with pytest.raises(LinkLostError):
+        await other.outcome
+
+
 def test_a_refusal_of_what_nobody_keeps_says_nothing() -> None:
     """A late word about a topic's message is always refused."""
     settlements = Settlements()
@@ -169,9 +224,9 @@ async def test_a_promise_fails_by_any_of_its_settlements() -> None:
     """The caller hears it, so the end does not tell it again, and the message may be shown."""
     settlements = Settlements()
     promise = awaited()
-    settlements.add(settled("a", ACKNOWLEDGE, promise), "1-1")
+    settlements.add(settled("a", ACKNOWLEDGE, promise), "a")
     number = settlements.add(settled("b", ACKNOWLEDGE, promise), "1-2", has_receipt=True)
-    settlements.refused("1-1", refusal())
+    settlements.refused("a", refusal())
     settlements.confirm_through(number)
     settlements.answer(promise)
     with pytest.raises(UnknownDeliveryError, match="somebody else"):
@@ -185,10 +240,10 @@ async def test_a_promise_nobody_waits_for_any_more_is_told_in_the_end() -> None:
     for is_before in (True, False):
         settlements = Settlements()
         promise = awaited()
-        settlements.add(settled("a", ACKNOWLEDGE, promise), "1-1")
+        settlements.add(settled("a", ACKNOWLEDGE, promise), "a")
         if is_before:
             promise.outcome.cancel()
-        settlements.refused("1-1", refusal())
+        settlements.refused("a", refusal())
         promise.outcome.cancel()
         settlements.answer(promise)
         assert settlements.find("a") is not None
@@ -200,18 +255,18 @@ async def test_a_later_promise_covers_what_is_open_up_to_its_place() -> None:
     settlements = Settlements()
     settlements.confirm_through(settlements.add(settled("a", place=1), "1-1"))
     assert not settlements.promise(awaited(), "s1", range(2))
-    settlements.add(settled("b", place=2), "1-2")
-    settlements.add(settled("c", place=3), "1-3")
+    settlements.add(settled("b", place=2), "b")
+    settlements.add(settled("c", place=3), "c")
     assert not settlements.promise(awaited(), "s2", range(4))
     assert not settlements.promise(awaited(), "s1", range(1, 2))
     promise = awaited()
     assert settlements.promise(promise, "s1", range(3))
-    settlements.refused("1-3", refusal())
+    settlements.refused("c", refusal())
     assert promise.error is None
     both, again = awaited(), awaited()
     assert settlements.promise(both, "s1", range(4))
     assert isinstance(both.error, UnknownDeliveryError)
-    settlements.refused("1-2", refusal())
+    settlements.refused("b", refusal())
     assert isinstance(promise.error, UnknownDeliveryError)
     assert not settlements.promise(again, "s1", range(4))
     assert len(again.refused) == 2
@@ -225,8 +280,8 @@ def test_of_too_many_only_the_number_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "KEPT_COUNT_MAX", 10)
     settlements = Settlements()
     for number in range(25):
-        settlements.add(settled(f"r{number}"), f"1-{number}")
-        settlements.refused(f"1-{number}", refusal())
+        settlements.add(settled(f"r{number}"), f"r{number}")
+        settlements.refused(f"r{number}", refusal())
         settlements.add(settled(f"l{number}", REJECT), None)
     assert len(settlements) == 10
     failures = Failures()

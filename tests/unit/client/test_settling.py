@@ -139,27 +139,58 @@ async def test_a_confirmed_cumulative_acknowledgement_tells_of_each_that_was_ref
 
 
 @pytest.mark.parametrize("confirm", [True, False])
-async def test_what_the_broker_counts_with_a_message_is_refused_with_it(confirm: bool) -> None:
-    """One frame stands for all three, and so does its refusal."""
+async def test_what_the_broker_counts_with_a_refused_message_is_done_alone(confirm: bool) -> None:
+    """
+    One frame stands for all three, and is refused for one: each is said again by its own name.
+
+    Else two that nobody else has would stay in delivery as long as the link lives.
+    """
     async with ScriptedBroker(filled("1", "2", "3")) as broker:
         refuse_bodies(broker, b"3")
         connection = await connect(broker.uri)
         subscription = await connection.subscribe(QUEUE, acknowledge="client").open()
-        messages = await take(subscription, 3)
+        one, two, three = await take(subscription, 3)
         if confirm:
             with pytest.raises(UnknownDeliveryError, match="somebody else"):
-                await messages[-1].acknowledge(confirm=True)
-            for message in messages:
-                with pytest.raises(UnknownDeliveryError):
-                    await message.acknowledge(confirm=True)
+                await three.acknowledge(confirm=True)
+            await one.acknowledge(confirm=True)
+            with pytest.raises(UnknownDeliveryError):
+                await three.acknowledge(confirm=True)
             await connection.close()
         else:
-            await messages[-1].acknowledge()
+            await three.acknowledge()
             with pytest.raises(UnknownDeliveryError, match="somebody else") as caught:
                 await connection.close()
-            assert any("3 messages" in note for note in caught.value.__notes__)
-        assert len(broker.settlements) == 1
-        assert broker.store.settled == []
+            assert not any("messages" in note for note in caught.value.__notes__)
+        assert broker.store.settled == [one.id, two.id]
+
+
+@pytest.mark.parametrize("mode", ["client", "client-individual"])
+@pytest.mark.parametrize("confirm", [True, False])
+async def test_one_message_had_twice_is_settled_twice(mode: Any, confirm: bool) -> None:
+    """
+    A subscription that ended had it, and another one of the connection was given it then.
+
+    The word about the one settles the other, which is not in delivery any more; five cumulative
+    acknowledgements were refused for that in a storm, with the broker's "not in delivery".
+    """
+    async with ScriptedBroker(filled("1", "2", "3")) as broker:
+        connection = await connect(broker.uri)
+        ended = await connection.subscribe(QUEUE, prefetch=1).open()
+        (one,) = await take(ended, 1)
+        subscription = await connection.subscribe(QUEUE, acknowledge=mode).open()
+        two, three = await take(subscription, 2)
+        await ended.close()
+        (again,) = await take(subscription, 1)
+        assert (again.id, again.redelivered) == (one.id, True)
+        await one.acknowledge()
+        if mode != "client":
+            await two.acknowledge()
+            await three.acknowledge()
+        await again.acknowledge(confirm=confirm)
+        await connection.close()
+        assert sorted(broker.store.settled) == sorted([one.id, two.id, three.id])
+        assert not broker.store.messages[QUEUE]
 
 
 async def test_a_refusal_that_was_told_shows_the_message_again() -> None:

@@ -6,6 +6,8 @@ As in test_turn_budget the slices are of no length, so each turn does one step o
 
 from __future__ import annotations
 
+import itertools
+
 BODY = b"x" * (512 * 1024)
 SUBSCRIBE = b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0"
 
@@ -54,7 +56,7 @@ def test_large_messages_leave_one_connection_at_a_time(hasty) -> None:
     while counts[-1] < len(clients):
         hasty.turn()
         counts.append(sum(len(client.transport.written) > len(BODY) for client in clients))
-    assert max(after - before for before, after in zip(counts, counts[1:], strict=False)) == 1
+    assert max(after - before for before, after in itertools.pairwise(counts)) == 1
 
 
 def test_small_ones_leave_for_sixteen_connections_at_a_time(hasty) -> None:
