@@ -366,6 +366,9 @@ class Subscription:
         if message.verb:
             return self._confirm(message) if confirm else None
         session.check_open()
+        if not confirm and self.mode != "client":  # The same as below, for one alone.
+            session.settle(self._settle_alone(message, verb), self.exact_id(message, verb))
+            return None
         promise = Promise(session.loop.create_future()) if confirm else None
         promises = () if promise is None else (promise,)
         is_cumulative = self._is_cumulative(message, verb)
@@ -388,18 +391,16 @@ class Subscription:
         self, messages: list[Message], verb: bytes, promises: tuple[Promise, ...]
     ) -> list[Settlement]:
         """Settle messages here; gives what has to be said of them."""
-        is_lasting = self._is_lasting and self._session.is_holdfast
-        source, held, settled = self.id, self._held, []
-        for message in messages:
-            message.verb = verb
-            id = message.id
-            if held.pop(id, None) is None:
-                self._survivors.pop(id, None)
-            keeps = is_lasting and message.persistent
-            one = Settlement(id, verb, source, message.number, is_lasting=keeps)
+        settled = [self._settle_alone(message, verb) for message in messages]
+        for one in settled:
             one.promises = promises
-            settled.append(one)
         return settled
+
+    def _settle_alone(self, message: Message, verb: bytes) -> Settlement:
+        """Settle a message here; gives what has to be said of it."""
+        self.forget(message, verb)
+        is_lasting = self._is_lasting and message.persistent and self._session.is_holdfast
+        return Settlement(message.id, verb, self.id, message.number, is_lasting=is_lasting)
 
     def _split(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
         """What the broker counts with a message after it, and what it does not."""
