@@ -186,4 +186,5 @@ def _adopt_cluster(state: State, peer: str, message: Message) -> bool:
         return False
     state.cluster_id = hello.cluster_id
     state.generation = hello.generation
+    state.told_lineage = hello.lineage
     return True

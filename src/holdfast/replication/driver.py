@@ -466,11 +466,18 @@ class Driver:
         return reconfiguration.promote(self._state, name).index
 
     def promote_force(
-        self, companions: Iterable[LogEnd] = (), *, is_incomplete_accepted: bool = False
+        self,
+        companions: Iterable[LogEnd] = (),
+        *,
+        is_incomplete_accepted: bool = False,
+        wall_microseconds: int | None = None,
     ) -> None:
         """Make this node the only voter of a new generation; see `promotion.promote_force`."""
         promotion.promote_force(
-            self._state, companions, is_incomplete_accepted=is_incomplete_accepted
+            self._state,
+            companions,
+            is_incomplete_accepted=is_incomplete_accepted,
+            wall_microseconds=wall_microseconds,
         )
 
     def repropose_config(self) -> int:
@@ -597,12 +604,15 @@ class Driver:
             return True
         if not hello.cluster_id or not state.cluster_id:
             return False
-        return hello.cluster_id != state.cluster_id or hello.generation != state.generation
+        if hello.cluster_id != state.cluster_id or hello.generation != state.generation:
+            return True
+        return hello.lineage != () and state.is_apart_from(hello)
 
     def _heed(self, peer: str, hello: Hello) -> None:
-        self._fence.shut_out(formation.own_fence(self._state, hello), hello.generation)
-        if formation.is_taken_along(self._state, hello) and not self._state.fenced_reason:
-            promotion.follow_along(self._state, hello.generation, hello.kept)
+        state = self._state
+        self._fence.shut_out(formation.own_fence(state, hello), formation.bar(state, hello))
+        if formation.is_taken_along(state, hello) and not state.fenced_reason:
+            promotion.follow_along(state, hello)
         self._fence.shut_out(editions.heed_hello(self._state, peer, hello))
 
     def _note_edition(self) -> None:

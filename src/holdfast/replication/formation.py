@@ -96,6 +96,8 @@ def judge(state: State, bootstrap: Membership, own: Hello, hello: Hello) -> Refu
 
 def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refusal | None:
     membership = state.membership
+    if state.is_apart_from(hello) and not state.is_outdated_by(hello):
+        return _apart(state, hello)
     known = membership or bootstrap
     # What this node knows of the members may be old, by its log or by its command line: whoever
     # knows the secret and belongs to this cluster, or to one while this node is fresh, may be its
@@ -115,18 +117,43 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
             f"{hello.name} under identity {hello.node_id[:8]} was removed or replaced;"
             f" to join again start it with an empty data directory",
             is_fenced=True,
-            generation=state.generation,
+            # A later one may rule that this node was only told of, and take the other one along.
+            generation=membership.generation if membership else 0,
         )
     if not hello.cluster_id or not state.cluster_id:
         return None
-    if hello.generation < state.generation:
+    if state.is_outdated_by(hello):
+        return None  # It lets us know whether it takes us along.
+    if hello.generation < state.generation or _was_shut_out(hello):
         return _judge_older(state, hello)
     return None
+
+
+def _apart(state: State, hello: Hello) -> Refusal:
+    """Of two promotions that knew nothing of each other the earlier one gives way."""
+    return Refusal(
+        f"{state.name} and {hello.name} go on by promotions that knew nothing of each other, and"
+        f" the one of {state.name} is the later one: keep the data directory of {hello.name} for"
+        f" inspection and start it with an empty one",
+        is_fenced=True,
+        generation=state.generation + 1,
+    )
+
+
+def _was_shut_out(hello: Hello) -> bool:
+    """
+    Whether this node knows of its generation's members no more than that there are some.
+
+    It was shut out, or is taken along, and its log is of another generation.
+    """
+    return hello.generation > 0 and not hello.kept and hello.config_index > 0
 
 
 def _judge_older(state: State, hello: Hello) -> Refusal | None:
     """Let in whom an operator's promotion takes along; everybody else of before is shut out."""
     kept = taken_along(state)
+    if not kept and hello.generation == state.generation:
+        return None  # Nobody knows here who belongs to it.
     if not kept:
         return Refusal(
             f"{state.name} does not know yet who belongs to generation {state.generation} of the"
@@ -135,8 +162,8 @@ def _judge_older(state: State, hello: Hello) -> Refusal | None:
     if hello.node_id not in kept:
         return Refusal(
             f"generation {state.generation} of the cluster rules since an operator promoted it;"
-            f" {hello.name} is of generation {hello.generation}: keep its data directory for"
-            f" inspection and start it with an empty one",
+            f" the log of {hello.name} is of one before: keep its data directory for inspection and"
+            f" start it with an empty one",
             is_fenced=True,
             generation=state.generation,
         )
@@ -149,9 +176,11 @@ def renewed(state: State, hello: Hello) -> Hello:
     voters, members, index = state.voter_ids, state.possible_members, state.config_index
     end_known = not state.log.unknown_index
     named = () if state.cluster_id else hello.listed
+    lineage = state.lineage
     wanted = (state.cluster_id, state.generation, kept, voters, members, index, end_known, named)
     said = (hello.cluster_id, hello.generation, hello.kept, hello.voters, hello.members)
-    if (*said, hello.config_index, hello.end_known, hello.listed) == wanted:
+    is_old = (*said, hello.config_index, hello.end_known, hello.listed) == wanted
+    if is_old and hello.lineage == lineage:
         return hello
     return replace(
         hello,
@@ -163,6 +192,7 @@ def renewed(state: State, hello: Hello) -> Hello:
         config_index=index,
         end_known=end_known,
         listed=named,
+        lineage=lineage,
     )
 
 
@@ -170,6 +200,12 @@ def own_fence(state: State, hello: Hello) -> str:
     """Why the peer of this hello shuts US out; empty if it does not."""
     if not state.is_outdated_by(hello):
         return ""
+    if state.is_apart_from(hello):
+        return (
+            f"{state.name} and {hello.name} go on by promotions that knew nothing of each other, and"
+            f" the one of {hello.name} is the later one: keep this data directory for inspection and"
+            f" start with an empty one"
+        )
     if not hello.kept or state.node_id in hello.kept:
         return ""  # It does not know yet whom that generation takes along, or it takes us.
     return (
@@ -177,6 +213,15 @@ def own_fence(state: State, hello: Hello) -> str:
         f" {state.generation}: an operator promoted the other side; keep this data directory for"
         f" inspection and start with an empty one"
     )
+
+
+def bar(state: State, hello: Hello) -> int:
+    """
+    The generation that a node keeps in mind which the peer of this hello shuts out.
+
+    Its own number tells nothing where the peer's is the same: then it is the next one.
+    """
+    return max(hello.generation, state.generation + 1)
 
 
 def is_taken_along(state: State, hello: Hello) -> bool:

@@ -25,6 +25,9 @@ from holdfast.model.numbering import Numbering
 
 Kind = Literal["voter", "witness", "learner", "fenced"]
 KINDS = get_args(Kind)
+Lineage = tuple[int, int] | tuple[()]
+"""Who began a generation: when, and its range of numbers; empty where that is not known."""
+_NUMBERS = ("number_range", "previous_number_range", "promoted_at", "previous_promoted_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,13 @@ class Membership:
     previous_number_range: int | None = field(default=None, compare=False)
     """The same before a change that begins a generation."""
 
+    promoted_at: int | None = None
+    """When an operator began this generation by force, in microseconds since 1970, if that is
+    known: of two that know nothing of each other the later one rules."""
+
+    previous_promoted_at: int | None = field(default=None, compare=False)
+    """The same of the generation before a change that begins one."""
+
     def __post_init__(self) -> None:
         names = [member.name for member in self.members]
         if len(set(names)) != len(names):
@@ -90,6 +100,11 @@ class Membership:
         """The range that queues' numbers are of (`model.numbering`)."""
         return self.generation if self.number_range is None else self.number_range
 
+    @property
+    def lineage(self) -> Lineage:
+        """Which of all that may have begun this generation did; the greater one rules."""
+        return self.promoted_at or 0, self.numbers
+
     def numbering(self, term: int) -> Numbering:
         """Where queues' numbers begin under who leads in this term."""
         has_had_rivals = len(self.voters) > 1 or bool(self.retired)
@@ -111,6 +126,7 @@ class Membership:
             previous_index=index,
             previous_generation=None,
             previous_number_range=None,
+            previous_promoted_at=None,
         )
 
     def before(self) -> Membership:
@@ -131,6 +147,7 @@ class Membership:
             cluster_id=self.cluster_id,
             generation=self.generation if generation is None else generation,
             number_range=self.number_range if generation is None else self.previous_number_range,
+            promoted_at=self.promoted_at if generation is None else self.previous_promoted_at,
             retired=tuple(node_id for node_id in self.retired if node_id not in gone),
         )
 
@@ -159,7 +176,7 @@ def encode_membership(membership: Membership) -> bytes:
     if membership.previous_generation is not None:
         # Left out where it says nothing: founders of an older version must write the same bytes.
         fields["previous_generation"] = membership.previous_generation
-    for name in ("number_range", "previous_number_range"):
+    for name in _NUMBERS:
         if getattr(membership, name) is not None:
             fields[name] = getattr(membership, name)
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
@@ -183,8 +200,7 @@ def decode_membership(body: bytes) -> Membership:
             previous_members=tuple(_member(plain) for plain in fields["previous_members"]),
             previous_index=int(fields["previous_index"]),
             previous_generation=None if generation is None else int(generation),
-            number_range=_number(fields, "number_range"),
-            previous_number_range=_number(fields, "previous_number_range"),
+            **{name: _number(fields, name) for name in _NUMBERS},
         )
     except (ValueError, KeyError, TypeError, AttributeError, MembershipError) as error:
         raise CorruptRecordError(f"a CONFIG entry that makes no sense: {error}") from error

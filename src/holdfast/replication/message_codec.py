@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 from holdfast.errors import CorruptEntryError, RemoteProtocolError
 from holdfast.journal.entry import Entry, hash_body, parse_entry
+from holdfast.replication.membership import Lineage
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
@@ -127,7 +128,7 @@ def _encode_editions(m: Editions) -> bytes:
 def encode_hello(hello: Hello) -> bytes:
     """A hello as JSON; also used while a link is made."""
     fields = {name: getattr(hello, name) for name in Hello.__slots__}
-    for name in ("listed", "site"):
+    for name in ("listed", "site", "lineage"):
         if not fields[name]:
             del fields[name]  # Most have nothing to say of it.
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
@@ -277,6 +278,7 @@ def decode_hello(payload: bytes) -> Hello:
             end_known=bool(fields.get("end_known", False)),
             site=str(fields.get("site", "")),
             listed=tuple(_listed_member(it) for it in fields.get("listed", ())),
+            lineage=_lineage(fields.get("lineage", [])),
         )
     except (
         ValueError,
@@ -294,6 +296,13 @@ def _listed_member(value: object) -> ListedMember:
     if not isinstance(value, list):
         raise TypeError(f"{value!r} is no member")
     return ListedMember(*map(str, value))
+
+
+def _lineage(value: list[int]) -> Lineage:
+    if not value:
+        return ()
+    began_at, number_range = value
+    return int(began_at), int(number_range)
 
 
 def _number(value: object) -> float:

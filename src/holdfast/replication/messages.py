@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from holdfast.journal.entry import Entry
+from holdfast.replication.membership import Lineage
 
 NO_CHAIN = bytes(16)
 
@@ -211,6 +212,10 @@ class Hello:
 
     site: str = ""
     """Where it stands by its own command line: the others' lists need not say."""
+
+    lineage: Lineage = ()
+    """Who began its generation; empty in the first one, where that is not known, and from an older
+    version."""
 
 
 @dataclass(slots=True)

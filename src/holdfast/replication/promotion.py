@@ -33,7 +33,7 @@ from holdfast.replication import candidate, last_voter
 from holdfast.replication.follower import become_follower
 from holdfast.replication.log import EntryLog
 from holdfast.replication.membership import survivors_only
-from holdfast.replication.messages import NO_CHAIN
+from holdfast.replication.messages import NO_CHAIN, Hello
 from holdfast.replication.state import Role, State
 
 logger = logging.getLogger("holdfast.replication")
@@ -104,9 +104,9 @@ def taken_along(state: State) -> tuple[str, ...]:
     return tuple(it.node_id for it in membership.members if it.kind != "fenced" and it.node_id)
 
 
-def follow_along(state: State, generation: int, kept: tuple[str, ...] = ()) -> None:
+def follow_along(state: State, hello: Hello) -> None:
     """
-    Belong to a generation that an operator began elsewhere, with this node among those it keeps.
+    Belong to the generation of this peer, which an operator began with this node among its members.
 
     Who its members are comes with its log; until then this node stands for nothing.
     """
@@ -114,9 +114,10 @@ def follow_along(state: State, generation: int, kept: tuple[str, ...] = ()) -> N
         become_follower(state, state.term, None)
     state.forced = None
     state.awaited.clear()
-    state.generation = generation
-    state.told_along = kept
-    logger.info("taken along into generation %d of the cluster", generation)
+    state.generation = hello.generation
+    state.told_along = hello.kept
+    state.told_lineage = hello.lineage
+    logger.info("taken along into generation %d of the cluster", hello.generation)
 
 
 def is_cut_short(state: State) -> bool:
@@ -142,13 +143,18 @@ def _shown(state: State, index: int) -> str:
 
 
 def promote_force(
-    state: State, companions: Iterable[LogEnd] = (), *, is_incomplete_accepted: bool = False
+    state: State,
+    companions: Iterable[LogEnd] = (),
+    *,
+    is_incomplete_accepted: bool = False,
+    wall_microseconds: int | None = None,
 ) -> None:
     """
     Make this node the only voter of a new generation, and shut out all but its companions.
 
     The companions become voters by themselves, once they have what this node has. For an operator
-    who knows that the others are lost: what only they had confirmed is lost too.
+    who knows that the others are lost: what only they had confirmed is lost too. When that is
+    decides between this promotion and one that knows nothing of it.
 
     Raises:
         MembershipError: This node is no data node, has a damaged log, or leads already; or its log
@@ -175,10 +181,11 @@ def promote_force(
     for end in ends:
         _require_follows(state, end)
     state.log.give_up_end()
+    # Who is taken along may have been promised to another one that died before it was its leader.
+    # What shut this node out may not be on its disk yet.
+    generation = max(state.generation, state.fenced_by, *(end.generation for end in ends)) + 1
     state.fenced_reason = ""
     state.fenced_by = 0
-    # Who is taken along may have been promised to another one that died before it was its leader.
-    generation = max(state.generation, *(end.generation for end in ends), 0) + 1
     members = survivors_only(state.membership, state.name, {end.name for end in ends})
     forced = state.membership.changed(members, state.config_index)
     before = state.membership.generation
@@ -189,6 +196,8 @@ def promote_force(
         previous_generation=before,
         number_range=range_of_promotion(state.membership.numbers, identities, state.node_id),
         previous_number_range=state.membership.number_range,
+        promoted_at=wall_microseconds,
+        previous_promoted_at=state.membership.promoted_at,
     )
     # It rules before it is written: the node needs only its own vote to write it.
     state.adopt(state.forced, state.config_index)
@@ -209,8 +218,9 @@ def advance(state: State) -> None:
     for name in list(state.awaited):
         hello = state.connected.get(name)
         # It says so once it is durable: whoever goes on after us knows of this generation then.
-        said = (hello.node_id, hello.generation) if hello is not None else None
-        if said == (state.awaited[name], state.generation):
+        if hello is None or state.is_apart_from(hello):
+            continue
+        if (hello.node_id, hello.generation) == (state.awaited[name], state.generation):
             del state.awaited[name]
     if not state.awaited:
         candidate.start_election(state, is_transfer=False)

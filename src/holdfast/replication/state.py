@@ -25,7 +25,7 @@ from holdfast.replication.beginning import Beginning
 from holdfast.replication.editions import EditionTable
 from holdfast.replication.lease import Answer, Promise
 from holdfast.replication.log import ReplicatedLog
-from holdfast.replication.membership import Member, Membership, decode_membership
+from holdfast.replication.membership import Lineage, Member, Membership, decode_membership
 from holdfast.replication.messages import AppendRequest, Hello, Message
 from holdfast.replication.progress import Progress
 from holdfast.replication.quorum import default_copies
@@ -150,6 +150,8 @@ class State:
         """Name and identity of those it takes along that have not said yet that they follow."""
         self.told_along: tuple[str, ...] = ()
         """Identities that belong to the generation it was taken along into, as it was told."""
+        self.told_lineage: Lineage = ()
+        """Who began that generation, or the one that this node was taken in by, as it was told."""
 
     def _begin_standing(self) -> None:
         """Votes, and what is known of leases, one's own and those of earlier leaders (lease.py)."""
@@ -234,6 +236,16 @@ class State:
         return self.membership is not None and self.membership.generation >= self.generation
 
     @property
+    def lineage(self) -> Lineage:
+        """Who began the generation that rules here; empty in the first one, or if not known."""
+        if not self.generation:
+            return ()
+        membership = self.membership
+        if membership is None or membership.generation < self.generation:
+            return self.told_lineage
+        return membership.lineage
+
+    @property
     def has_settled_members(self) -> bool:
         """Whether the members that rule here are known to be committed."""
         return self.config_index <= self.commit_index
@@ -253,15 +265,35 @@ class State:
         """
         Whether this node was a member once and, by a committed change, must never be again.
 
-        A change binds its own generation: whoever was promoted since rules, and shuts us out.
+        A change binds its own generation: whoever was promoted since rules, and shuts us out. That
+        also where this node knows nothing of that promotion but that there was one.
         """
         membership = self.settled_membership()
-        is_out = membership is not None and hello.node_id in membership.retired
-        return is_out and not self.is_outdated_by(hello)
+        if membership is None or hello.node_id not in membership.retired:
+            return False
+        if hello.cluster_id != self.cluster_id:
+            return True
+        return hello.generation <= membership.generation and not self.is_outdated_by(hello)
 
     def is_outdated_by(self, hello: Hello) -> bool:
-        """Whether this hello is of a newer generation of our cluster."""
-        return hello.cluster_id == self.cluster_id and hello.generation > self.generation
+        """Whether this hello is of a newer generation of our cluster, or of the later of two."""
+        if hello.cluster_id != self.cluster_id or hello.generation < self.generation:
+            return False
+        is_later = self.is_apart_from(hello) and hello.lineage > self.lineage
+        return hello.generation > self.generation or is_later
+
+    def is_apart_from(self, hello: Hello) -> bool:
+        """
+        Whether this hello is of our generation by its number, and another promotion began it.
+
+        The two knew nothing of each other, and have nothing in common since.
+        """
+        if not hello.lineage or hello.generation != self.generation:
+            return False
+        if hello.cluster_id != self.cluster_id:
+            return False
+        own = self.lineage
+        return own != () and hello.lineage != own
 
     def adopt_from(self, entries: list[Entry]) -> None:
         """Let the newest CONFIG entry among these rule from now on, committed or not."""

@@ -549,7 +549,11 @@ class Node:
         self, companions: Sequence[LogEnd], *, is_incomplete_accepted: bool
     ) -> None:
         """Make this node the only voter of a new generation, that its companions follow."""
-        self.driver.promote_force(companions, is_incomplete_accepted=is_incomplete_accepted)
+        self.driver.promote_force(
+            companions,
+            is_incomplete_accepted=is_incomplete_accepted,
+            wall_microseconds=self.clock.wall_microseconds(),
+        )
         self.conductor.schedule()
         deadline = self.clock.monotonic() + _COMMIT_WAIT_SECONDS
         if not await self._wait_for(lambda: self.conductor.is_serving, deadline):

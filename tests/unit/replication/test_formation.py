@@ -171,7 +171,7 @@ def test_who_does_not_know_the_members_shuts_nobody_out(member) -> None:
 
     knowing = replace(theirs, generation=1, kept=(state.node_id,))
     assert is_taken_along(state, knowing)
-    follow_along(state, knowing.generation, knowing.kept)
+    follow_along(state, knowing)
     assert not is_taken_along(state, knowing)
     refusal = judge(state, NAMED, A, theirs)
     assert refusal is not None and refusal.is_fenced

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import MembershipError
 from holdfast.replication import consensus, promotion
-from holdfast.replication.messages import ResetRequest
+from holdfast.replication.messages import Hello, ResetRequest
 from holdfast.replication.state import Role
 
 
@@ -176,7 +176,7 @@ def test_the_new_generation_is_newer_than_that_of_anybody_taken_along(member) ->
 def test_who_is_taken_along_stands_for_nothing_before_it_knows_the_members(member) -> None:
     """By those of before it could be elected beside the one that goes on."""
     bench = member("a", "b", "c", terms=[2])
-    promotion.follow_along(bench.state, 1, ("aa", "bb"))
+    promotion.follow_along(bench.state, Hello("b", "bb", generation=1, kept=("aa", "bb")))
 
     bench.state.now = bench.state.election_deadline + 1
     consensus.tick(bench.state)
@@ -223,7 +223,7 @@ def test_who_waits_for_others_may_be_taken_along_itself(member) -> None:
     ahead, behind = far(member, "l", [2, 2]), far(member, "m", [2])
     promotion.promote_force(ahead.state, [end_of(behind)])
 
-    promotion.follow_along(ahead.state, 2)
+    promotion.follow_along(ahead.state, Hello("m", "bb", generation=2))
     ahead.state.now += 10
     consensus.tick(ahead.state)
 
