@@ -81,7 +81,7 @@ def test_of_two_promotions_apart_the_later_one_goes_on(
     group.connect_soon = lambda _name: None  # type: ignore[method-assign]
     earlier = start(group, first)
     pair = (earlier, later) if is_dialing else (later, earlier)
-    group._introduce(*pair)  # noqa: SLF001
+    group._introduce(*pair)
     group.run(1)
 
     assert "promotions that knew nothing of each other" in earlier.fenced
@@ -146,7 +146,7 @@ def shut_out_by_a_learner() -> SimulatedGroup:
 
 
 def test_who_rules_is_not_ended_by_whom_it_shut_out() -> None:
-    """By a word from before the promotion, said by nodes that know no more of it than that it was."""
+    """By a word from before, said by nodes that know no more of the promotion than that it was."""
     group = shut_out_by_a_learner()
     ruling = group.nodes["x"]
     for name in "abc":
@@ -156,10 +156,10 @@ def test_who_rules_is_not_ended_by_whom_it_shut_out() -> None:
     for name in "abc":
         node = start(group, name)
         # As a checkpoint says.
-        node.driver._state.commit_index = node.journal.last_index  # noqa: SLF001
+        node.driver._state.commit_index = node.journal.last_index
         refusal = node.driver.judge(ruling.driver.hello)
         assert refusal is None or not refusal.is_fenced
-        group._introduce(node, ruling)  # noqa: SLF001
+        group._introduce(node, ruling)
         group.run(0.5)
         assert ("", True) == (ruling.fenced, ruling.driver.is_serving)
 

@@ -132,9 +132,9 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
 def _apart(state: State, hello: Hello) -> Refusal:
     """Of two promotions that knew nothing of each other the earlier one gives way."""
     return Refusal(
-        f"{state.name} and {hello.name} go on by promotions that knew nothing of each other, and"
-        f" the one of {state.name} is the later one: keep the data directory of {hello.name} for"
-        f" inspection and start it with an empty one",
+        f"{state.name} and {hello.name} go on by promotions that knew nothing of each other,"
+        f" and the one of {state.name} is the later one: keep the data directory of {hello.name}"
+        f" for inspection and start it with an empty one",
         is_fenced=True,
         generation=state.generation + 1,
     )
@@ -202,9 +202,9 @@ def own_fence(state: State, hello: Hello) -> str:
         return ""
     if state.is_apart_from(hello):
         return (
-            f"{state.name} and {hello.name} go on by promotions that knew nothing of each other, and"
-            f" the one of {hello.name} is the later one: keep this data directory for inspection and"
-            f" start with an empty one"
+            f"{state.name} and {hello.name} go on by promotions that knew nothing of each other,"
+            f" and the one of {hello.name} is the later one: keep this data directory for"
+            f" inspection and start with an empty one"
         )
     if not hello.kept or state.node_id in hello.kept:
         return ""  # It does not know yet whom that generation takes along, or it takes us.

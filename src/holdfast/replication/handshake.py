@@ -27,7 +27,7 @@ from enum import Enum
 
 from holdfast.errors import AuthenticationError, RemoteProtocolError
 from holdfast.replication.formation import Refusal
-from holdfast.replication.message_codec import FRAME_HEADER, decode_hello, encode_hello
+from holdfast.replication.message_codec import FRAME_HEADER, WHOLE_END, decode_hello, encode_hello
 from holdfast.replication.messages import Hello
 
 PING, CHALLENGE, PROOF, WELCOME, REFUSED = 64, 65, 66, 67, 68
@@ -119,11 +119,12 @@ class DialerHandshake(_Handshake):
             fields = json.loads(content)
             reason, is_fenced = str(fields["reason"]), bool(fields["is_fenced"])
             generation = int(fields.get("generation", 0))  # Older versions do not say it.
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise RemoteProtocolError(f"a refusal that makes no sense: {error}") from error
         is_proven = bool(self._acceptor_nonce) and self._check(b"refused", proof, content)
         is_fenced = is_fenced and is_proven
-        return Refusal(reason, is_fenced, generation if is_fenced and 0 <= generation else 0)
+        is_told = is_fenced and 0 <= generation < WHOLE_END
+        return Refusal(reason, is_fenced, generation if is_told else 0)
 
 
 class AcceptorHandshake(_Handshake):

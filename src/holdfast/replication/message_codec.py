@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
+from typing import Any, Final
 
 from holdfast.errors import CorruptEntryError, RemoteProtocolError
 from holdfast.journal.entry import Entry, hash_body, parse_entry
@@ -56,6 +57,8 @@ _RESET = struct.Struct("<QQQ16sQdQQQ")
 _NUMBER = struct.Struct("<Q")
 _EDITION = struct.Struct("<16sQ")
 
+WHOLE_END: Final = 1 << 63
+"""No number that ballots keep is as large: of a generation, an edition, an entry."""
 Decoder = Callable[[bytes], Message]
 
 
@@ -253,13 +256,13 @@ def decode_hello(payload: bytes) -> Hello:
             name=str(fields["name"]),
             node_id=bytes.fromhex(fields["node_id"]).hex(),
             cluster_id=bytes.fromhex(fields.get("cluster_id", "")).hex(),
-            generation=int(fields.get("generation", 0)),
+            generation=_whole(fields.get("generation", 0)),
             address=str(fields.get("address", "")),
             instance=str(fields.get("instance", "")),
             metadata={str(k): str(v) for k, v in dict(fields.get("metadata", {})).items()},
-            edition=int(fields.get("edition", -1)),
+            edition=_whole(fields.get("edition", -1), least=-1),
             seen={
-                bytes.fromhex(node_id).hex(): int(edition)
+                bytes.fromhex(node_id).hex(): _whole(edition)
                 for node_id, edition in dict(fields.get("seen", {})).items()
             },
             shared={
@@ -274,7 +277,7 @@ def decode_hello(payload: bytes) -> Hello:
                 bytes.fromhex(node_id).hex(): str(name)
                 for node_id, name in dict(fields.get("members", {})).items()
             },
-            config_index=int(fields.get("config_index", 0)),
+            config_index=_whole(fields.get("config_index", 0)),
             end_known=bool(fields.get("end_known", False)),
             site=str(fields.get("site", "")),
             listed=tuple(_listed_member(it) for it in fields.get("listed", ())),
@@ -302,7 +305,15 @@ def _lineage(value: list[int]) -> Lineage:
     if not value:
         return ()
     began_at, number_range = value
-    return int(began_at), int(number_range)
+    return _whole(began_at), _whole(number_range)
+
+
+def _whole(value: Any, *, least: int = 0) -> int:
+    """A number that a ballot and a message have room for."""
+    number = int(value)
+    if not least <= number < WHOLE_END:
+        raise ValueError(f"{number} is out of all bounds")
+    return number
 
 
 def _number(value: object) -> float:

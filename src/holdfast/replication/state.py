@@ -293,7 +293,7 @@ class State:
         if hello.cluster_id != self.cluster_id:
             return False
         own = self.lineage
-        return own != () and hello.lineage != own
+        return own not in {(), hello.lineage}
 
     def adopt_from(self, entries: list[Entry]) -> None:
         """Let the newest CONFIG entry among these rule from now on, committed or not."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from holdfast.replication import membership as changes
 from holdfast.replication.formation import (
+    bar,
     found,
     founding_entry,
     is_taken_along,
@@ -175,6 +176,62 @@ def test_who_does_not_know_the_members_shuts_nobody_out(member) -> None:
     assert not is_taken_along(state, knowing)
     refusal = judge(state, NAMED, A, theirs)
     assert refusal is not None and refusal.is_fenced
+
+
+def test_of_two_promotions_apart_the_later_one_shuts_out(member) -> None:
+    """By when they were, and where that is the same or unknown by their ranges of numbers."""
+    state = member().state
+    members = changes.survivors_only(state.membership, "a")
+    forced = replace(state.membership.changed(members, 1), generation=1, number_range=1024)
+    state.adopt(replace(forced, promoted_at=500), 1)
+    state.commit_index = 1
+    other = replace(state.connected["b"], generation=1, kept=("bb",), config_index=2)
+
+    for lineage in ((499, 2000), (500, 1023)):
+        earlier = replace(other, lineage=lineage)
+        refusal = judge(state, NAMED, A, earlier)
+        assert refusal is not None and (True, 2) == (refusal.is_fenced, refusal.generation)
+        assert "the one of a is the later one" in refusal.reason
+        assert "" == own_fence(state, earlier)
+    for lineage in ((501, 0), (500, 1025)):
+        later = replace(other, lineage=lineage)
+        assert judge(state, NAMED, A, later) is None
+        assert "the one of b is the later one" in own_fence(state, later)
+        assert 2 == bar(state, later)
+    unknown = replace(other, lineage=())
+    assert not state.is_apart_from(unknown)
+    assert not state.is_apart_from(replace(other, lineage=(9, 9), cluster_id="ee" * 16))
+    same = replace(other, node_id=state.node_id, name="n9", lineage=(500, 1024))
+    assert not state.is_apart_from(same)
+
+
+def test_who_knows_no_more_of_a_generation_than_its_number_is_out_again(member) -> None:
+    """It was shut out, whatever its identity; but not who has no log yet, or is taken along."""
+    state = member().state
+    members = changes.survivors_only(state.membership, "a", {"b"})
+    state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
+    ignorant = replace(state.connected["c"], node_id="99" * 16, generation=1, config_index=1)
+
+    refusal = judge(state, NAMED, A, ignorant)
+
+    assert refusal is not None and (True, 1) == (refusal.is_fenced, refusal.generation)
+    assert judge(state, NAMED, A, replace(ignorant, config_index=0)) is None
+    taken = replace(ignorant, name="b", node_id=state.connected["b"].node_id)
+    assert judge(state, NAMED, A, taken) is None
+    state.adopt(replace(state.membership, generation=0), 1)
+    assert judge(state, NAMED, A, ignorant) is None  # Nobody knows here who belongs to it.
+
+
+def test_a_removal_does_not_bind_a_later_generation(member) -> None:
+    """Not where no more is known of that generation than that it shut this node out."""
+    state = member().state
+    state.adopt(state.membership.changed(with_removed(state.membership, "c", "a"), 1), 2)
+    state.commit_index, state.generation = 2, 1
+    removed = replace(state.connected["c"], config_index=1)
+
+    assert judge(state, NAMED, A, replace(removed, generation=1, kept=(removed.node_id,))) is None
+    refusal = judge(state, NAMED, A, removed)
+    assert refusal is not None and (True, 0) == (refusal.is_fenced, refusal.generation)
 
 
 def test_who_is_taken_along_is_let_in_and_lets_itself_in(member) -> None:

@@ -9,8 +9,10 @@ from holdfast.replication.formation import Refusal
 from holdfast.replication.frame_buffer import FrameBuffer
 from holdfast.replication.handshake import (
     CHALLENGE,
+    DIGEST_BYTES,
     NONCE_BYTES,
     PROOF,
+    REFUSED,
     WELCOME,
     AcceptorHandshake,
     DialerHandshake,
@@ -99,6 +101,18 @@ def test_a_proven_refusal_may_fence() -> None:
     with pytest.raises(AuthenticationError, match="you were removed"):
         dialer.receive(*only(acceptor.refuse(refusal)))
     assert refusal == dialer.refusal
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"1e30", b"-1", b"9223372036854775808"])
+def test_a_refusal_with_a_number_out_of_bounds_breaks_nothing(number: bytes) -> None:
+    """It may be anybody's that listens at a member's address."""
+    dialer, stranger = pair()
+    dialer.receive(*only(stranger.challenge()))
+    content = b'{"reason":"you were removed","is_fenced":true,"generation":' + number + b"}"
+
+    with pytest.raises((AuthenticationError, RemoteProtocolError)):
+        dialer.receive(REFUSED, bytes(DIGEST_BYTES) + content)
+    assert dialer.refusal in {None, Refusal("you were removed")}
 
 
 def test_an_unproven_refusal_is_only_shown() -> None:

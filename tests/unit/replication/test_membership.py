@@ -157,7 +157,11 @@ def test_what_a_change_retired_is_given_back_with_it() -> None:
         previous_generation=1,
         number_range=2999,
         previous_number_range=1999,
+        promoted_at=500,
     )
+    assert (0, 1999) == again.lineage
+    assert (500, 2999) == later.lineage > later.before().lineage
+    assert None is later.before().promoted_at
     assert later == decode_membership(changes.encode_membership(later))
     assert 1999 == decode_membership(changes.encode_membership(later)).before().numbers
 

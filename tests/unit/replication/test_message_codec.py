@@ -14,6 +14,7 @@ from holdfast.replication.message_codec import (
     FRAME_HEADER,
     decode_hello,
     decode_message,
+    encode_hello,
     encode_message,
 )
 from holdfast.replication.messages import (
@@ -151,6 +152,27 @@ def test_a_hello_of_a_newer_version_is_understood() -> None:
     assert Hello("a", "0f") == decode_message(11, text, 0, len(text))
     with pytest.raises(RemoteProtocolError):
         decode_message(11, b'{"name":"a","node_id":"xyz"}', 0, 28)
+
+
+def test_a_hello_says_its_lineage_if_there_is_one() -> None:
+    """Who began its generation, and when; nothing in the first one."""
+    hello = Hello("a", "aa" * 16, lineage=(7, 1999))
+
+    assert hello == decode_hello(encode_hello(hello))
+    assert b"lineage" not in encode_hello(Hello("a", "aa" * 16))
+    for other in (b"[1]", b"[1,2,3]", b'"x"', b"5", b'[1,"y"]', b"[1e999,2]"):
+        with pytest.raises(RemoteProtocolError):
+            decode_hello(b'{"name":"a","node_id":"00","lineage":' + other + b"}")
+
+
+@pytest.mark.parametrize("number", [b"-2", b"9223372036854775808", b"1e30"])
+def test_a_hello_with_a_number_out_of_bounds_is_refused(number: bytes) -> None:
+    """No ballot and no message has room for it: whoever believed it would end at the next one."""
+    fields = [b'"%s":%s' % (it, number) for it in (b"generation", b"edition", b"config_index")]
+    fields.append(b'"seen":{"%s":%s}' % (b"aa" * 16, number))
+    for field in fields:
+        with pytest.raises(RemoteProtocolError):
+            decode_hello(b'{"name":"a","node_id":"00",' + field + b"}")
 
 
 def test_a_hello_with_an_infinite_number_is_refused() -> None:
