@@ -8,7 +8,8 @@ silence is not held against it.
 
 Invariants:
     What waits in `incoming` and in the socket's buffer is bounded, whatever the client does: it is
-    not read again before it is served, and before it has taken what it asked for.
+    not read again before it is served, and before it has taken what it asked for. What waits in
+    all of them is bounded by their shares (`reading`).
 
 Owned by the loop.
 """
@@ -34,7 +35,7 @@ _NOTED_BYTES: Final = 4096
 """What waits for a socket below this is not worth a note."""
 
 
-class ClientConnection(asyncio.Protocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """The shell around one session."""
 
     __slots__ = (
@@ -88,6 +89,15 @@ class ClientConnection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=self.conductor.settings.output_high_bytes)
         self.conductor.opened(self)
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Say where the next bytes are to be put, and how many at most."""
+        del sizehint
+        return self.conductor.reading.room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take so many bytes, which are there until somebody else is read."""
+        self.data_received(bytes(self.conductor.reading.room[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
         """Keep bytes for the next turn."""
         self.incoming.append(data)
@@ -101,7 +111,7 @@ class ClientConnection(asyncio.Protocol):
             conductor.received_bytes += len(data)
         settings = conductor.settings
         if (
-            self.incoming_bytes > settings.incoming_bytes_max
+            self.incoming_bytes > conductor.reading.share_bytes
             or conductor.received_bytes > settings.received_bytes_max
             or self.uncommitted_bytes > settings.connection_uncommitted_bytes_max
         ):

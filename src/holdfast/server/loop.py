@@ -55,6 +55,7 @@ from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.holdings import Holdings
 from holdfast.server.idleness import client_admission, turn_away
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
+from holdfast.server.reading import Reading
 from holdfast.server.releasing import Releasing
 from holdfast.server.resuming import Resuming
 from holdfast.server.sealer import Sealer
@@ -125,6 +126,7 @@ class Conductor:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.connections: set[ClientConnection] = set()
         self.admission = client_admission(settings.connection_count_max)
+        self.reading = Reading(settings)
         self.ready: list[ClientConnection] = []
         self.paused: set[ClientConnection] = set()
         self.resuming = Resuming(broker, self.containment)
@@ -318,6 +320,7 @@ class Conductor:
         if leaving is connection:
             return
         self.connections.add(connection)
+        self.reading.share(len(self.connections))
 
     def lost(self, connection: ClientConnection) -> None:
         """Give back what a client held."""
@@ -334,6 +337,7 @@ class Conductor:
 
     def _forget(self, connection: ClientConnection) -> None:
         self.connections.discard(connection)
+        self.reading.share(len(self.connections))
         self.holdings.forget(connection)
         self.departures.gone(connection)
 

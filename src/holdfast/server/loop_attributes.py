@@ -41,6 +41,7 @@ LOOP_ATTRIBUTES: Final = (
     "on_role_change",
     "paused",
     "pending",
+    "reading",
     "ready",
     "received_bytes",
     "record_step_count",

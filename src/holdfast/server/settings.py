@@ -36,7 +36,12 @@ class ServerSettings:
 
     incoming_bytes_max: int = 256 * KiB
     """What one connection brought and was not served yet; beyond it the connection is not read
-    until all of that is served. Whoever sends faster than it is served is slowed down by this."""
+    until all of that is served. Whoever sends faster than it is served is slowed down by this. So
+    much is read at once, too: what is beyond it is that at most."""
+
+    incoming_total_bytes_max: int = 32 * MiB
+    """The same for all connections, who have equal shares of it, of 4 KiB at least: where they are
+    more than 128, each may bring less, and is read in smaller pieces."""
 
     batch_records_max: int = 4096
     """A batch with more records is sealed at once, even while an earlier one is being written, so
