@@ -8,7 +8,8 @@ application's copy is tied to the new delivery instead of being shown twice.
 
 Invariants:
     A message is settled once; the first verb counts.
-    What is in the buffer belongs to the present link.
+    What is in the buffer belongs to the present link, and nobody has settled it: what another
+    subscription of the connection had, and settles late, is taken out of it.
     Matching by message id is done for persistent messages only: their ids come from the log and
     are never given to another message. It is done with Holdfast only: another broker takes back
     what a lost link had brought, and only the new delivery of it can be settled.
@@ -194,6 +195,9 @@ class Subscription:
         if selector is not None:
             self._headers["selector"] = selector
         self._buffer: deque[Message | Overflowed] = deque()
+        self._again: dict[str, Message | Overflowed] = {}
+        """What in the buffer may have been delivered before, to another subscription of ours."""
+
         self._held: dict[str, Message] = {}
         # What the application has dropped without settling shall be delivered again; in mode
         # "client" it may have dropped what a later message's acknowledgement covers.
@@ -333,6 +337,8 @@ class Subscription:
             message = Message(frame, self, self._session.generation)
         else:
             self._session.message_taken(message.size_bytes)
+        if self._again:
+            self._again.pop(message.id, None)
         self._taken_count += 1
         message.number = self._taken_count
         self._held[message.id] = message
@@ -458,6 +464,8 @@ class Subscription:
         message.verb = verb
         if self._held.pop(message.id, None) is None:
             self._survivors.pop(message.id, None)
+        if verb == ACKNOWLEDGE and not self.is_present(message):
+            self._session.drop_copies(message.id)
 
     @property
     def failures(self) -> Failures:
@@ -489,19 +497,30 @@ class Subscription:
     def delivered(self, frame: Frame) -> None:
         """A MESSAGE came: into the buffer, unless the application has or had it already."""
         headers = frame.headers
-        if headers.get("redelivered") == "true" and self._is_known(headers):
+        is_again = headers.get("redelivered") == "true"
+        if is_again and self._is_known(headers):
             return
         session = self._session
         kept = session.overflow.put(frame) if session.is_overflowing else None
+        came: Message | Overflowed
         if kept is None:
-            message = Message(frame, self, session.generation)
-            self._buffer.append(message)
+            came = message = Message(frame, self, session.generation)
             session.buffered_bytes += message.size_bytes
         else:
-            self._buffer.append(kept)
+            came = kept
+        self._buffer.append(came)
+        if is_again:
+            self._again[headers["message-id"]] = came
         arrival = self._arrival
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
+
+    def drop_copy(self, id: str) -> None:
+        """A message is settled that was delivered to another subscription before."""
+        copy = self._again.pop(id, None)
+        if copy is not None:
+            self._buffer.remove(copy)
+            self._drop(copy)
 
     def _is_known(self, headers: dict[str, str]) -> bool:
         if headers.get("persistent") != "true" or not self._session.is_holdfast:
@@ -538,11 +557,15 @@ class Subscription:
 
     def _drop_buffer(self) -> None:
         for message in self._buffer:
-            if isinstance(message, Overflowed):
-                self._session.overflow.drop(message)
-            else:
-                self._session.message_taken(message.size_bytes)
+            self._drop(message)
         self._buffer.clear()
+        self._again.clear()
+
+    def _drop(self, message: Message | Overflowed) -> None:
+        if isinstance(message, Overflowed):
+            self._session.overflow.drop(message)
+        else:
+            self._session.message_taken(message.size_bytes)
 
     def _take_back(self) -> None:
         self._taken_back_generation = self._session.generation

@@ -69,6 +69,9 @@ class Subscriber(Protocol):
     def resubscribe(self) -> None:
         """A new link is there: ask for messages again."""
 
+    def drop_copy(self, id: str) -> None:
+        """A message is settled: one of this id that was not taken yet need not be."""
+
     def ended(self, error: HoldfastError | None) -> None:
         """No more messages will come; None if the application closed the connection."""
 
@@ -430,6 +433,16 @@ class ClientSession:
         else:
             self.settlements.answer(promise)
         return promise.outcome
+
+    def drop_copies(self, id: str) -> None:
+        """
+        Let no subscription show a message that is settled by its own id.
+
+        A lost link, or a subscription that ended, had brought it; the broker may have given it to
+        another subscription of ours before it hears that it is settled.
+        """
+        for subscriber in self.subscribers.values():
+            subscriber.drop_copy(id)
 
     def _ask_whether_settled(self, promise: Promise) -> None:
         receipt = self.next_receipt()

@@ -241,6 +241,8 @@ class Commit(Operation):
                 self.outcome = self._session.loop.create_future()
             await self.outcome
         elif self._error is not None:
+            # Told by this; else the connection's `close` would tell it once more.
+            self._session.failures.take(self)
             raise anew(self._error)
 
     def begin(self) -> None:

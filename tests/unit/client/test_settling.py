@@ -13,7 +13,7 @@ from scripted_broker import ScriptedBroker
 from threaded_broker import Threaded
 from two_leaders import QUEUE, filled, take, two_leaders
 
-from holdfast.client import Connection, blocking, connect
+from holdfast.client import Connection, Message, Subscription, blocking, connect
 from holdfast.errors import LinkLostError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import AcknowledgeFrame
 
@@ -191,6 +191,49 @@ async def test_one_message_had_twice_is_settled_twice(mode: Any, confirm: bool) 
         await connection.close()
         assert sorted(broker.store.settled) == sorted([one.id, two.id, three.id])
         assert not broker.store.messages[QUEUE]
+
+
+async def had_twice(
+    broker: ScriptedBroker, received_bytes_max: int = 1_000_000
+) -> tuple[Connection, Message, Subscription]:
+    """What an ended subscription has, and another one that was given it, too."""
+    connection = await connect(broker.uri, received_bytes_max=received_bytes_max)
+    ended = await connection.subscribe(QUEUE, prefetch=1).open()
+    (one,) = await take(ended, 1)
+    subscription = await connection.subscribe(QUEUE).open()
+    await ended.close()
+    await until(connection, lambda: subscription.buffered_count == 2)
+    return connection, one, subscription
+
+
+@pytest.mark.parametrize("received_bytes_max", [1, 1_000_000])
+@pytest.mark.parametrize("is_by_commit", [True, False])
+async def test_what_is_acknowledged_late_is_shown_by_no_other_subscription(
+    is_by_commit: bool, received_bytes_max: int
+) -> None:
+    """It lay there when the acknowledgement was confirmed; it must not come after that."""
+    async with ScriptedBroker(filled("1", "2")) as broker:
+        connection, one, subscription = await had_twice(broker, received_bytes_max)
+        if is_by_commit:
+            async with connection.transaction() as transaction:
+                await transaction.acknowledge(one)
+        else:
+            await one.acknowledge(confirm=True)
+        assert subscription.buffered_count == 1
+        (two,) = await take(subscription, 1)
+        assert two.text == "2"
+        await two.acknowledge()
+        await connection.close()
+        assert connection._session.buffered_bytes == 0
+
+
+async def test_what_is_rejected_late_is_shown_by_another_subscription() -> None:
+    """A rejection is of a delivery: the one that lies there is the only one left to say it of."""
+    async with ScriptedBroker(filled("1", "2")) as broker:
+        connection, one, subscription = await had_twice(broker)
+        await one.reject()
+        assert sorted([each.text for each in await take(subscription, 2)]) == ["1", "2"]
+        await connection.close(is_graceful=False)
 
 
 async def test_a_refusal_that_was_told_shows_the_message_again() -> None:

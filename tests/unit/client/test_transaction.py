@@ -286,6 +286,29 @@ async def test_the_refusal_of_a_cancelled_commit_can_be_asked() -> None:
         await empty.wait_outcome()
 
 
+async def test_a_refused_commit_that_was_asked_for_is_not_told_again() -> None:
+    """Closing tells what nobody was told."""
+    async with ScriptedBroker() as broker:
+        connection = await connect(broker.uri)
+        broker.is_holding = True
+        broker.refuse = lambda event: (
+            ("transaction", "no") if getattr(event, "command", "") == "COMMIT" else None
+        )
+        transaction = connection.transaction()
+        await transaction.send("/queue/a", b"1")
+        committing = asyncio.create_task(transaction.commit())
+        await broker.saw(lambda: broker.sends)
+        committing.cancel()
+        await asyncio.wait([committing])
+        broker.release()
+        await connection.wait_confirmed()
+        assert len(connection.failures) == 1
+        for _ in range(2):
+            with pytest.raises(TransactionError, match="no"):
+                await transaction.wait_outcome()
+        await connection.close()
+
+
 async def test_a_cumulative_acknowledgement_names_each_message() -> None:
     """In mode "client" a transaction takes all messages taken before, each by its own."""
     store = Store()
