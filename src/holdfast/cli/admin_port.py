@@ -8,6 +8,7 @@ names that `holdfast serve` reads.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -39,9 +40,11 @@ SecretOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 
-_STATUS = TypeAdapter(NodeStatus)
-_QUEUES = TypeAdapter(list[QueueStatus])
-_HOLDS = TypeAdapter(list[HoldStatus])
+
+@cache
+def _reader(kind: Any) -> TypeAdapter[Any]:
+    """Give what reads such values; it takes long to make, and a node that starts needs none."""
+    return TypeAdapter(kind)
 
 
 def to_ask(admin: str) -> RemoteNode:
@@ -84,7 +87,8 @@ def parse_status(node: RemoteNode, answer: dict[str, Any]) -> NodeStatus:
         LinkLostError: The node is no Holdfast node.
     """
     try:
-        return _STATUS.validate_python(answer)
+        status: NodeStatus = _reader(NodeStatus).validate_python(answer)
+        return status
     except ValidationError as error:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
 
@@ -97,7 +101,9 @@ def read_queues(node: RemoteNode) -> list[QueueStatus]:
         LinkLostError: The node cannot be reached, or is no Holdfast node.
     """
     try:
-        return _QUEUES.validate_python(read_queue_pages(node).get("queues"))
+        found = read_queue_pages(node).get("queues")
+        queues: list[QueueStatus] = _reader(list[QueueStatus]).validate_python(found)
+        return queues
     except ValidationError as error:
         raise LinkLostError(f"{node.address} does not answer like a Holdfast node") from error
 
@@ -126,7 +132,9 @@ def read_holds(node: RemoteNode) -> list[HoldStatus] | None:
         LinkLostError: The node cannot be reached, or is no Holdfast node.
     """
     try:
-        return _HOLDS.validate_python(node.get("/holds").get("holds"))
+        found = node.get("/holds").get("holds")
+        holds: list[HoldStatus] = _reader(list[HoldStatus]).validate_python(found)
+        return holds
     except AuthenticationError:
         return None
     except ValidationError as error:

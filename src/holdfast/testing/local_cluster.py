@@ -26,12 +26,22 @@ from holdfast.admin.token_file import FILE_NAME, read_token
 from holdfast.testing.free_ports import free_ports
 
 _POLL_SECONDS = 0.01
+_POLL_SECONDS_MAX = 0.05
+_POLL_SHARE = 0.05
+"""Of what was waited so far: whoever asks a starting node for its status without a pause takes the
+core that it starts with."""
 _STOP_SECONDS = 60.0
 LOOPBACK = "127.0.0.1"
 
 
 class LocalNodeError(RuntimeError):
     """A node did not do in time what it should; the sentence ends with the tail of its log."""
+
+
+def _rest(began: float) -> None:
+    """Wait before one asks again, longer where it has lasted longer."""
+    waited = time.monotonic() - began
+    time.sleep(min(_POLL_SECONDS_MAX, max(_POLL_SECONDS, waited * _POLL_SHARE)))
 
 
 class LocalNode:
@@ -171,14 +181,14 @@ class LocalNode:
         Raises:
             LocalNodeError: It did not in time, or the process ended.
         """
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        began = time.monotonic()
+        while time.monotonic() < began + seconds:
             status = self.status()
             if status is not None and condition(status):
                 return status
             if not self.is_running:
                 break
-            time.sleep(_POLL_SECONDS)
+            _rest(began)
         state = "running" if self.is_running else "ended"
         raise LocalNodeError(f"{self.name} ({state}) never was {what}\n{self.log_tail()}")
 
@@ -243,15 +253,15 @@ class NodeGroup(Generic[NodeT]):
         Raises:
             LocalNodeError: There is none in time.
         """
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        began = time.monotonic()
+        while time.monotonic() < began + seconds:
             for node in self.nodes.values():
                 if node is but or not node.is_running:
                     continue
                 status = node.status()
                 if status and status["role"] == "leader" and status["serving"]:
                     return node
-            time.sleep(_POLL_SECONDS)
+            _rest(began)
         tails = "\n".join(f"--- {n.name}\n{n.log_tail()}" for n in self.nodes.values())
         raise LocalNodeError(f"no leader within {seconds} s\n{tails}")
 
