@@ -200,3 +200,42 @@ def test_all_that_were_shut_out_together_elect_nobody(seed: int) -> None:
 
     assert not any(group.nodes[name].driver.is_leader for name in "abc")
     assert 1 == start(group, "x").driver.generation
+
+
+def test_an_older_copy_that_was_told_so_votes_for_nobody_when_it_is_started_again() -> None:
+    """
+    Who told it is down by then, and who lacks what it has forgotten would be elected with its vote.
+    """
+    group = SimulatedGroup([Member(name, f"{name}:1") for name in "abc"])
+    group.start()
+    propose(group, b"of all")
+    leader = group.leader()
+    assert leader is not None
+    leader.driver.transfer("a")
+    group.run_until(lambda: group.nodes["a"].driver.is_serving, 10)
+    group.run(1)
+    copied = group.nodes["b"]
+    copy = copied.disk.snapshot()
+    group.partition({"c"})
+    group.run(0.5)
+    index = group.propose("a", b"of a and b")
+    group.run(0.5)
+    for name in "ab":
+        journal = group.nodes[name].journal
+        journal.ballot_file.save_floor(index, journal.chain_at(index))
+    group.run(3)
+    group.crash("b", power=True)
+    copied.disk.restore(copy)
+    assert "an older copy of itself" in start(group, "b").fenced
+
+    group.crash("a")
+    group.heal()
+    start(group, "b")
+    group.run(5)
+
+    assert group.leader() is None
+    assert copied.driver.status().is_cut_short
+    start(group, "a")
+    group.run(5)
+    assert "a" == getattr(group.leader(), "name", "")
+    assert b"of a and b" in group.nodes["c"].taken

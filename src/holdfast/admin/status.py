@@ -284,8 +284,8 @@ class NodeStatus:
     """Since any leader was last heard; 0 on the leader itself, None if never since the start."""
 
     is_cut_short: bool = False
-    """It knows of a later generation and not its members: it was shut out by a promotion, or one
-    was cut short here."""
+    """It knows of a later generation and not its members: it was shut out by a promotion, or
+    ended as an older copy of itself, or a promotion was cut short here."""
 
     serving: bool = False
     """The leader accepts clients: its own term is committed and applied."""

@@ -53,6 +53,8 @@ _LOG: Final = struct.Struct("<QQ16s")
 _NO_CHAIN: Final = bytes(16)
 _SEEN: Final = struct.Struct("<16sQ")
 _NO_VOTE: Final = -1
+_SHUT_OUT: Final = 1
+"""A flag; programs that know none ignore it."""
 _TEXT_BYTES_MAX: Final = 1024
 SEEN_MAX: Final = 64
 """Identities whose edition a ballot can hold; a slot has room for no more."""
@@ -85,9 +87,10 @@ class Ballot:
     """
     A node's identity, term and vote.
 
-    `generation` counts how often an operator forced the cluster on; `cluster_id` is empty before
-    the node belongs to one. `durable_floor` and what else it says of the log, `sequence`, `edition`
-    and `seen` (the newest editions that other identities have shown) are kept by `BallotFile`.
+    `generation` counts how often an operator forced the cluster on, and `is_shut_out` says that
+    this node has no part in it; `cluster_id` is empty before the node belongs to one.
+    `durable_floor` and what else it says of the log, `sequence`, `edition` and `seen` (the newest
+    editions that other identities have shown) are kept by `BallotFile`.
     """
 
     node_id: bytes
@@ -102,6 +105,7 @@ class Ballot:
     floor_chain: bytes = b""
     first_index: int = 0
     large_index: int = 0
+    is_shut_out: bool = False
 
     @property
     def claim(self) -> LogClaim:
@@ -120,7 +124,7 @@ def encode_ballot(ballot: Ballot) -> bytes:
     head = _HEADER.pack(
         _MAGIC,
         _VERSION,
-        0,
+        _SHUT_OUT if ballot.is_shut_out else 0,
         0,
         ballot.node_id,
         ballot.term,
@@ -142,7 +146,7 @@ def decode_ballot(slot: bytes) -> Ballot | None:
     """Return the ballot in a slot, None if it is damaged or of an unknown version."""
     if len(slot) != SLOT_BYTES:
         return None
-    magic, version, _, checksum, node_id, term, generation, floor, sequence, vote, cluster = (
+    magic, version, flags, checksum, node_id, term, generation, floor, sequence, vote, cluster = (
         _HEADER.unpack_from(slot)
     )
     if crc32c(slot[:8] + bytes(4) + slot[12:]) != checksum:
@@ -173,6 +177,7 @@ def decode_ballot(slot: bytes) -> Ballot | None:
         floor_chain=b"" if floor_chain == _NO_CHAIN else floor_chain,
         first_index=first_index,
         large_index=large_index,
+        is_shut_out=bool(flags & _SHUT_OUT),
     )
 
 

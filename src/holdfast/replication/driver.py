@@ -162,8 +162,7 @@ class Driver:
         self._disk_watch = DiskWatch(settings.election_seconds_min / 2)
         self._ballot_job: BallotJob | None = None
         self._ballot_noted: Ballot | None = None
-        state = self._state
-        self._ballot_wanted = (state.term, state.voted_for, state.cluster_id, state.generation)
+        self._ballot_wanted = self._ballot_due()
         self._repairs = repair.Repairs()
         self._ledger = LagLedger()
         self._ledger_term = -1
@@ -195,6 +194,7 @@ class Driver:
             state.bytes_since_config = size
         # A generation forced by an operator may be in the ballot before it is in the log.
         state.generation = max(state.generation, ballot.generation)
+        state.is_shut_out = ballot.is_shut_out
         require_own_directory(state, journal.directory)
         promotion.warn_if_cut_short(state)
         state.commit_index = max(applied_index, journal.first_index - 1, 0)
@@ -572,7 +572,7 @@ class Driver:
             if not self._is_stale(peer):
                 consensus.receive(state, peer, message)
         elif isinstance(message, Editions):
-            self._fence.shut_out(editions.heed(state, peer, message))
+            self._fence.shut_out(editions.heed(state, peer, message), state.generation + 1)
         elif isinstance(message, Hello):
             self._heed(peer, message)
             if peer in state.connected:
@@ -613,7 +613,7 @@ class Driver:
         self._fence.shut_out(formation.own_fence(state, hello), formation.bar(state, hello))
         if formation.is_taken_along(state, hello) and not state.fenced_reason:
             promotion.follow_along(state, hello)
-        self._fence.shut_out(editions.heed_hello(self._state, peer, hello))
+        self._fence.shut_out(editions.heed_hello(state, peer, hello), state.generation + 1)
 
     def _note_edition(self) -> None:
         """Take up how far the ballot on disk has come."""
@@ -668,20 +668,26 @@ class Driver:
             candidate.on_ballot_stored(self._state, job.ballot.term, job.ballot.voted_for)
             self._fence.ballot_is_stored(job.ballot)
 
+    def _ballot_due(self) -> tuple[int, str | None, str, int, bool]:
+        """What the ballot must say before anything else is said."""
+        state = self._state
+        generation = max(state.generation, state.fenced_by)
+        return state.term, state.voted_for, state.cluster_id, generation, state.is_shut_out
+
     def _persist(self) -> None:
         """Give the writer the ballot if it changed, then what was staged."""
         state = self._state
-        generation = max(state.generation, state.fenced_by)
-        key = (state.term, state.voted_for, state.cluster_id, generation)
+        key = self._ballot_due()
         if key != self._ballot_wanted:
             self._ballot_wanted = key
-            term, voted_for, cluster_id, generation = key
+            term, voted_for, cluster_id, generation, is_shut_out = key
             ballot = Ballot(
                 node_id=bytes.fromhex(state.node_id),
                 term=term,
                 voted_for=voted_for,
                 generation=generation,
                 cluster_id=bytes.fromhex(cluster_id),
+                is_shut_out=is_shut_out,
             )
             # An older job still under way does not matter: the newest ballot covers it.
             self._ballot_job = BallotJob(ballot)

@@ -3,7 +3,10 @@ Being shut out: when a node learns that it has no part in its cluster any more, 
 
 It ends by itself, and an init system starts it again. If a later generation shut it out, that is
 on disk before: several that had forgotten, all of them started again while that generation is
-down, would elect a leader among themselves and confirm what nobody will ever have.
+down, would elect a leader among themselves and confirm what nobody will ever have. So it is where
+its disk is an older copy: who told it may be down, and with its vote what it has forgotten is lost.
+What stands on disk is a generation's number, later than its own; it knows no more of that one, and
+so takes part in none until an operator promotes it.
 
 Owned by the loop.
 """
@@ -35,8 +38,9 @@ class Fence:
         """
         Take part no more, for this reason, if there is one.
 
-        `generation`: the one that rules instead. If it is later than this node's, the process ends
-        when the ballot that names it is stored, and else at once.
+        `generation`: the one that rules instead, or the next one, to be out of the present one. If
+        it is later than this node's, the process ends when the ballot that names it is stored, and
+        else at once.
         """
         state = self._state
         if not reason or state.fenced_reason:
@@ -46,6 +50,7 @@ class Fence:
         follower.become_follower(state, state.term, None)
         if generation > state.generation and state.cluster_id:
             state.fenced_by = generation
+            state.is_shut_out = True
         else:
             self._end()
 

@@ -124,7 +124,7 @@ def _judge_membership(state: State, bootstrap: Membership, hello: Hello) -> Refu
         return None
     if state.is_outdated_by(hello):
         return None  # It lets us know whether it takes us along.
-    if hello.generation < state.generation or _was_shut_out(hello):
+    if hello.generation < state.generation or hello.shut_out:
         return _judge_older(state, hello)
     return None
 
@@ -138,15 +138,6 @@ def _apart(state: State, hello: Hello) -> Refusal:
         is_fenced=True,
         generation=state.generation + 1,
     )
-
-
-def _was_shut_out(hello: Hello) -> bool:
-    """
-    Whether this node knows of its generation's members no more than that there are some.
-
-    It was shut out, or is taken along, and its log is of another generation.
-    """
-    return hello.generation > 0 and not hello.kept and hello.config_index > 0
 
 
 def _judge_older(state: State, hello: Hello) -> Refusal | None:
@@ -180,7 +171,7 @@ def renewed(state: State, hello: Hello) -> Hello:
     wanted = (state.cluster_id, state.generation, kept, voters, members, index, end_known, named)
     said = (hello.cluster_id, hello.generation, hello.kept, hello.voters, hello.members)
     is_old = (*said, hello.config_index, hello.end_known, hello.listed) == wanted
-    if is_old and hello.lineage == lineage:
+    if is_old and (hello.lineage, hello.shut_out) == (lineage, state.is_shut_out):
         return hello
     return replace(
         hello,
@@ -193,6 +184,7 @@ def renewed(state: State, hello: Hello) -> Hello:
         end_known=end_known,
         listed=named,
         lineage=lineage,
+        shut_out=state.is_shut_out,
     )
 
 

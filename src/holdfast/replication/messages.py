@@ -213,6 +213,9 @@ class Hello:
     site: str = ""
     """Where it stands by its own command line: the others' lists need not say."""
 
+    shut_out: bool = False
+    """It knows of its generation that it has no part in it, and no more."""
+
     lineage: Lineage = ()
     """Who began its generation; empty in the first one, where that is not known, and from an older
     version."""

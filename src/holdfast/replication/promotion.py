@@ -116,6 +116,7 @@ def follow_along(state: State, hello: Hello) -> None:
     state.awaited.clear()
     state.generation = hello.generation
     state.told_along = hello.kept
+    state.is_shut_out = False
     state.told_lineage = hello.lineage
     logger.info("taken along into generation %d of the cluster", hello.generation)
 
@@ -129,8 +130,8 @@ def warn_if_cut_short(state: State) -> None:
     """Tell the operator of a promotion that the last process of this node did not see completed."""
     if is_cut_short(state):
         logger.error(
-            "generation %d of the cluster was begun by an operator's promotion, and this node does"
-            " not know its members: it was shut out, or the promotion was cut short here. It waits"
+            "this node knows of generation %d of the cluster, and not of its members: it was shut"
+            " out, or ended as an older copy of itself, or a promotion was cut short here. It waits"
             " for whoever leads that generation; if nobody does, repeat the promotion, or if others"
             " go on, start this node with an empty data directory",
             state.generation,
@@ -186,6 +187,7 @@ def promote_force(
     generation = max(state.generation, state.fenced_by, *(end.generation for end in ends)) + 1
     state.fenced_reason = ""
     state.fenced_by = 0
+    state.is_shut_out = False
     members = survivors_only(state.membership, state.name, {end.name for end in ends})
     forced = state.membership.changed(members, state.config_index)
     before = state.membership.generation

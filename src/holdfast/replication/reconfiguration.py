@@ -130,7 +130,7 @@ def _readmit(state: State, member: Member) -> bool:
         return False
     if hello.cluster_id not in {"", state.cluster_id} or state.is_retired(hello):
         return False
-    if state.is_outdated_by(hello) or state.is_apart_from(hello):
+    if hello.shut_out or state.is_outdated_by(hello) or state.is_apart_from(hello):
         return False  # It takes us in, or shuts us out, once it knows who belongs to it.
     present = _present(state)
     members = changes.with_identity(present, member.name, hello.node_id, hello.address)

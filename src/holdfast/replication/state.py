@@ -118,6 +118,8 @@ class State:
         self.fenced_reason = ""
         self.fenced_by = 0
         """The generation that shut this node out; 0 if none did."""
+        self.is_shut_out = False
+        """It was shut out of the generation that its ballot names, in this process or before."""
         self.is_disk_hanging = False
         """Nothing was stored here for so long that this node must not lead, stand or vote."""
 

@@ -53,7 +53,7 @@ def vote(term: int, name: str | None) -> Ballot:
 @pytest.mark.parametrize("name", ["node-ü", "", None])
 def test_a_slot_reads_back(name: str | None) -> None:
     """Every field survives; no vote is not the same as a vote for an empty name."""
-    ballot = replace(BALLOT, voted_for=name)
+    ballot = replace(BALLOT, voted_for=name, is_shut_out=name is None)
     slot = encode_ballot(ballot)
     assert len(slot) == SLOT_BYTES
     assert decode_ballot(slot) == ballot

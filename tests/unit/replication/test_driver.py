@@ -746,7 +746,6 @@ def test_a_promotion_that_was_cut_short_is_told(caplog) -> None:
     assert again.driver.status().is_cut_short
     assert (1, False) == (again.driver.generation, again.driver.is_leader)
     assert (
-        "the promotion was cut short here. It waits for whoever leads that generation"
-        in caplog.text
+        "a promotion was cut short here. It waits for whoever leads that generation" in caplog.text
     )
     assert () == again.driver.hello.kept

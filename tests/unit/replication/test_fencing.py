@@ -33,6 +33,7 @@ def test_a_node_that_was_removed_ends_at_once(member, ended) -> None:
     Fence(state, ended.append).shut_out("removed", state.generation)
     assert ["removed"] == [str(error) for error in ended]
     assert Role.FOLLOWER is state.role
+    assert not state.is_shut_out
 
 
 def test_a_later_generation_is_kept_before_the_end(member, ended) -> None:
@@ -45,6 +46,7 @@ def test_a_later_generation_is_kept_before_the_end(member, ended) -> None:
     assert [] == ended
     fence.ballot_is_stored(replace(BALLOT, generation=3))
     assert ["generation 3 rules"] == [str(error) for error in ended]
+    assert state.is_shut_out
 
 
 def test_without_anybody_to_tell_it_just_takes_no_part(member) -> None:

@@ -205,17 +205,17 @@ def test_of_two_promotions_apart_the_later_one_shuts_out(member) -> None:
     assert not state.is_apart_from(same)
 
 
-def test_who_knows_no_more_of_a_generation_than_its_number_is_out_again(member) -> None:
-    """It was shut out, whatever its identity; but not who has no log yet, or is taken along."""
+def test_who_was_shut_out_is_out_again(member) -> None:
+    """It was shut out, whatever its identity; but not who is being filled, or taken along."""
     state = member().state
     members = changes.survivors_only(state.membership, "a", {"b"})
     state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
-    ignorant = replace(state.connected["c"], node_id="99" * 16, generation=1, config_index=1)
+    ignorant = replace(state.connected["c"], node_id="99" * 16, generation=1, shut_out=True)
 
     refusal = judge(state, NAMED, A, ignorant)
 
     assert refusal is not None and (True, 1) == (refusal.is_fenced, refusal.generation)
-    assert judge(state, NAMED, A, replace(ignorant, config_index=0)) is None
+    assert judge(state, NAMED, A, replace(ignorant, shut_out=False)) is None
     taken = replace(ignorant, name="b", node_id=state.connected["b"].node_id)
     assert judge(state, NAMED, A, taken) is None
     state.adopt(replace(state.membership, generation=0), 1)
