@@ -21,6 +21,7 @@ from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord
+from holdfast.spark.archive_cleaning import sweep
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_proof import ArchivedSource, CommittedDirectory
@@ -31,7 +32,6 @@ from holdfast.spark.pipelines.archive import (
     compact,
     joined,
     merge_range,
-    sweep,
     write_range,
 )
 from holdfast.store.record_codec import decode_records
@@ -173,19 +173,19 @@ def test_kill_the_driver_five_times(spark, tmp_path) -> None:
 
 def test_what_a_killed_task_left_does_not_count(spark, log, tmp_path) -> None:
     """
-    Files that no manifest names are no part of the archive, and are swept away once they are old.
+    Files that no manifest names are no part of the archive, and are set aside once they are old.
     """
     archive = Archive.open(str(tmp_path / "archive"))
     source = LogDirectory(str(log.directory))
     write_range(LogRange(1, 30, "00" * 16), source=source, archive=archive, names={})
 
     archive_once(spark, source, archive)
-    before = len(list((tmp_path / "archive").rglob("*.parquet")))
+    before = len(list((tmp_path / "archive" / "records").rglob("*.parquet")))
     young = sweep(archive, now_microseconds=time.time_ns() // 1000)
-    old = sweep(archive, now_microseconds=time.time_ns() // 1000 + 2 * 3600 * 1_000_000)
+    old = sweep(archive, now_microseconds=time.time_ns() // 1000 + 25 * 3600 * 1_000_000)
 
     assert (0, 1) == (young, old)
-    assert before - 1 == len(list((tmp_path / "archive").rglob("*.parquet")))
+    assert before - 1 == len(list((tmp_path / "archive" / "records").rglob("*.parquet")))
     assert walked(log.directory) == counted(tmp_path / "archive")
 
 
@@ -203,13 +203,13 @@ def test_small_ranges_are_merged(spark, tmp_path) -> None:
     archive.publish(joined([merged], group[0].cluster_id))  # and now it "crashes"
 
     between = archive.catalogue()
-    sweep(archive, now_microseconds=0)
+    sweep(archive, now_microseconds=time.time_ns() // 1000)
     again = compact(spark, archive, ArchiveSettings(compact_count_min=2))
 
     assert (1, len(group)) == (len(between.ranges), len(between.superseded))
     assert 0 == again
     assert 1 == len(list((tmp_path / "archive" / "_holdfast").iterdir()))
-    assert 1 == len(list((tmp_path / "archive").rglob("*.parquet")))
+    assert 1 == len(list((tmp_path / "archive" / "records").rglob("*.parquet")))
     assert walked(log.directory) == counted(tmp_path / "archive")
 
 

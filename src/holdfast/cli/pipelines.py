@@ -145,7 +145,7 @@ class _ArchiveRun:
     def loop(self, interval_seconds: float | None) -> None:
         """Archive once, or again and again until SIGTERM or SIGINT; what is begun is finished."""
         from holdfast.environment.clock import SystemClock
-        from holdfast.spark.pipelines.archive import sweep
+        from holdfast.spark.archive_cleaning import sweep
 
         self.progress.swept = sweep(self.store, now_microseconds=SystemClock().wall_microseconds())
         if self.move_hold is not None:

@@ -5,10 +5,11 @@ Layout below the archive's path:
 
     records/day=YYYY-MM-DD/<first>-<last>-<attempt>.parquet    rows, see archive_rows
     _holdfast/<first>-<last>.json                              manifests, see manifests
+    _set_aside/<when>/...                                      on its way out, see archive_cleaning
 
 A data file is written under a name nobody else uses and is durable before the manifest that names
 it is published. So a job may be killed at any moment and run again: what it left is no part of the
-archive, and `sweep` removes it later.
+archive, and `archive_cleaning` sets it aside later.
 
 An `Archive` is a value that is sent to the workers.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from hashlib import blake2b
@@ -88,35 +89,6 @@ class Archive:
     def publish(self, manifest: Manifest) -> None:
         """Make a range part of the archive. Its files must be durable."""
         self.place.publish(f"{MANIFESTS}/{manifest.name}", encode_manifest(manifest))
-
-    def retire(self, manifests: Iterable[Manifest], kept: Catalogue) -> None:
-        """Remove superseded manifests, then the files that only they name."""
-        needed = {file.path for file in kept.files()}
-        names = {manifest.name for manifest in kept.ranges}
-        gone = list(manifests)
-        for manifest in gone:
-            if manifest.name not in names:
-                self.place.remove(f"{MANIFESTS}/{manifest.name}")
-        for manifest in gone:
-            for file in manifest.files:
-                if file.path not in needed:
-                    self.place.remove(file.path)
-
-    def sweep(self, catalogue: Catalogue, *, before: int) -> int:
-        """
-        Remove data files that no manifest names, last changed before `before`; gives how many.
-
-        `before` is in microseconds of wall-clock time, well in the past: what a job is writing now
-        is not named by a manifest either.
-        """
-        named = {file.path for file in catalogue.files()}
-        named |= {file.path for manifest in catalogue.superseded for file in manifest.files}
-        count = 0
-        for found in list(self.place.files(DATA)):
-            if found.path not in named and found.modified_at < before:
-                self.place.remove(found.path)
-                count += 1
-        return count
 
     # ---- data
 

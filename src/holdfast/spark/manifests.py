@@ -146,7 +146,7 @@ class Break:
     """A place where the archive does not hold together."""
 
     kind: str
-    """gap | chain | cluster | manifest"""
+    """gap | chain | cluster | manifest | overlap"""
     first_index: int
     last_index: int
     reason: str
@@ -251,6 +251,8 @@ def resolve(manifests: Iterable[Manifest], unreadable: Iterable[str] = ()) -> Ca
         place = chosen.last_index + 1
     kept = set(map(id, ranges))
     spare = [it for group in by_first.values() for it in group if id(it) not in kept]
+    for each in spare:
+        breaks.extend(_not_replaced(each, ranges))
     return Catalogue(tuple(ranges), tuple(breaks), tuple(spare))
 
 
@@ -284,4 +286,31 @@ def _seam(before: Manifest, after: Manifest) -> list[Break]:
             f" {before.chain_after} ends {before.name}, {after.chain_before} begins {after.name}"
         )
         return [Break("chain", first, last, reason)]
+    return []
+
+
+def _not_replaced(spare: Manifest, ranges: list[Manifest]) -> list[Break]:
+    """What a range that does not count has and the ranges that count have not, or otherwise."""
+    place, last = spare.first_index, spare.last_index
+    over = [it for it in ranges if it.first_index <= last and it.last_index >= place]
+    chains: dict[int, str] = {}
+    for manifest in over:
+        if manifest.cluster_id != spare.cluster_id:
+            reason = f"{spare.name} and {manifest.name} are of two clusters and overlap"
+            return [Break("cluster", place, last, reason)]
+        pieces: tuple[Manifest | ArchivedFile, ...] = (manifest, *manifest.files)
+        for piece in pieces:
+            chains[piece.first_index - 1] = piece.chain_before
+            chains[piece.last_index] = piece.chain_after
+    for index, chain in ((place - 1, spare.chain_before), (last, spare.chain_after)):
+        known = chains.get(index, NO_CHAIN)
+        if NO_CHAIN not in {known, chain} and known != chain:
+            reason = f"{spare.name} has chain {chain} after entry {index:,}, others have {known}"
+            return [Break("chain", index, index, reason)]
+    for manifest in over:
+        if manifest.first_index <= place:
+            place = manifest.last_index + 1
+    if place <= last:
+        reason = f"entries {place:,} to {last:,} stand only in {spare.name}, which overlaps others"
+        return [Break("overlap", place, last, reason)]
     return []

@@ -111,6 +111,17 @@ class Place:
         except FileNotFoundError:
             return
 
+    def move(self, path: str, target: str) -> None:
+        """Give a file another path in this place; nothing happens if it is not there."""
+        system, root = _opened(self)
+        full = f"{root}/{target}"
+        if isinstance(system, fs.LocalFileSystem | fs.HadoopFileSystem):
+            system.create_dir(full.rpartition("/")[0], recursive=True)
+        try:
+            system.move(f"{root}/{path}", full)
+        except FileNotFoundError:
+            return
+
     def files(self, folder: str) -> Iterator[FoundFile]:
         """Give the files below a folder, in the order of their paths; none if it is not there."""
         system, root = _opened(self)

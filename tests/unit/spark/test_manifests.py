@@ -131,6 +131,21 @@ def test_the_way_that_reaches_further_rules() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("rest", "kind"),
+    [
+        ([manifest(1, 2), manifest(3, 9), manifest(6, 12)], "overlap"),
+        ([manifest(1, 9), manifest(1, 4, cluster_id="d" * 32)], "cluster"),
+        ([manifest(1, 9), manifest(5, 9, chain_after="ff" * 16)], "chain"),
+    ],
+)
+def test_a_range_that_others_do_not_replace_is_told(rest: list[Manifest], kind: str) -> None:
+    """
+    What does not count is removed one day: it must be in the ranges that count, and the same.
+    """
+    assert [kind] == [each.kind for each in resolve(rest).breaks]
+
+
 def test_a_gap_is_told() -> None:
     """
     Entries that no range covers.

@@ -27,8 +27,11 @@ def test_write_publish_list_read_remove(tmp_path: Path, spelling: str) -> None:
     assert [("deep/down/one", 1), ("deep/two", 2)] == found
     assert b"22" == place.read("deep/two")
     assert f"file://{tmp_path}/x" == place.spark_uri
-    place.remove("deep/two")
-    place.remove("deep/two")
+    place.move("deep/two", "other/folder/two")
+    place.move("deep/none", "other/folder/two")
+    assert b"22" == place.read("other/folder/two")
+    place.remove("other/folder/two")
+    place.remove("other/folder/two")
     with pytest.raises(FileNotFoundError):
         place.read("deep/two")
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
+from holdfast.spark.archive_cleaning import retire
 from holdfast.spark.archive_store import COMPRESSION, Archive
 from holdfast.spark.log_proof import (
     ArchivedSource,
@@ -40,8 +41,6 @@ from holdfast.spark.manifests import NO_CHAIN, ArchivedFile, Catalogue, Manifest
 logger = logging.getLogger("holdfast.spark")
 
 MiB: Final = 1024 * 1024
-SWEEP_AGE_SECONDS: Final = 3600
-"""Files that no manifest names are removed when they are older: nobody writes one for so long."""
 RANGE_ENTRIES_MAX: Final = 200_000
 """A task takes a segment, or so many entries of one."""
 
@@ -418,20 +417,13 @@ def _measure_lag(
 # Keeping it tidy ----------------------------------------------------------------------------------
 
 
-def sweep(archive: Archive, *, now_microseconds: int) -> int:
-    """Remove what killed jobs and finished compactions left behind; gives how many files."""
-    catalogue = archive.catalogue()
-    if catalogue.superseded:
-        archive.retire(catalogue.superseded, catalogue)
-    before = now_microseconds - SWEEP_AGE_SECONDS * 1_000_000
-    return archive.sweep(catalogue, before=before)
-
-
-def compact(spark: Any, archive: Archive, settings: ArchiveSettings) -> int:
+def compact(
+    spark: Any, archive: Archive, settings: ArchiveSettings, *, clock: Clock | None = None
+) -> int:
     """
     Merge runs of small neighbouring ranges; gives how many ranges went.
 
-    The merged range is published before the ones it replaces are removed, and rules from then on.
+    The merged range is published before the ones it replaces are set aside, and rules from then on.
 
     Raises:
         CorruptArchiveError: A file to be merged is not what was archived; it stays as it is.
@@ -447,7 +439,7 @@ def compact(spark: Any, archive: Archive, settings: ArchiveSettings) -> int:
     merged: list[WrittenRange] = context.parallelize(groups, len(groups)).map(task).collect()
     for group, written in zip(groups, merged, strict=True):
         archive.publish(joined([written], group[-1].cluster_id))
-        archive.retire(group, archive.catalogue())
+    retire(archive, now_microseconds=(clock or SystemClock()).wall_microseconds())
     return sum(len(group) - 1 for group in groups)
 
 

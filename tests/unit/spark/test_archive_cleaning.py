@@ -1,0 +1,210 @@
+"""What goes from an archive and what never does: files on a disk, without Spark."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import CorruptArchiveError
+from holdfast.model.records import QueueRecord
+from holdfast.spark import archive_cleaning
+from holdfast.spark.archive_cleaning import UNNAMED_SECONDS, retire, sweep
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_proof import ArchivedSource
+from holdfast.spark.manifests import Manifest
+from holdfast.spark.pipelines.archive import LogRange, joined, merge_range, write_range
+from holdfast.testing.written_log import WrittenLog, message
+
+ENTRIES = 6
+DAY = 24 * 3600 * 1_000_000
+NOW = time.time_ns() // 1000
+LATER = NOW + 2 * UNNAMED_SECONDS * 1_000_000
+
+
+class PaperArchive:
+    """Six entries of a log, archived in three ranges of two."""
+
+    def __init__(self, log: Path, directory: Path) -> None:
+        self.directory = directory / "archive"
+        self.archive = Archive.open(str(self.directory))
+        self.source = LogDirectory(str(log))
+        self.ranges = [self.write(first, first + 1) for first in (1, 3, 5)]
+        for manifest in self.ranges:
+            self.archive.publish(manifest)
+
+    def write(self, first: int, last: int) -> Manifest:
+        """Archive a range without publishing it."""
+        wanted = LogRange(first, last, "00" * 16 if first == 1 else None)
+        written = write_range(wanted, source=self.source, archive=self.archive, names={1: "q"})
+        return joined([written], "c" * 32)
+
+    def merge(self, count: int = 3) -> Manifest:
+        """Publish one range in place of the first ones, as a compaction does."""
+        merged = merge_range(self.ranges[:count], archive=self.archive, compression="snappy")
+        manifest = joined([merged], "c" * 32)
+        self.archive.publish(manifest)
+        return manifest
+
+    def path(self, manifest: Manifest) -> Path:
+        """Where a manifest is."""
+        return self.directory / "_holdfast" / manifest.name
+
+    def data(self) -> int:
+        """How many data files the archive has."""
+        return len(list((self.directory / "records").rglob("*.parquet")))
+
+    def aside(self) -> int:
+        """How many files are set aside."""
+        folder = self.directory / "_set_aside"
+        return sum(path.is_file() for path in folder.rglob("*"))
+
+    def indexes(self) -> list[int]:
+        """Every entry that the archive gives back, proven."""
+        source = ArchivedSource.open(str(self.directory))
+        last = source.position().last_index
+        return [int(n) for block in source.blocks(1, last) for n in block.indexes]  # type: ignore[union-attr]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("log")
+    with WrittenLog(directory) as written:
+        written.put(QueueRecord(1, "q"))
+        for sequence in range(1, ENTRIES):
+            written.put(message(1, sequence, b"%d" % sequence))
+    return directory
+
+
+@pytest.fixture
+def paper(log: Path, tmp_path: Path) -> PaperArchive:
+    return PaperArchive(log, tmp_path)
+
+
+def test_a_manifest_that_cannot_be_read_takes_no_data_with_it(paper: PaperArchive) -> None:
+    """
+    One flipped bit in a manifest makes its files look unnamed; once it is mended all is there.
+    """
+    path = paper.path(paper.ranges[1])
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"messages": 2', b'"messages": 3'))
+
+    assert 0 == sweep(paper.archive, now_microseconds=LATER)
+
+    path.write_bytes(whole)
+    assert list(range(1, ENTRIES + 1)) == paper.indexes()
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_manifest_that_is_gone_can_be_brought_back(paper: PaperArchive, lost: int) -> None:
+    """
+    In the middle it leaves a gap, and nothing goes; at either end what goes is set aside.
+    """
+    path = paper.path(paper.ranges[lost])
+    whole = path.read_bytes()
+    path.unlink()
+
+    sweep(paper.archive, now_microseconds=LATER)
+
+    for file in list((paper.directory / "_set_aside").rglob("*.parquet")):
+        place = paper.directory.joinpath(*file.relative_to(paper.directory).parts[2:])
+        file.rename(place)
+    path.write_bytes(whole)
+    assert list(range(1, ENTRIES + 1)) == paper.indexes()
+
+
+def test_nothing_is_retired_while_the_catalogue_has_breaks(paper: PaperArchive) -> None:
+    """
+    A merged range that cannot be read must not cost the ranges that it was to replace.
+    """
+    merged = paper.merge()
+    paper.path(merged).write_bytes(b"{}")
+
+    assert 0 == retire(paper.archive, now_microseconds=LATER)
+    assert 0 == sweep(paper.archive, now_microseconds=LATER)
+
+    paper.path(merged).unlink()
+    assert list(range(1, ENTRIES + 1)) == paper.indexes()
+
+
+def test_what_rules_is_read_before_anything_goes(paper: PaperArchive) -> None:
+    """
+    A merged file that rotted leaves what it replaced where it is, and is named.
+    """
+    (file,) = paper.merge().files
+    path = paper.directory / file.path
+    data = path.read_bytes()
+    path.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+
+    with pytest.raises(CorruptArchiveError) as caught:
+        retire(paper.archive, now_microseconds=LATER)
+
+    assert file.path == caught.value.path
+    assert (4, 0) == (paper.data(), paper.aside())
+
+
+def test_what_is_superseded_is_set_aside(paper: PaperArchive) -> None:
+    """
+    Manifests and files leave the archive together; the merged range is the archive then.
+    """
+    paper.merge()
+
+    assert 3 == retire(paper.archive, now_microseconds=LATER)
+
+    assert (1, 6) == (paper.data(), paper.aside())
+    assert list(range(1, ENTRIES + 1)) == paper.indexes()
+    catalogue = paper.archive.catalogue()
+    assert ((), ()) == (catalogue.breaks, catalogue.superseded)
+
+
+def test_what_nobody_names_is_set_aside_when_it_is_old(paper: PaperArchive) -> None:
+    """
+    What a job is writing now is named by no manifest either.
+    """
+    paper.write(1, 4)
+
+    assert 0 == sweep(paper.archive, now_microseconds=NOW)
+    assert 1 == sweep(paper.archive, now_microseconds=LATER)
+    assert (3, 1) == (paper.data(), paper.aside())
+
+
+def test_what_was_set_aside_goes_after_a_week(paper: PaperArchive) -> None:
+    """
+    Counted from when it was set aside; and not while the archive is broken.
+    """
+    paper.write(1, 4)
+    sweep(paper.archive, now_microseconds=LATER)
+    path = paper.path(paper.ranges[1])
+    whole = path.read_bytes()
+
+    sweep(paper.archive, now_microseconds=LATER + 6 * DAY)
+    assert 1 == paper.aside()
+    path.write_bytes(b"")
+    sweep(paper.archive, now_microseconds=LATER + 8 * DAY)
+    assert 1 == paper.aside()
+    path.write_bytes(whole)
+    sweep(paper.archive, now_microseconds=LATER + 8 * DAY)
+    assert 0 == paper.aside()
+
+
+def test_without_any_manifest_nothing_goes(paper: PaperArchive) -> None:
+    """
+    It is rather a folder that was lost than an archive of nothing.
+    """
+    for manifest in paper.ranges:
+        paper.path(manifest).unlink()
+
+    assert 0 == sweep(paper.archive, now_microseconds=LATER)
+    assert (3, 0) == (paper.data(), paper.aside())
+
+
+def test_a_break_is_told(paper: PaperArchive, caplog: pytest.LogCaptureFixture) -> None:
+    """
+    Who waits for room learns why nothing goes.
+    """
+    paper.path(paper.ranges[0]).write_bytes(b"")
+    with caplog.at_level("WARNING", archive_cleaning.logger.name):
+        sweep(paper.archive, now_microseconds=LATER)
+    assert "not whole" in caplog.text
