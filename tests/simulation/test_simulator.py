@@ -138,6 +138,8 @@ AS_DRAWN = [
     (94011391, "an entry that was taken for lost and is not was called a forgery"),
     (95400337, "what a rotten disk had once was not counted after it was replaced"),
     (95400173, "a link that had stalled thirty times was given no time to bring what was on it"),
+    (96008761, "two that an operator had emptied were not told of the member that went on"),
+    (96010043, "a stranger settled what was on its way to it when its link broke"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

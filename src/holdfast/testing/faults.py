@@ -689,6 +689,9 @@ class Nemesis:
             return False
         self.world.note("operator", f"forces {alive[0].name} to go on alone")
         self.forced = alive[0].name
+        for other in self.world.nodes:
+            if other is not alive[0]:
+                other.bootstrap = alive[0].whom_to_join()  # Its list may be older than a member.
         return True
 
     def force_again(self) -> None:

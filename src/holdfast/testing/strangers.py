@@ -92,8 +92,8 @@ class Stranger(VolatileConsumer):
         """
         What the leader's memory has for its queue: an id that nobody was told.
 
-        None while its own subscription may not have ended yet: what it guesses would be on its way
-        to it, and rightly settled.
+        None while its own subscription may not have ended yet, and nothing that was on its way to
+        it when a link broke: it may have had that, so its word rightly settles it.
         """
         assert self.pipe is not None
         first = self.world.volatile.queue.get(f"{self.name}.{self._first}")
@@ -104,7 +104,14 @@ class Stranger(VolatileConsumer):
         if queue is None:
             return []
         head = b"ID\\c%b-%d-t%d." % (self._cluster(), queue.number, self.term)
-        return [head + b"%d" % -key for key in queue.transients]
+        known = {it for note in self.world.volatile.queue.values() for it in note.delivered}
+        ids = {head + b"%d" % -key: key for key in queue.transients}
+        sent = {key for each in queue.returning for key in each.unacknowledged}
+        return [
+            it
+            for it, key in ids.items()
+            if it in known or not (key in sent or queue.is_flagged(key))
+        ]
 
     def _what_others_have(self) -> list[bytes]:
         """Ids of messages that consumers have had; whether they settled them is all the same."""
