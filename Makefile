@@ -23,6 +23,8 @@ REPORT ?=
 # Beside the versions of constraints.txt: the lowest ones, and other versions of Python.
 LOWEST := var/lowest
 PYTHON ?= python3
+# Tests start a thousand processes: where this is set each of them compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side, each file in one process: most of their time is waiting.
 SIDE_BY_SIDE ?= 2
 ARGS ?=

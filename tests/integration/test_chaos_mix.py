@@ -23,11 +23,15 @@ from holdfast.testing.chaos.nemesis import FAULTS
 from holdfast.testing.chaos.runner import RunSettings, run_schedule
 from holdfast.testing.chaos.schedule import Schedule, Step
 from holdfast.testing.chaos.stage import Stage, Strike
+from holdfast.testing.chaos.workload import WorkloadSettings
 from holdfast.testing.promises.evidence import save_scenarios, stamp
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
 
 SEED = 20261121
+LOAD = WorkloadSettings(rate=150.0)
+"""What a fault meets is what is under way, and of that there is enough: with the 400 a second of
+`make chaos` a quarter of what a mix takes of the cores was for more of the same."""
 
 MIXES = {
     "three": (
@@ -78,7 +82,9 @@ OVER_PROXIES = (
 def run(tmp_path: Path, topology: str, steps: tuple[Step, ...], network: str | None = None):
     told: list[str] = []
     schedule = Schedule(name="test", topology=topology, seed=SEED, steps=steps)
-    report = run_schedule(schedule, tmp_path / "run", RunSettings(network=network), told.append)
+    report = run_schedule(
+        schedule, tmp_path / "run", RunSettings(network=network, load=LOAD), told.append
+    )
     save_scenarios(f"test {topology} {network}", [report.to_json()], stamp())
 
     assert report.problems == (), "\n".join([*report.problems, *told])
