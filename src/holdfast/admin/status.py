@@ -247,6 +247,9 @@ class LogPosition:
     name: str
     role: Role = "candidate"
     cluster_id: str = ""
+    generation: int = 0
+    """Of the cluster: every promotion by force begins one, and may have cut the log."""
+
     first_index: int = 0
     commit_index: int = 0
     """The last entry that can be read here; none can if it is below `first_index`."""

@@ -47,6 +47,7 @@ def log_position(node: Node, from_index: int, bytes_max: int) -> LogPosition:
         name=replication.name,
         role=cast("Any", replication.role),
         cluster_id=replication.cluster_id,
+        generation=replication.generation,
         first_index=node.journal.first_index,
         commit_index=readable,
         last_timestamp=node.journal.last_timestamp,

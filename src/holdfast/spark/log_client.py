@@ -3,7 +3,8 @@ A log read from a running cluster: its nodes' admin ports, over HTTP.
 
 Any node that keeps messages serves what is committed there; followers are asked before the leader,
 which has its clients. A node that dies, closes, lags behind or sends damaged bytes is left for the
-next one, and reading goes on where it was: entries are the same bytes everywhere.
+next one, and reading goes on where it was: entries are the same bytes everywhere. A node that a
+promotion by force left behind has others, and is not asked while one of the new generation answers.
 
 Invariants:
     What is given was verified here, whatever the node claims.
@@ -26,6 +27,7 @@ from typing import Any, Final, Self
 from holdfast.admin.remote import Answer, local_token, same_machine
 from holdfast.errors import (
     AuthenticationError,
+    ConfigError,
     CorruptEntryError,
     HoldfastError,
     LinkLostError,
@@ -59,11 +61,12 @@ class RemoteLog:
 
     def position(self) -> LogPosition:
         """
-        The furthest that any node can give.
+        The furthest that any node of the newest generation can give.
 
         Raises:
             LinkLostError: No node answers within `PATIENCE_SECONDS`.
             AuthenticationError: The token is missing or wrong.
+            ConfigError: The addresses are of two clusters.
         """
         best = max(self._positions(), key=lambda each: int(each[1]["commit_index"]))[1]
         return LogPosition(
@@ -72,6 +75,7 @@ class RemoteLog:
             cluster_id=str(best["cluster_id"]),
             bases=tuple(best["bases"]),
             last_timestamp=int(best["last_timestamp"]),
+            generation=_generation(best),
         )
 
     def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
@@ -146,10 +150,35 @@ class RemoteLog:
                 except HoldfastError as error:
                     last = error
             if found:
-                return found
+                return _ruling(found)
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise last
             time.sleep(PAUSE_SECONDS)
+
+
+def _ruling(
+    found: list[tuple[str, dict[str, Any]]],
+) -> list[tuple[str, dict[str, Any]]]:
+    """
+    Keep the nodes that are of the one cluster and of its newest generation.
+
+    Raises:
+        ConfigError: There are two clusters, so there is no telling which is meant.
+    """
+    nodes = {str(it["cluster_id"]): address for address, it in found if it["cluster_id"]}
+    if len(nodes) > 1:
+        named = ", ".join(f"{address} of {cluster}" for cluster, address in sorted(nodes.items()))
+        raise ConfigError([f"url: these nodes are of different clusters: {named}"])
+    newest = max(_generation(it) for _, it in found)
+    return [
+        (address, it)
+        for address, it in found
+        if _generation(it) == newest and (it["cluster_id"] or not nodes)
+    ]
+
+
+def _generation(answer: dict[str, Any]) -> int:
+    return int(answer.get("generation", 0))  # nodes of before do not tell it
 
 
 class _Reading:

@@ -36,6 +36,9 @@ class LogPosition:
     last_timestamp: int = 0
     """When the last entry was sealed, in microseconds; 0 if not known."""
 
+    generation: int = 0
+    """Of the cluster: every promotion by force begins one. 0 also if the source cannot tell."""
+
 
 @dataclass(frozen=True, slots=True)
 class DamagedRange:

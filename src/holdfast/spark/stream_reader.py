@@ -1,17 +1,21 @@
 """
 `spark.readStream.format("holdfast")`: the log as it grows.
 
-An offset is the index of the last entry taken. With a hold the cluster keeps the log from the first
-entry that Spark has not reported done, across restarts of either; without one a reader that is away
-for long may find that entries were cleaned away, and is told so by an error.
+An offset is the last entry taken, and of which log it is: that is proven before a query goes on,
+when it starts and whenever the cluster was promoted by force meanwhile. With a hold the cluster
+keeps the log from the first entry that Spark has not reported done, across restarts of either;
+without one a reader that is away for long may find that entries were cleaned away, and is told so
+by an error.
 
 Invariants:
+    A query never goes on in another log than the one it has read.
     An offset is never beyond what the cluster has committed.
     The hold moves only to what Spark has said is done; never back.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,9 +31,15 @@ from pyspark.sql.streaming.datasource import (
 
 from holdfast.errors import RecordNotFoundError
 from holdfast.spark.batch_reader import read_partition
-from holdfast.spark.log_client import RemoteLog
-from holdfast.spark.log_source import first_index_at
-from holdfast.spark.offsets import index_of, offset_at
+from holdfast.spark.continuity import (
+    check_cluster,
+    check_continues,
+    shorter_log_error,
+    taken_at,
+)
+from holdfast.spark.log_client import PATIENCE_SECONDS, PAUSE_SECONDS, RemoteLog
+from holdfast.spark.log_source import LogPosition, first_index_at
+from holdfast.spark.offsets import Taken, offset_at, taken_of
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.partitions import LogPartition, split
@@ -44,6 +54,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.source = open_source(options)
         self.target_index: int | None = None
         """With Trigger.AvailableNow: where to stop."""
+        self._proven: set[tuple[Taken, int]] = set()
+        """What was found in the log, and in which generation of the cluster."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """
@@ -68,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f" {position.first_index:,}"
             )
         self._hold(first)
-        return offset_at(first - 1)
+        return offset_at(taken_at(self.source, position, first - 1))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What `maxBytesPerTrigger` and `maxEntriesPerTrigger` say."""
@@ -86,33 +98,46 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             LinkError: No node answers.
+            StoreError: The log is not the one that `start` is of.
         """
-        begin = index_of(start)
-        last = self._last_index()
-        if last <= begin:
+        begin = taken_of(start)
+        position = self._position_for(begin)
+        last = self._last_index(position)
+        if last <= begin.index:
             return start
         options = self.options
         if not isinstance(limit, ReadAllAvailable):
             if options.entries_per_trigger_max is not None:
-                last = min(last, begin + options.entries_per_trigger_max)
+                last = min(last, begin.index + options.entries_per_trigger_max)
             if options.bytes_per_trigger_max is not None:
-                last = min(last, self.source.reach(begin + 1, options.bytes_per_trigger_max))
-        return offset_at(last)
+                last = min(last, self.source.reach(begin.index + 1, options.bytes_per_trigger_max))
+        end = taken_at(self.source, position, last)
+        self._proven = {(begin, position.generation), (end, position.generation)}
+        return offset_at(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """How far the log goes, for Spark's progress reports."""
-        return offset_at(self.source.position().last_index)
+        position = self.source.position()
+        return offset_at(Taken(position.last_index, position.cluster_id, position.generation))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the log ends now: the query stops there."""
         self.target_index = self.source.position().last_index
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Plan the tasks of one batch."""
-        first, last = index_of(start) + 1, index_of(end)
+        """
+        Plan the tasks of one batch.
+
+        Raises:
+            LinkError: No node answers.
+            StoreError: The log is not the one that the batch is of.
+        """
+        begin, through = taken_of(start), taken_of(end)
+        first, last = begin.index + 1, through.index
         if first > last:
             return []
-        position = self.source.position()
+        position = self._position_for(through)
+        self._prove(begin, position)
         names = self.source.queue_names()
         return [
             LogPartition(low, high, names, position.cluster_id)
@@ -130,12 +155,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             LinkError: No node answers: the query stops rather than let the log grow unheld.
         """
-        self._hold(index_of(end) + 1)
+        self._hold(taken_of(end).index + 1)
 
-    def _last_index(self) -> int:
-        last = self.source.position().last_index
+    def _position_for(self, taken: Taken) -> LogPosition:
+        """
+        Ask how far the log goes, and make sure that it is the one in which this was taken.
+
+        One that is shorter may be behind; after a promotion by force it is not waited for forever.
+        """
+        started = time.monotonic()
+        while True:
+            position = self.source.position()
+            check_cluster(taken, position)
+            if position.last_index >= taken.index:
+                self._prove(taken, position)
+                return position
+            if not taken.cluster_id or position.generation <= taken.generation:
+                return position
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise shorter_log_error(taken, position)
+            time.sleep(PAUSE_SECONDS)
+
+    def _prove(self, taken: Taken, position: LogPosition) -> None:
+        """Look into the log, unless that was done since the last promotion by force."""
+        if (taken, position.generation) not in self._proven:
+            check_continues(self.source, position, taken)
+            self._proven.add((taken, position.generation))
+
+    def _last_index(self, position: LogPosition) -> int:
         ends = (self.target_index, self.options.end_index)
-        return min([last, *(end for end in ends if end is not None)])
+        return min([position.last_index, *(end for end in ends if end is not None)])
 
     def _hold(self, index: int) -> None:
         if self.options.hold and isinstance(self.source, RemoteLog):

@@ -33,7 +33,7 @@ class PaperNode:
             self.log.append(bytes(3000 + number))
         self.journal = self.log.journal
         self.config = SimpleNamespace(name="a")
-        status = SimpleNamespace(name="a", role="follower", cluster_id="c1")
+        status = SimpleNamespace(name="a", role="follower", cluster_id="c1", generation=2)
         self.driver = SimpleNamespace(commit_index=11, is_witness=False, status=lambda: status)
         self.store = SimpleNamespace(applied_index=10, bytes_from=lambda index: 900)
         self.broker = SimpleNamespace(state=SimpleNamespace(holds={}))
@@ -56,6 +56,7 @@ def test_the_position_ends_with_what_is_committed_applied_and_stored(node: Paper
     assert (1, 10, 0) == (position.first_index, position.commit_index, position.through_index)
     assert [segment.base_index for segment in node.journal.segments()] == list(position.bases)
     assert len(position.bases) > 2
+    assert ("c1", 2) == (position.cluster_id, position.generation)
 
 
 def test_slices_read_one_after_another_are_the_log(node: PaperNode) -> None:

@@ -16,6 +16,7 @@ import pytest
 from holdfast.admin.token_file import write_token
 from holdfast.errors import (
     AuthenticationError,
+    ConfigError,
     CorruptEntryError,
     HoldfastError,
     LinkLostError,
@@ -38,6 +39,8 @@ class PaperCluster:
     def __init__(self) -> None:
         self.roles = {"a": "leader", "b": "follower", "c": "learner"}
         self.last = dict.fromkeys(NODES, 10)
+        self.generations = dict.fromkeys(NODES, 0)
+        self.clusters = dict.fromkeys(NODES, "c1")
         self.faults: dict[str, HoldfastError] = {}
         self.damaged: dict[str, int] = {}
         self.answer_entries = 3
@@ -81,7 +84,8 @@ class PaperLink:
                 "role": self.cluster.roles[self.address],
                 "first_index": 1,
                 "commit_index": self.cluster.last[self.address],
-                "cluster_id": "c1",
+                "cluster_id": self.cluster.clusters[self.address],
+                "generation": self.cluster.generations[self.address],
                 "last_timestamp": 9,
                 "bases": [1, 6],
                 "through_index": 4,
@@ -130,6 +134,28 @@ def test_the_position_is_the_furthest_of_all_nodes(cluster: PaperCluster) -> Non
     )
     assert {1: "q"} == LOG.queue_names()
     assert 4 == LOG.reach(2, 100)
+
+
+def test_the_newest_generation_rules(cluster: PaperCluster) -> None:
+    """What a node that was left behind has more is not in the log any more."""
+    cluster.last |= {"b": 7, "c": 6}
+    cluster.generations |= {"b": 1, "c": 1}
+    position = LOG.position()
+    assert (7, 1) == (position.last_index, position.generation)
+    assert ["c", "b"] == sorted(LOG.ranked(), reverse=True)
+    assert list(range(1, 8)) == indexes(1, 7)
+    assert "a" not in {node for node, _ in cluster.asked}
+
+
+def test_nodes_of_two_clusters_are_refused(cluster: PaperCluster) -> None:
+    """What comes would depend on who answers; one that belongs to none yet is passed over."""
+    cluster.clusters["b"] = ""
+    assert "c1" == LOG.position().cluster_id
+    assert "b" not in LOG.ranked()
+    cluster.clusters["c"] = "c2"
+    for ask in (LOG.position, LOG.ranked, indexes):
+        with pytest.raises(ConfigError, match="a of c1, c of c2"):
+            ask()
 
 
 def test_a_range_comes_from_a_follower(cluster: PaperCluster) -> None:

@@ -4,26 +4,60 @@ Offsets, limits and holds, called as Spark calls them; the log is a list of numb
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from holdfast.errors import RecordNotFoundError
+from holdfast.errors import RecordNotFoundError, StoreError
+from holdfast.journal.entry import Entry
+from holdfast.spark import stream_reader
+from holdfast.spark.entry_block import EntryBlock, cut_entries
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.options import read_options
 from holdfast.spark.stream_reader import StreamReader
+from holdfast.testing.written_log import message, sealed
+
+
+def entries(parts_at: int = 99) -> list[Entry]:
+    """Sixty entries; from `parts_at` on they are others."""
+    bodies = (b"new" if n >= parts_at else b"old" for n in range(1, 61))
+    return sealed(*([message(1, n, body)] for n, body in enumerate(bodies, 1)))
+
+
+ENTRIES = entries()
 
 
 class PaperLog(RemoteLog):
     """A cluster whose log begins at 5 and has segments of ten entries of 100 bytes."""
 
     last = 30
+    cluster = "c"
+    generation = 0
+    entries = ENTRIES
     asked: list[tuple[str, str, Any]]
+    read: list[int]
 
     def position(self) -> LogPosition:
-        return LogPosition(first_index=5, last_index=self.last, cluster_id="c", bases=(5, 15, 25))
+        return LogPosition(
+            first_index=5,
+            last_index=self.last,
+            cluster_id=self.cluster,
+            bases=(5, 15, 25),
+            generation=self.generation,
+        )
+
+    def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock]:
+        self.read.append(first_index)
+        raws = [entry.raw for entry in self.entries[first_index - 1 : last_index]]
+        yield cut_entries(b"".join(raws), first_index)
+
+    def become(self, **changes: Any) -> None:
+        """What happened to the cluster."""
+        for name, value in changes.items():
+            object.__setattr__(self, name, value)
 
     def queue_names(self) -> dict[int, str]:
         return {1: "a"}
@@ -39,8 +73,14 @@ class PaperLog(RemoteLog):
 @pytest.fixture
 def log() -> PaperLog:
     paper = PaperLog(("a:1",))
-    object.__setattr__(paper, "asked", [])
+    paper.become(asked=[], read=[])
     return paper
+
+
+def at(index: int, generation: int = 0) -> dict[str, Any]:
+    """The offset of everything through an entry of the log as it was first."""
+    chain = ENTRIES[index - 1].chain.hex()
+    return {"index": index, "cluster": "c", "generation": generation, "chain": chain}
 
 
 def reader(log: PaperLog, **options: str) -> StreamReader:
@@ -51,10 +91,11 @@ def reader(log: PaperLog, **options: str) -> StreamReader:
 
 def test_a_query_begins_with_the_first_entry_kept(log: PaperLog) -> None:
     """Unless it is told otherwise; its hold is set before anything is read."""
-    assert {"index": 4} == reader(log).initialOffset()
-    assert {"index": 30} == reader(log, start_index="latest").initialOffset()
+    unproven = {"index": 4, "cluster": "c", "generation": 0}
+    assert unproven == reader(log).initialOffset()
+    assert at(30) == reader(log, start_index="latest").initialOffset()
     assert [] == log.asked
-    assert {"index": 9} == reader(log, start_index="10", hold="h").initialOffset()
+    assert at(9) == reader(log, start_index="10", hold="h").initialOffset()
     assert [("POST", "/holds/h", {"index": 10, "bytes_max": 16 << 30})] == log.asked
 
 
@@ -89,20 +130,18 @@ def test_the_limit_is_told_to_spark(log: PaperLog) -> None:
 def test_nothing_new_is_the_same_offset(log: PaperLog) -> None:
     """Also when a node answers that is behind the one asked before."""
     for index in (30, 33):
-        assert {"index": index} == reader(log).latestOffset({"index": index}, ReadAllAvailable())
-    assert {"index": 30} == reader(log).reportLatestOffset()
+        assert at(index) == reader(log).latestOffset(at(index), ReadAllAvailable())
+    expected = {"index": 30, "cluster": "c", "generation": 0}
+    assert expected == reader(log).reportLatestOffset()
 
 
 def test_available_now_ends_where_the_log_was(log: PaperLog) -> None:
     """However much is published meanwhile."""
     made = reader(log)
     made.prepareForTriggerAvailableNow()
-    PaperLog.last = 50
-    try:
-        assert {"index": 30} == made.latestOffset({"index": 4}, ReadAllAvailable())
-        assert {"index": 30} == made.latestOffset({"index": 30}, ReadAllAvailable())
-    finally:
-        PaperLog.last = 30
+    log.become(last=50)
+    assert at(30) == made.latestOffset({"index": 4}, ReadAllAvailable())
+    assert at(30) == made.latestOffset(at(30), ReadAllAvailable())
 
 
 def test_a_batch_is_planned_by_segments(log: PaperLog) -> None:
@@ -119,3 +158,61 @@ def test_the_hold_moves_with_what_is_done(log: PaperLog) -> None:
     assert [] == log.asked
     reader(log, hold="h", holdBytesMax="1g").commit({"index": 20})
     assert [("POST", "/holds/h", {"index": 21, "bytes_max": 1 << 30})] == log.asked
+
+
+def test_a_checkpoint_of_before_goes_on(log: PaperLog) -> None:
+    """It names an entry and no log; the next offset names both."""
+    assert at(30) == reader(log).latestOffset({"index": 9}, ReadAllAvailable())
+    parts = reader(log).partitions({"index": 9}, {"index": 26})
+    assert (10, 26) == (parts[0].first_index, parts[-1].last_index)
+
+
+@pytest.mark.parametrize("index", [9, 30, 40])
+def test_another_clusters_checkpoint_is_refused(log: PaperLog, index: int) -> None:
+    """Also where that cluster's log is shorter: waiting would pass over what it gets."""
+    log.become(cluster="d")
+    with pytest.raises(StoreError, match="of cluster c, the log of cluster d"):
+        reader(log).latestOffset(at(index), ReadAllAvailable())
+    with pytest.raises(StoreError, match="of cluster c, the log of cluster d"):
+        reader(log).partitions(at(index - 1), at(index))
+
+
+def test_a_cluster_that_lost_what_was_taken_is_refused(log: PaperLog) -> None:
+    """Its log has other entries there: new ones would be passed over in silence."""
+    log.become(entries=entries(18))
+    for start, end in ((20, 30), (9, 20)):
+        with pytest.raises(StoreError, match="promoted by force"):
+            reader(log).partitions(at(start), at(end))
+    with pytest.raises(StoreError, match="behind entry 20"):
+        reader(log).latestOffset(at(20), ReadAllAvailable())
+    assert 30 == reader(log).latestOffset(at(17), ReadAllAvailable())["index"]
+
+
+def test_a_promotion_under_a_running_query_is_seen(log: PaperLog) -> None:
+    """What was proven in one generation is proven again in the next, and not in between."""
+    made = reader(log)
+    begin = made.latestOffset(at(9), ReadAllAvailable())
+    log.become(last=40)
+    log.read.clear()
+    begin = made.latestOffset(begin, ReadAllAvailable())
+    assert [40] == log.read
+    log.become(last=50, generation=1)
+    begin = made.latestOffset(begin, ReadAllAvailable())
+    assert at(50, 1) == begin
+    log.become(last=60, generation=2, entries=entries(45))
+    with pytest.raises(StoreError, match="behind entry 50"):
+        made.latestOffset(begin, ReadAllAvailable())
+
+
+def test_a_cluster_that_was_cut_short_is_not_waited_for_forever(
+    log: PaperLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a promotion by force what is missing does not come; else a node may lag."""
+    now = [0.0]
+    monkeypatch.setattr(stream_reader.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stream_reader.time, "sleep", lambda seconds: now.append(now.pop() + 20))
+    log.become(generation=1)
+    with pytest.raises(StoreError, match="ends with entry 30, before entry 40"):
+        reader(log).latestOffset(at(40), ReadAllAvailable())
+    assert 40 == now[0]
+    assert at(40, 1) == reader(log).latestOffset(at(40, 1), ReadAllAvailable())
