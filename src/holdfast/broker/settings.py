@@ -89,8 +89,7 @@ class BrokerSettings:
     """Subscriptions of one connection. One more is refused."""
 
     subscriptions_count_max: int = 200_000
-    """Subscriptions of all connections. One more is refused. A late acknowledgement looks at all of
-    its queue's."""
+    """Subscriptions of all connections. One more is refused."""
 
     subscriptions_bytes_max: int = 192 * MiB
     """What they take, with their names; one more is refused. Reached before their number only where

@@ -23,7 +23,6 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from hashlib import sha256
 from typing import Protocol
 
 from holdfast.client.dialer import Dialer, term_of
@@ -157,8 +156,8 @@ class ClientSession:
         self._interrupted_at = 0.0
         self._timeout: asyncio.TimerHandle | None = None
         self._identity = randomness.bytes(12).hex()
-        # Not the identity itself: that is in the ids of producers, which operators see.
-        self._dialer.shown = sha256(f"holdfast-client {self._identity}".encode()).hexdigest()[:32]
+        # Nothing that follows from the identity: that is in the ids of producers, which are kept.
+        self._dialer.shown = randomness.bytes(16).hex()
         self._producers = 0
         self._subscriptions = 0
         self._receipts = 0

@@ -5,8 +5,12 @@ Our own client shows a secret of its own, the same on each of its connections, w
 guess. Any other client has its client-id, if it has one: as in ActiveMQ that is a name and no
 proof, and a second connection under it is refused while the first one lives.
 
+A client of ours that connects again has given its old connection up, and says again what was not
+answered there. So it is ended at once, and the new one is served when all that the old one held is
+given back: else the client's own late words would be about messages that somebody else has.
+
 Invariants:
-    Of the connections of a node that live, no two have the same client-id.
+    Of the connections of a node that live, no two have the same client-id, or show the same secret.
 """
 
 from __future__ import annotations
@@ -27,8 +31,6 @@ def introduce(session: StompSession, headers: dict[str, str]) -> str:
     """
     Take the client-id of a CONNECT and give by what this client is known again, empty: by nothing.
 
-    A client of ours that is here already has lost that connection and does not know it: it goes.
-
     Raises:
         RemoteProtocolError: The client-id is another connection's, or too long.
     """
@@ -43,20 +45,36 @@ def introduce(session: StompSession, headers: dict[str, str]) -> str:
     known_by = f"shown {shown}" if shown else f"client-id {client_id}" if client_id else ""
     if client_id:
         _take(session, client_id, known_by)
+    if shown:
+        _succeed(session, shown)
     return known_by
+
+
+def _succeed(session: StompSession, shown: str) -> None:
+    """End the old connection of a client of ours, which is lost, whoever knows of it already."""
+    shown_by = session.context.shown_by
+    other = shown_by.get(shown)
+    shown_by[shown] = session
+    session.shown = shown
+    if other is not None:
+        if not other.is_closing:
+            other.farewell("this client has connected again", CLIENT_ID_IN_USE)
+        session.wait_for(other.leaving(), other.held_count)
 
 
 def _take(session: StompSession, client_id: str, known_by: str) -> None:
     client_ids = session.context.client_ids
     other = client_ids.get(client_id)
-    if other is not None and not other.is_closing:
-        if other.client != known_by or not known_by.startswith("shown "):
-            raise RemoteProtocolError(
-                f"client-id {client_id[:80]!r} is in use by another connection, session {other.id};"
-                f" one connection at a time may have it",
-                code=CLIENT_ID_IN_USE,
-            )
-        other.farewell("this client has connected again", CLIENT_ID_IN_USE)
+    if (
+        other is not None
+        and not other.is_closing
+        and (other.client != known_by or not known_by.startswith("shown "))
+    ):
+        raise RemoteProtocolError(
+            f"client-id {client_id[:80]!r} is in use by another connection, session {other.id};"
+            f" one connection at a time may have it",
+            code=CLIENT_ID_IN_USE,
+        )
     client_ids[client_id] = session
     session.client_id = client_id
 
@@ -66,3 +84,9 @@ def let_go(session: StompSession) -> None:
     client_id, session.client_id = session.client_id, ""
     if client_id and session.context.client_ids.get(client_id) is session:
         del session.context.client_ids[client_id]
+
+
+def forget_shown(session: StompSession) -> None:
+    """Note that a connection has given back all it held."""
+    if session.shown and session.context.shown_by.get(session.shown) is session:
+        del session.context.shown_by[session.shown]

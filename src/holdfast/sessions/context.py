@@ -49,6 +49,7 @@ class SessionContext:
         "refusals",
         "server",
         "session_count",
+        "shown_by",
         "term",
         "waiting",
         "waiting_bytes",
@@ -88,10 +89,13 @@ class SessionContext:
         """Header lines that say nothing a MESSAGE has from us; some thousand at most."""
         self.client_ids: dict[str, StompSession] = {}
         """Who has which client-id now."""
+        self.shown_by: dict[str, StompSession] = {}
+        """By what a client of ours shows: its connection, until that has given back all it held."""
 
     def forget_sessions(self) -> None:
         """Begin anew, as all clients are sent away: nothing of theirs is given back one by one."""
         self.dirty.clear()
         self.waiting.clear()
         self.client_ids.clear()
+        self.shown_by.clear()
         self.waiting_bytes = 0

@@ -43,7 +43,7 @@ from holdfast.protocols.stomp.frames import (
 )
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
-from holdfast.sessions.client_ids import introduce, let_go
+from holdfast.sessions.client_ids import forget_shown, introduce, let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.refusals import IGNORED_EXPIRY, IGNORED_OPTION
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
@@ -118,9 +118,10 @@ class StompSession:
         self.effort = 0
         """What the present frame cost beside itself, in ordinary frames."""
         self.rollback: Iterator[None] | None = None
-        """The rest of an ABORT; what comes behind it waits, as it counts on what that restores."""
+        """The rest of an ABORT, or of the end of this client's old connection; what comes behind it
+        waits, as it counts on what that gives back."""
         self.rollback_count = 0
-        """The operations of that transaction."""
+        """The operations of that transaction, or what that connection held."""
         self.spreading: Topic | None = None
         """Where the last message published is on its way to many; what comes behind it waits."""
         self.spreading_receipt: bytes | None = None
@@ -133,6 +134,8 @@ class StompSession:
         self.client = ""
         """By what this client can be known again on another connection; empty: by nothing."""
         self.client_id = ""
+        self.shown = ""
+        self._leaving: Iterator[None] | None = None
         self.carries_headers = False
         """Its messages are copies: what their headers wish was an affair of another broker."""
         self.told_kinds = 0
@@ -243,6 +246,7 @@ class StompSession:
                 if is_spent():
                     return False
             self.rollback = None
+            self.rollback_count = 0
         return True
 
     def _is_spreading(self) -> bool:
@@ -558,8 +562,12 @@ class StompSession:
 
     def _roll_back(self, transaction: Transaction, receipt: bytes | None) -> None:
         del self.transactions[transaction.name]
-        self.rollback = self._rolling_back(transaction, receipt)
-        self.rollback_count = transaction.operation_count
+        self.wait_for(self._rolling_back(transaction, receipt), transaction.operation_count)
+
+    def wait_for(self, steps: Iterator[None], count: int) -> None:
+        """Do nothing else before these steps are done, which give back about so much."""
+        self.rollback = steps
+        self.rollback_count = count
         self.effort = self.broker.settings.step_count_max  # It is gone on with before anything.
 
     def _rolling_back(self, transaction: Transaction, receipt: bytes | None) -> Iterator[None]:
@@ -709,7 +717,20 @@ class StompSession:
             pass
 
     def leaving(self) -> Iterator[None]:
-        """Do what `leave` does in short steps; nothing more is delivered from the first on."""
+        """Do what `leave` does in short steps, the same ones for all who ask."""
+        if self._leaving is None:
+            self._leaving = self._leave_in_steps()
+        return self._leaving
+
+    def _leave_in_steps(self) -> Iterator[None]:
+        try:
+            yield from self._give_back()
+        except Exception:
+            self._leaving = None  # It can be begun anew.
+            raise
+
+    def _give_back(self) -> Iterator[None]:
+        """Give back what this connection holds; nothing is delivered from the first step on."""
         self.events = iter(())
         self.by_ordinal.clear()
         let_go(self)
@@ -726,6 +747,7 @@ class StompSession:
             yield from self.broker.abort(self.transactions.popitem()[1])
             yield
         yield from self.broker.drop_temporary(self)
+        forget_shown(self)
 
     @property
     def held_count(self) -> int:

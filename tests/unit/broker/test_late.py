@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker import late
 from holdfast.broker.late import find_late
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.settings import BrokerSettings
@@ -65,7 +66,7 @@ def nothing(_queue: Queue) -> None:
         (1, 6, purged, "settled"),
         (2, 1, nothing, "settled"),  # Deleted.
         (1, 1, nothing, "somebody else"),
-        (1, 4, reserved, "somebody else"),
+        (1, 4, reserved, "in a transaction that is not finished"),
         (1, 5, nothing, "not delivered"),  # Above what the former leader may have delivered.
         (1, 7, nothing, "not delivered"),
         (1, 0, nothing, "not delivered"),
@@ -86,3 +87,24 @@ def test_what_a_late_word_counts_for(state, queue_number, key, prepare, outcome)
     else:
         with pytest.raises(UnknownDeliveryError, match=outcome):
             find_late(state, queue_number, key)
+
+
+def test_of_very_many_subscriptions_none_is_asked(desk, monkeypatch) -> None:
+    """
+    200,000 held the loop for 15 ms, for each late word; what is settled is known anyway.
+    """
+    monkeypatch.setattr(late, "_LOOKED_AT_MAX", 1)
+    desk.send(b"one")
+    desk.send(b"two")
+    desk.turn()
+    holder = desk.subscribe()
+    desk.subscribe()
+    desk.turn()
+    with pytest.raises(UnknownDeliveryError, match="somebody else"):
+        desk.broker.acknowledge_identity(1, 1, desk.client, None)
+    desk.broker.acknowledge(holder, 1, desk.client, None)
+    for subscription in desk.queue().subscriptions:
+        subscription.unacknowledged = None
+    desk.broker.acknowledge_identity(1, 1, desk.client, b"settled")
+    desk.turn()
+    assert desk.client.replies == [b"settled"]

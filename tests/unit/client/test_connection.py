@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 
 import pytest
 from scripted_broker import ScriptedBroker, Store
@@ -192,6 +193,9 @@ async def test_a_client_is_known_again_by_what_it_shows() -> None:
         assert second.frames("CONNECT")[0].headers["holdfast-client"] in shown
         producer = first.sends[0].block.headers["producer-id"]
         assert not any(each in producer or producer.split("-")[0] in each for each in shown)
+        identity = producer.split("-")[0]
+        known = f"holdfast-client {identity}".encode()
+        assert hashlib.sha256(known).hexdigest()[:32] not in shown, "it follows from the id"
 
 
 @pytest.mark.parametrize("options", [{}, {"carries_headers": True}])

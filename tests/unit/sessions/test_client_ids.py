@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import RemoteProtocolError
-from holdfast.sessions.client_ids import introduce
+from holdfast.sessions.client_ids import introduce, let_go
 
 
 def answer_to(desk, **headers: str):
@@ -63,6 +63,66 @@ def test_a_client_of_ours_takes_its_client_id_from_its_lost_connection(desk) -> 
     (farewell,) = first.frames()
     assert (farewell.command, farewell.headers["code"]) == ("ERROR", "client-id-in-use")
     assert first.session.is_closing
+
+
+def given(desk, client, count: int) -> list[str]:
+    """The ids of so many messages that a client has."""
+    for number in range(count):
+        client.send(b"%d" % number)
+    client.subscribe(activemq__prefetchSize="1000")
+    desk.turn()
+    return [each.headers["message-id"] for each in client.frames() if each.command == "MESSAGE"]
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_client_of_ours_has_what_its_lost_connection_had(desk, is_noticed) -> None:
+    """
+    Its own late words were refused, "delivered to somebody else", until the old one was gone.
+
+    Whether the node has heard that it is lost, and has not come to give back what it held, or not.
+    """
+    first = desk.connect(holdfast_client="secret")
+    ids = given(desk, first, 200)
+    first.say("BEGIN", transaction="t")
+    for each in ids[:100]:
+        first.say("ACK", id=each, transaction="t")
+    if is_noticed:
+        let_go(first.session)
+    second = desk.connect(holdfast_client="secret")
+    assert not first.session.subscriptions
+    assert not first.session.transactions
+    for each in (ids[0], ids[150]):
+        assert second.ask("ACK", id=each, receipt="r")[0].command == "RECEIPT"
+    second.say("BEGIN", transaction="t")
+    second.say("ACK", id=ids[1], transaction="t")
+    assert second.ask("COMMIT", transaction="t", receipt="r")[0].command == "RECEIPT"
+    assert desk.broker.queue("orders").index.live_count == 197
+    first.leave()
+    third = desk.connect(holdfast_client="secret")
+    assert not third.session.rollback
+    assert second.session.is_closing
+
+
+def test_what_a_client_of_ours_says_waits_for_what_it_had(desk) -> None:
+    """
+    It may be much, and is given back in steps.
+    """
+    first = desk.connect(holdfast_client="secret")
+    for number in range(300):
+        first.subscribe(f"/queue/{number}", id=str(number))
+    second = desk.connect("")
+    hello = b"CONNECT\naccept-version:1.2\nhost:h\nholdfast-client:secret\n\n\0"
+    assert not second.session.receive(hello + b"ACK\nid:none\n\n\0", lambda: True)
+    for _ in range(3):
+        assert not second.session.proceed(lambda: True)
+    assert first.session.subscriptions
+    assert [each.command for each in second.frames()] == ["CONNECTED"]
+    assert second.session.proceed(lambda: False)
+    assert not first.session.subscriptions
+    assert [each.command for each in second.frames()] == ["ERROR"]
+    first.leave()
+    second.leave()
+    assert not desk.context.shown_by
 
 
 def test_many_connections_without_a_client_id_are_fine(desk) -> None:
