@@ -133,6 +133,7 @@ class Broker:
     def begin_anew(self) -> None:
         """Drop all state: the log it came from was replaced by a leader's."""
         old, self.state = self.state, BrokerState(self.settings)
+        self.state.producers.forgotten_count = old.producers.forgotten_count
         self.state.discards.add_later(old.piles())
         self.temporaries = Temporaries(self.settings.temporary_count_max)
         self.follow()

@@ -214,12 +214,15 @@ def test_a_follower_applies_entries(desk) -> None:
 
 def test_beginning_anew_drops_all_state(desk) -> None:
     """
-    A replica that was sent the log from a leader's first segment starts from nothing.
+    A replica that was sent the log from a leader's first segment starts from nothing; what it
+    counted since its process started goes on.
     """
     desk.send(b"x")
     desk.turn()
+    desk.state.producers.forgotten_count = 3
     desk.broker.begin_anew()
     assert not desk.broker.state.queues
+    assert desk.state.producers.forgotten_count == 3
     desk.broker.apply_entry(1, [QueueRecord(4, "q")], 5)
     assert desk.broker.state.next_queue_number == 5
 
