@@ -48,8 +48,6 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of an answer in JSON."""
 
 _RANK: Final = {"follower": 0, "learner": 1, "leader": 2}
-_FATAL: Final = (AuthenticationError, RecordNotFoundError)
-"""What another node would say as well."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +96,28 @@ class RemoteLog:
 
     def queue_names(self) -> dict[int, str]:
         """The names of the queues there are now."""
-        answer = self.ask("GET", "/queues?local")
+        answer = self.ask("GET", "/queues?local", is_furthest_first=True)
         return {int(queue["number"]): str(queue["name"]) for queue in answer["queues"]}
 
     def reach(self, from_index: int, bytes_max: int) -> int:
         """The last index such that entries from `from_index` on are about `bytes_max` together."""
-        answer = self.ask("GET", f"/log/position?from={from_index}&bytes={bytes_max}")
-        return int(answer["through_index"])
+        path = f"/log/position?from={from_index}&bytes={bytes_max}"
+        answer = self.ask("GET", path, is_furthest_first=True)
+        # A node that lags does not have the entry yet, and names its own last one.
+        return max(int(answer["through_index"]), from_index)
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        is_furthest_first: bool = False,
+    ) -> dict[str, Any]:
         """
         Ask one node after another until one answers; return its JSON.
+
+        What is gone from one node's log is asked of the others: each cleans its own.
 
         Raises:
             HoldfastError: What a node answered, as its own kind of error.
@@ -117,18 +126,25 @@ class RemoteLog:
         data = None if body is None else json.dumps(body).encode()
         started = time.monotonic()
         while True:
-            last: HoldfastError = LinkLostError("no admin port was named")
-            for address in self.addresses:
+            faults: list[HoldfastError] = []
+            for address in self._furthest() if is_furthest_first else self.addresses:
                 try:
                     with _Link(address, self.token) as link:
                         return link.ask(method, path, data)
-                except _FATAL:
+                except AuthenticationError:
                     raise
                 except HoldfastError as error:
-                    last = error
-            if time.monotonic() - started > PATIENCE_SECONDS:
-                raise last
+                    faults.append(error)
+            gone = [fault for fault in faults if isinstance(fault, RecordNotFoundError)]
+            is_final = bool(gone) and not any(isinstance(it, LinkLostError) for it in faults)
+            if is_final or time.monotonic() - started > PATIENCE_SECONDS:
+                raise [LinkLostError("no admin port was named"), *faults, *gone][-1]
             time.sleep(PAUSE_SECONDS)
+
+    def _furthest(self) -> list[str]:
+        """The nodes that answer, the one that can give most first."""
+        found = sorted(self._positions(), key=lambda it: -int(it[1]["commit_index"]))
+        return [address for address, _ in found]
 
     def ranked(self) -> list[str]:
         """The nodes that can serve the log: followers first, in an order of chance."""

@@ -9,6 +9,7 @@ by an error.
 
 Invariants:
     A query never goes on in another log than the one it has read.
+    An offset is never before one that was given, whatever a node says that is behind.
     An offset is never beyond what the cluster has committed.
     The hold moves only to what Spark has said is done; never back.
 """
@@ -54,6 +55,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.source = open_source(options)
         self.target_index: int | None = None
         """With Trigger.AvailableNow: where to stop."""
+        self._reached = 0
+        """The furthest offset that was given."""
         self._proven: set[tuple[Taken, int]] = set()
         """What was found in the log, and in which generation of the cluster."""
 
@@ -103,6 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = taken_of(start)
         position = self._position_for(begin)
         last = self._last_index(position)
+        self._reached = max(self._reached, begin.index)
         if last <= begin.index:
             return start
         options = self.options
@@ -111,14 +115,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 last = min(last, begin.index + options.entries_per_trigger_max)
             if options.bytes_per_trigger_max is not None:
                 last = min(last, self.source.reach(begin.index + 1, options.bytes_per_trigger_max))
+        if last <= begin.index:
+            return start
         end = taken_at(self.source, position, last)
+        self._reached = last
         self._proven = {(begin, position.generation), (end, position.generation)}
         return offset_at(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """How far the log goes, for Spark's progress reports."""
         position = self.source.position()
-        return offset_at(Taken(position.last_index, position.cluster_id, position.generation))
+        last = max(position.last_index, self._reached)
+        return offset_at(Taken(last, position.cluster_id, position.generation))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the log ends now: the query stops there."""

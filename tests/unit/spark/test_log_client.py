@@ -43,6 +43,7 @@ class PaperCluster:
         self.clusters = dict.fromkeys(NODES, "c1")
         self.faults: dict[str, HoldfastError] = {}
         self.damaged: dict[str, int] = {}
+        self.gone: set[str] = set()
         self.answer_entries = 3
         self.asked: list[tuple[str, int]] = []
         self.slept = 0
@@ -78,7 +79,10 @@ class PaperLink:
     def ask(self, method: str, path: str, data: bytes | None) -> dict[str, Any]:
         if self.address in self.cluster.faults:
             raise self.cluster.faults[self.address]
+        if self.address in self.cluster.gone and "from=" in path:
+            raise RecordNotFoundError(f"gone at {self.address}")
         if path.startswith("/log/position"):
+            first = int(path.partition("from=")[2].partition("&")[0] or 0)
             return {
                 "name": self.address,
                 "role": self.cluster.roles[self.address],
@@ -88,7 +92,7 @@ class PaperLink:
                 "generation": self.cluster.generations[self.address],
                 "last_timestamp": 9,
                 "bases": [1, 6],
-                "through_index": 4,
+                "through_index": min(first + 2, self.cluster.last[self.address]),
             }
         return {"queues": [{"number": 1, "name": "q"}], "path": path, "by": self.address}
 
@@ -134,6 +138,35 @@ def test_the_position_is_the_furthest_of_all_nodes(cluster: PaperCluster) -> Non
     )
     assert {1: "q"} == LOG.queue_names()
     assert 4 == LOG.reach(2, 100)
+
+
+def test_the_furthest_node_says_how_far_bytes_reach(cluster: PaperCluster) -> None:
+    """One that lags would name an entry before the one that was asked for."""
+    cluster.last |= {"a": 3, "b": 7}
+    assert 10 == LOG.reach(8, 100)
+    cluster.faults["c"] = LinkLostError("gone")
+    assert 9 == LOG.reach(9, 100)
+
+
+def test_what_is_gone_at_one_node_is_asked_of_the_others(cluster: PaperCluster) -> None:
+    """Nodes clean their logs when they come to it; only what is gone at all of them is gone."""
+    cluster.gone = {"a", "b"}
+    assert 4 == LOG.reach(2, 100)
+    assert "c" == LOG.ask("GET", "/log?from=2")["by"]
+    cluster.gone.add("c")
+    for ask in (lambda: LOG.reach(2, 100), lambda: LOG.ask("GET", "/log?from=2")):
+        with pytest.raises(RecordNotFoundError, match="gone at"):
+            ask()
+    assert 0 == cluster.slept
+
+
+def test_a_node_that_is_away_may_still_have_it(cluster: PaperCluster) -> None:
+    """It is waited for, as when entries are read; then what the others said is told."""
+    cluster.gone = {"a", "b"}
+    cluster.faults["c"] = LinkLostError("refused")
+    with pytest.raises(RecordNotFoundError, match="gone at"):
+        LOG.ask("GET", "/log?from=2")
+    assert cluster.slept > 0
 
 
 def test_the_newest_generation_rules(cluster: PaperCluster) -> None:

@@ -135,6 +135,19 @@ def test_nothing_new_is_the_same_offset(log: PaperLog) -> None:
     assert expected == reader(log).reportLatestOffset()
 
 
+def test_an_offset_never_runs_backwards(log: PaperLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a node says that is behind: rows between would come twice."""
+    monkeypatch.setattr(PaperLog, "reach", lambda *_: 5)
+    assert at(20) == reader(log, maxBytesPerTrigger="500").latestOffset(at(20), ReadMaxBytes(500))
+    made = reader(log)
+    end = made.latestOffset(at(20), ReadAllAvailable())
+    log.become(last=22)
+    assert end == made.latestOffset(end, ReadAllAvailable())
+    told = made.reportLatestOffset()
+    assert told is not None
+    assert 30 == told["index"]
+
+
 def test_available_now_ends_where_the_log_was(log: PaperLog) -> None:
     """However much is published meanwhile."""
     made = reader(log)
