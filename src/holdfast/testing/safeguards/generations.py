@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.model import numbering
-from holdfast.replication import driver, formation, promotion
+from holdfast.replication import driver, fencing, formation, promotion
 from holdfast.replication.messages import Hello
 from holdfast.replication.state import State
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.generations import LAGGED
 from holdfast.testing.troubles.promoted_together import TOGETHER
+from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
 
 
 def _number_on() -> list[Patch]:
@@ -47,6 +48,16 @@ def _shut_out_who_is_not_known() -> list[Patch]:
         return refusal and replace(refusal, is_fenced=True)
 
     return [(formation, "own_fence", fence), (formation, "_judge_older", shut_out)]
+
+
+def _forget_being_shut_out() -> list[Patch]:
+    """Whoever is told ends at once, and its disk knows nothing of it."""
+    shut_out = fencing.Fence.shut_out
+
+    def end(fence: fencing.Fence, reason: str, _generation: int = 0) -> None:
+        shut_out(fence, reason)
+
+    return [(fencing.Fence, "shut_out", end)]
 
 
 def _believe_the_past() -> list[Patch]:
@@ -80,5 +91,6 @@ ABLATIONS = [
         _slow_disks,
         topology="learner",
     ),
+    Ablation("who was shut out forgets it", _forget_being_shut_out, (OUT_TOGETHER,)),
     Ablation("members of a former generation are let in", _believe_the_past, (LAGGED,)),
 ]

@@ -1,0 +1,34 @@
+"""
+All that a promotion shut out are started again together, while the copy that went on is down.
+"""
+
+from __future__ import annotations
+
+from holdfast.testing.ablation import without
+from holdfast.testing.faults import Plan, focused
+from holdfast.testing.safeguards.generations import ABLATIONS
+from holdfast.testing.simulator import simulate
+from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
+
+
+def plan(seed: int) -> Plan:
+    made = focused(seed, (OUT_TOGETHER,))
+    made.operations = 60
+    return made
+
+
+def test_they_elect_nobody() -> None:
+    """They are a majority of the members that they know, and were told that another rules."""
+    result = simulate(2, plan(2))
+
+    assert "" == result.violation
+    assert 1 <= result.faults[OUT_TOGETHER]
+
+
+def test_who_forgets_it_is_found_out() -> None:
+    """What keeps them from it is what their ballots say."""
+    (ablation,) = (it for it in ABLATIONS if it.kinds == (OUT_TOGETHER,))
+    with without(ablation):
+        violation = simulate(2, plan(2)).violation
+
+    assert "leads, though it was shut out and told so" in violation
