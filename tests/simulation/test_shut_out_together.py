@@ -8,6 +8,7 @@ from holdfast.testing.ablation import without
 from holdfast.testing.faults import Plan, focused
 from holdfast.testing.safeguards.generations import ABLATIONS
 from holdfast.testing.simulator import simulate
+from holdfast.testing.troubles.init_systems import AS_IT_IS
 from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
 
 
@@ -23,6 +24,14 @@ def test_they_elect_nobody() -> None:
 
     assert "" == result.violation
     assert 1 <= result.faults[OUT_TOGETHER]
+
+
+def test_who_is_started_again_as_it_is_does_no_harm() -> None:
+    """By an init system, before an operator empties its disk."""
+    result = simulate(4, focused(4, ("forced promotion", "crash", AS_IT_IS), topology="two"))
+
+    assert "" == result.violation
+    assert 1 <= result.faults[AS_IT_IS]
 
 
 def test_who_forgets_it_is_found_out() -> None:

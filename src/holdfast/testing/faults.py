@@ -26,6 +26,7 @@ from holdfast.testing.generations import newest_ballot
 from holdfast.testing.older_copy import is_recognisable
 from holdfast.testing.simulated_network import Trouble
 from holdfast.testing.troubles import RARE
+from holdfast.testing.troubles.init_systems import is_started_as_it_is
 
 if TYPE_CHECKING:
     from holdfast.testing.simulated_disk import SimulatedDisk
@@ -328,7 +329,8 @@ class Nemesis:
         if node.is_removed and node.is_ending:
             return
         is_useless = node.ended_by == "JournalFailedError" and node.disk.is_unreadable
-        if is_useless or node.is_ending or node.ended_by in _EMPTIED_AFTER:
+        is_emptied = node.is_ending and not is_started_as_it_is(node)
+        if is_useless or is_emptied or node.ended_by in _EMPTIED_AFTER:
             node.replace_disk()
             self.world.count("operator empties a disk")
         node.disk.limit(None)

@@ -143,6 +143,8 @@ class SimulatedNode:
         self._slept_from = 0.0
         self.is_ending = False
         """The process ends and is not to be started again on this disk: it was shut out."""
+        self.started_as_it_is = -1
+        """The disk it was started on once more although it was shut out on it."""
         self.site = ""
         self.life = 0
         self.mistaken_settings: ReplicationSettings | None = None
