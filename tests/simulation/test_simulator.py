@@ -140,6 +140,8 @@ AS_DRAWN = [
     (95400173, "a link that had stalled thirty times was given no time to bring what was on it"),
     (96008761, "two that an operator had emptied were not told of the member that went on"),
     (96010043, "a stranger settled what was on its way to it when its link broke"),
+    (96015844, "whoever keeps a later generation in mind was said to be electable in the former"),
+    (96018031, "an operator did not bring back the node that an unknown end waited for"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

@@ -345,11 +345,19 @@ class Checkers:
                 lacking.append(node.name)
         needed = majority(len(membership.voters))
         for name in lacking:
-            votes = sum(position <= positions[name] for position in positions.values())
-            if votes >= needed:
+            voters = [it for it, position in positions.items() if position <= positions[name]]
+            if len(voters) < needed:
+                continue
+            # Whoever keeps in mind that a later one rules is heard by nobody, and hears nobody.
+            voters = [it for it in voters if not self._is_beyond(it, leader)]
+            if len(voters) >= needed and name in voters:
                 raise ViolationError(
                     "S3", f"entry {index} is committed and {name} could be elected without it"
                 )
+
+    def _is_beyond(self, name: str, leader: SimulatedNode) -> bool:
+        ballot = newest_ballot(self.world.network.nodes[name])
+        return ballot is not None and ballot.generation > leader.driver.generation
 
     def could_elect_without(self, absent: SimulatedNode) -> bool:
         """

@@ -314,8 +314,17 @@ class Simulation:
         leader = self.leader()
         if leader is None:
             self.nemesis.force_again()
+            if any(node.is_running and node.driver.status().unknown_end for node in self.nodes):
+                self._bring_back()  # As their status says: they lead only with all votes.
         else:
             self.nemesis.empty_cut_short(leader)
+
+    def _bring_back(self) -> None:
+        for node in self.nodes:
+            if not (node.is_alive or node.ended_by or node.is_removed):
+                self.note("operator", f"brings back {node.name}")
+                self.count("operator brings back whom an unknown end waits for")
+                node.start()
 
     def _left_dead(self) -> SimulatedNode | None:
         if (
