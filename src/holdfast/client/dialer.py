@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TypeAlias
+import re
+from typing import Final, TypeAlias
 
 from holdfast.client.failover import (
+    NO_PROMOTION,
     Attempt,
     Exhausted,
     FailoverOptions,
@@ -41,6 +43,7 @@ from holdfast.errors import (
 
 ConnectError: TypeAlias = LinkError | ProtocolError | ConfigError
 
+_PROMOTION: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 logger = logging.getLogger("holdfast.client")
 
 NO_FAILOVER = FailoverOptions(reconnect_attempts_max=0, is_randomized=False)
@@ -103,7 +106,8 @@ class Dialer:
         link = await open_link(
             address, owner, self._settings, term=self.fence.term, shown=self.shown
         )
-        refusal = self.fence.refusal(link.greeting.get("holdfast-cluster"), term_of(link))
+        cluster = link.greeting.get("holdfast-cluster")
+        refusal = self.fence.refusal(cluster, term_of(link), promotion_of(link))
         if refusal is not None:
             error = LinkLostError(f"{address} is not used: {refusal}")
             link.abort(error)
@@ -163,3 +167,9 @@ def term_of(link: Link) -> int | None:
     """The broker's term, where it tells one."""
     text = link.greeting.get("holdfast-term", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+
+
+def promotion_of(link: Link) -> tuple[int, int]:
+    """By which promotion by force the broker's cluster goes on, where it tells one."""
+    found = _PROMOTION.fullmatch(link.greeting.get("holdfast-promotion", ""))
+    return (int(found[1]), int(found[2])) if found else NO_PROMOTION

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 AddressType = TypeVar("AddressType")
 
@@ -200,19 +200,28 @@ class FailoverPlan(Generic[AddressType]):
             addresses[last], addresses[other] = addresses[other], addresses[last]
 
 
+NO_PROMOTION: Final = (0, 0)
+"""Of a cluster that goes on by no promotion by force; else its generation, and when it was."""
+
+
 class TermFence:
     """
     Which broker may be believed: none of an older term, none of another cluster.
 
     A leader that was deposed while it was cut off, and does not know it yet, still answers. The
     term in CONNECTED tells. Another cluster knows nothing of our sequence numbers and messages.
+    A copy that an operator let go on by force knows nothing of elections that others held since:
+    terms are compared within one promotion, and of two the later one rules.
     """
 
     def __init__(self) -> None:
         self.cluster: str | None = None
         self.term = 0
+        self.promotion = NO_PROMOTION
 
-    def refusal(self, cluster: str | None, term: int | None) -> str | None:
+    def refusal(
+        self, cluster: str | None, term: int | None, promotion: tuple[int, int] = NO_PROMOTION
+    ) -> str | None:
         """
         Why this broker must not be used, or None if it may; then its term is remembered.
 
@@ -229,10 +238,13 @@ class TermFence:
                 f"it belongs to cluster {cluster}, this connection began with {self.cluster};"
                 " open a new connection if that is meant"
             )
-        if term is not None and term < self.term:
+        if promotion < self.promotion:
+            return "it is of before a promotion by force, of which a leader was seen"
+        if term is not None and term < self.term and promotion == self.promotion:
             return f"it leads term {term}, a leader of term {self.term} was seen before"
         if cluster is not None:
             self.cluster = cluster
         if term is not None:
             self.term = term
+        self.promotion = promotion
         return None

@@ -643,6 +643,7 @@ class Conductor:
             if self.broker.errands:
                 return False  # They are run in this turn and the next ones.
             self.context.term = self.store.term
+            self.context.promotion = self.store.promotion
             self.context.is_lease_awaited = True  # Until the next turn knows better.
             self.broker.lead(self.store.numbering)
             self.is_serving = True

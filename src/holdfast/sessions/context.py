@@ -44,6 +44,7 @@ class SessionContext:
         "leave",
         "node",
         "now",
+        "promotion",
         "receipt_count",
         "refusal",
         "refusals",
@@ -63,6 +64,8 @@ class SessionContext:
         self.cluster = cluster
         """Short name of the cluster's identity: part of every message id."""
         self.term = 0
+        self.promotion = ""
+        """By which promotion by force the cluster goes on: its generation and when it was begun."""
         self.default_persistent = default_persistent
         """Whether a STOMP message without a `persistent` header is persistent."""
         self.is_lease_awaited = False

@@ -493,6 +493,8 @@ class StompSession:
             ("holdfast-term", str(self.context.term)),
             ("holdfast-node", self.context.node),
         ]
+        if self.context.promotion:
+            headers.append(("holdfast-promotion", self.context.promotion))
         request = frame.headers.get("request-id") or frame.headers.get("receipt")
         if request is not None:
             headers += [("response-id", request), ("receipt-id", request)]

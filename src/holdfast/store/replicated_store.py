@@ -212,6 +212,12 @@ class ReplicatedStore:
         return self.driver.term
 
     @property
+    def promotion(self) -> str:
+        """By which promotion by force this cluster goes on: generation and time; empty if none."""
+        hello = self.driver.hello
+        return f"{hello.generation}-{hello.lineage[0]}" if hello.lineage else ""
+
+    @property
     def numbering(self) -> Numbering:
         """Where queues' numbers begin while this node leads."""
         return self.driver.numbering

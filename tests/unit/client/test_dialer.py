@@ -73,6 +73,23 @@ async def test_the_term_is_remembered_and_its_absence_accepted() -> None:
         (await dialer_for(broker.uri).open(Deaf())).close()
 
 
+async def test_the_promotion_that_a_cluster_goes_on_by_is_remembered() -> None:
+    """A lower term of a later one is believed; what is none is as if it were not told."""
+    async with ScriptedBroker() as broker:
+        fence = dialer_for(broker.uri).fence
+        for told, term, promotion in [("1-500", "9", (1, 500)), ("1-900", "7", (1, 900))]:
+            broker.greeting = {"holdfast_term": term, "holdfast_promotion": told}.copy
+            dialer = dialer_for(broker.uri)
+            dialer.fence = fence
+            (await dialer.open(Deaf())).close()
+            assert (fence.term, fence.promotion) == (int(term), promotion)
+        broker.greeting = {"holdfast_term": "8", "holdfast_promotion": "what"}.copy
+        dialer = dialer_for(broker.uri)
+        dialer.fence = fence
+        with pytest.raises(LinkLostError, match="before a promotion"):
+            await dialer.open(Deaf())
+
+
 async def test_a_long_search_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     """Once every warnAfterReconnectAttempts passes."""
     async with ScriptedBroker() as dead:

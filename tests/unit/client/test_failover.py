@@ -167,6 +167,21 @@ def test_the_fence_refuses_lower_terms_and_other_clusters() -> None:
     assert fence.term == 6
 
 
+def test_the_fence_compares_terms_within_one_promotion() -> None:
+    """
+    A copy that lagged knows nothing of elections since, and is all that is left: whoever has seen
+    a higher term must not wait for one for ever.
+    """
+    fence = TermFence()
+    assert fence.refusal("c1", 1010, (1, 500)) is None
+    assert fence.refusal("c1", 1007, (1, 900)) is None
+    assert (fence.term, fence.promotion) == (1007, (1, 900))
+    assert "term 1006" in (fence.refusal("c1", 1006, (1, 900)) or "")
+    assert "before a promotion" in (fence.refusal("c1", 1011, (1, 500)) or "")
+    assert "before a promotion" in (fence.refusal("c1", 9000) or "")
+    assert fence.refusal("c1", 5, (2, 100)) is None
+
+
 def test_a_plan_needs_an_address() -> None:
     """An empty list is a mistake of ours: the URI parser refuses it."""
     with pytest.raises(AssertionError):

@@ -46,6 +46,7 @@ class FakeStore:
         self.is_low = False
         self.term = 1
         self.numbering = Numbering()
+        self.promotion = ""
         self.begun_anew = False
         self.damaged: set[int] = set()
         self.reported: list[CorruptEntryError] = []

@@ -29,6 +29,16 @@ def test_connected_says_who_we_are(desk, version) -> None:
     assert headers["holdfast-cluster"] == "c0ffee"
     assert headers["holdfast-term"] == "1"
     assert headers["holdfast-node"] == "n1"
+    assert "holdfast-promotion" not in headers
+
+
+def test_connected_says_by_which_promotion_the_cluster_goes_on(desk) -> None:
+    """
+    Where an operator has let a copy go on by force: terms of before and after cannot be compared.
+    """
+    desk.context.promotion = "2-1700000000000000"
+    headers = desk.connect("1.2").connected.headers
+    assert headers["holdfast-promotion"] == "2-1700000000000000"
 
 
 def test_the_highest_common_version_is_taken(desk) -> None:

@@ -4,6 +4,7 @@ The store over a driver and a journal that only pretend.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundErr
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
 from holdfast.journal.segment import SegmentStatistics
 from holdfast.model.records import DeleteQueueRecord, MessageRecord
+from holdfast.replication.messages import Hello
 from holdfast.store.replicated_store import ReplicatedStore
 
 
@@ -89,6 +91,7 @@ class FakeDriver:
         self.reclaim_limit = 1 << 60
         self.is_backlog_full = False
         self.calls: list[object] = []
+        self.hello = Hello("a", "aa" * 16)
 
     @property
     def has_committed(self) -> bool:
@@ -153,6 +156,13 @@ def driver(journal) -> FakeDriver:
 @pytest.fixture
 def store(driver, journal) -> ReplicatedStore:
     return ReplicatedStore(driver, journal)
+
+
+def test_the_promotion_that_a_cluster_goes_on_by_is_told(driver, store) -> None:
+    """Its generation and when it was begun; nothing where nobody was promoted by force."""
+    assert "" == store.promotion
+    driver.hello = replace(driver.hello, generation=2, lineage=(1700, 2048))
+    assert "2-1700" == store.promotion
 
 
 def append(store: ReplicatedStore, count: int = 1) -> None:
