@@ -5,13 +5,14 @@ Spark reads and chooses; one sender on the driver takes the rows in the order of
 the order within and between queues is kept and one rate holds for all. A broker stores as fast as
 one client sends; the reading is what needs many hands.
 
-Nothing is stored twice: each source queue has one producer whose id is made from the choice, and
-its messages are numbered by their place among the chosen. The same choice run again, in full or
-further, gives every message its old number.
+Nothing is stored twice: producers' ids are made from the choice and from what identifies a message,
+see `replay_numbers`. The same choice run again, in full or further, gives every message its old
+number; from a source that begins later, too, but for messages of the blocks that it cuts.
 
 Invariants:
     The same choice over the same source gives each message the same producer id and number.
-    A source that may have dropped messages is refused: the numbers would shift.
+    No message has a producer id and number that another message had in another run.
+    A log that may have dropped messages is refused: it would choose others the next time.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from holdfast.errors import ConfigError, StoreError
 from holdfast.model.destination import parse_destination
 from holdfast.protocols.stomp.codec import parse_headers
 from holdfast.spark.log_proof import ArchivedSource
+from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import microseconds, read_options
+from holdfast.spark.pipelines.replay_numbers import Beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +53,7 @@ _SENT_COLUMNS: Final = (
     "ordinal",
     "queue_number",
     "sequence",
+    "rewritten",
     "destination",
     "header_block",
     "body",
@@ -94,8 +98,8 @@ class Chosen:
 
     messages: DataFrame
     cluster_id: str
-    has_beginning: bool
-    """Whether the source has its first entry; then a copy by the cleaner has its original too."""
+    beginning: Beginning
+    """Where the source has all messages, a copy by the cleaner has its original too."""
 
 
 @dataclass(slots=True)
@@ -137,12 +141,25 @@ def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> 
             " run again later it would choose others; replay from an archive"
         )
     messages = spark.read.format("holdfast").options(**options).load()
-    has_beginning = position.first_index <= 1
+    whole_from = _whole_from(log, position)
+    chosen = choose(messages, choice, has_beginning=whole_from <= 1)
+    sequences: dict[int, int] = {}
+    if whole_from > 1:
+        options["columns"] = "index,queue_number,sequence,rewritten"
+        places = spark.read.format("holdfast").options(**options).load()
+        kept = places.where(f"index >= {whole_from} and not rewritten").groupBy("queue_number")
+        sequences = dict(kept.agg({"sequence": "min"}).collect())
     return Chosen(
-        messages=choose(messages, choice, has_beginning=has_beginning),
+        messages=chosen,
         cluster_id=position.cluster_id,
-        has_beginning=has_beginning,
+        beginning=Beginning(whole_from, sequences),
     )
+
+
+def _whole_from(log: LogSource, position: LogPosition) -> int:
+    """Return the first entry of a source behind everything that it lacks."""
+    breaks = log.catalogue.breaks if isinstance(log, ArchivedSource) else ()
+    return max([position.first_index, *(each.last_index + 1 for each in breaks)])
 
 
 def choose(messages: DataFrame, choice: Choice, *, has_beginning: bool = True) -> DataFrame:
@@ -224,11 +241,10 @@ def replay(
     target = str(parse_destination(target))
     chosen = read_chosen(spark, source, choice)
     job = choice.job(chosen.cluster_id, target)
-    rows = first_copies(
-        chosen.messages.toLocalIterator(prefetchPartitions=True),
-        has_beginning=chosen.has_beginning,
+    rows = first_copies(chosen.messages.toLocalIterator(prefetchPartitions=True), chosen.beginning)
+    sender = Sender(
+        job, target, chosen.beginning, rate=rate, told=told, clock=clock or SystemClock()
     )
-    sender = Sender(job, target, rate=rate, told=told, clock=clock or SystemClock())
     asyncio.run(sender.run(uri, rows, client_options or {}))
     return sender.progress
 
@@ -247,9 +263,9 @@ def count_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) ->
     return dict(sorted((name or f"queue {number}", count) for number, name, count in rows))
 
 
-def first_copies(rows: Iterable[Any], *, has_beginning: bool = True) -> Iterator[Any]:
+def first_copies(rows: Iterable[Any], beginning: Beginning) -> Iterator[Any]:
     """
-    Leave out the copies of messages that came before, if there may be any.
+    Leave out copies of messages whose originals the source has, or that came before.
 
     Raises:
         StoreError: The rows are not in the order of the log, so numbers would not be stable.
@@ -261,11 +277,13 @@ def first_copies(rows: Iterable[Any], *, has_beginning: bool = True) -> Iterator
         if place <= last:
             raise StoreError(f"entry {place[0]:,} came after entry {last[0]:,}; nothing is sent")
         last = place
-        if not has_beginning:
-            key = (row.queue_number, row.sequence)
+        key = (row.queue_number, row.sequence)
+        if not beginning.has_all_from(*key):
             if key in seen:
                 continue
             seen.add(key)
+        elif row.rewritten:
+            continue
         yield row
 
 
@@ -273,14 +291,24 @@ class Sender:
     """One replay: the rows in, messages out. Belongs to one event loop."""
 
     def __init__(
-        self, job: str, target: str, *, rate: float | None, told: Told | None, clock: Clock
+        self,
+        job: str,
+        target: str,
+        beginning: Beginning,
+        *,
+        rate: float | None,
+        told: Told | None,
+        clock: Clock,
     ) -> None:
         self.progress = ReplayProgress(job=job)
+        self._beginning = beginning
         self._target = target
         self._rate = rate
         self._told = told
         self._clock = clock
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[str, Producer] = {}
+        self._last: dict[int, Producer] = {}
+        """By queue, the one of its last block."""
         self._headers: dict[bytes, dict[str, str]] = {}
         self._began = 0.0
         self._sent = 0
@@ -300,22 +328,28 @@ class Sender:
         self._tell()
 
     async def _send(self, connection: Connection, row: Any) -> None:
-        producer = self._producers.get(row.queue_number)
-        if producer is None:
-            producer = connection.producer(
-                self._target, window=WINDOW, producer_id=self._producer_id(row.queue_number)
-            )
-            self._producers[row.queue_number] = producer
+        producer = await self._producer_of(connection, row)
         # Persistent: whatever is in a log or an archive was.
         await producer.send(bytes(row.body), headers=self._headers_of(bytes(row.header_block)))
         self._sent += 1
         self.progress.body_bytes += len(row.body)
         self.progress.by_destination[row.destination or f"queue {row.queue_number}"] += 1
 
-    def _producer_id(self, queue_number: int) -> str | None:
-        if not is_lasting(self._target):
-            return None
-        return f"replay-{self.progress.job}-{queue_number}"
+    async def _producer_of(self, connection: Connection, row: Any) -> Producer:
+        block, producer_id = str(row.queue_number), None
+        if is_lasting(self._target):
+            block = self._beginning.block(row.queue_number, row.sequence)
+            producer_id = f"replay-{self.progress.job}-{block}"
+        producer = self._producers.get(block)
+        if producer is None:
+            producer = connection.producer(self._target, window=WINDOW, producer_id=producer_id)
+            self._producers[block] = producer
+        last = self._last.get(row.queue_number, producer)
+        if last is not producer:
+            # What is unconfirmed stays bounded however many blocks there are.
+            await last.flush()
+        self._last[row.queue_number] = producer
+        return producer
 
     def _headers_of(self, block: bytes) -> dict[str, str]:
         """The application's headers; those that the client sets by itself are left to it."""

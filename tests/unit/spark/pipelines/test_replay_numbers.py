@@ -1,0 +1,35 @@
+"""
+Blocks of sequences: which are named alike from every source.
+"""
+
+from __future__ import annotations
+
+from holdfast.spark.pipelines.replay_numbers import BLOCK_SEQUENCES, Beginning
+
+
+def test_a_whole_source_names_every_block_alike() -> None:
+    """By queue and sequences alone."""
+    assert "3-0" == Beginning().block(3, 1)
+    assert "3-0" == Beginning().block(3, BLOCK_SEQUENCES - 1)
+    assert "3-1" == Beginning().block(3, BLOCK_SEQUENCES)
+
+
+def test_only_the_blocks_that_are_cut_are_named_by_the_beginning() -> None:
+    """The first block that lies wholly behind it has its common name, as has a whole queue."""
+    late = Beginning(500, {3: BLOCK_SEQUENCES + 7, 4: 1})
+    assert "3-0-from-500" == late.block(3, 5)
+    assert "3-1-from-500" == late.block(3, 2 * BLOCK_SEQUENCES - 1)
+    assert "3-2" == late.block(3, 2 * BLOCK_SEQUENCES)
+    assert "4-0" == late.block(4, 1)
+    assert "5-9-from-500" == late.block(5, 9 * BLOCK_SEQUENCES)
+
+
+def test_from_where_on_a_source_has_all_of_a_queue() -> None:
+    """A queue of which it has copies alone it has not."""
+    late = Beginning(500, {3: 7})
+    assert [False, True, False] == [
+        late.has_all_from(3, 6),
+        late.has_all_from(3, 7),
+        late.has_all_from(4, 7),
+    ]
+    assert Beginning().has_all_from(4, 1)
