@@ -99,7 +99,19 @@ def test_the_rate_is_kept(spark: SparkSession, cluster: LocalCluster, log: Path)
     assert done.seconds >= 0.36
 
 
-@pytest.mark.parametrize("where", ["rand() > 0.5", "stored_at < current_timestamp()", "shop ="])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "rand() > 0.5",
+        "stored_at < current_timestamp()",
+        "stored_at < localtimestamp()",
+        "unix_timestamp() > 5",
+        "current_user() = 'x'",
+        "stored_at < timestamp'now'",
+        "stored_at < cast('today' as timestamp)",
+        "shop =",
+    ],
+)
 def test_a_condition_must_mean_the_same_tomorrow(
     spark: SparkSession, log: Path, where: str
 ) -> None:

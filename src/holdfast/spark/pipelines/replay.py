@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -58,7 +59,13 @@ _SENT_COLUMNS: Final = (
     "header_block",
     "body",
 )
-_UNSTABLE: Final = ("current_timestamp(", "current_date(", "now(", "current_time(")
+_MOMENT_WORD: Final = re.compile(
+    r"\b(?:timestamp(?:_ntz|_ltz)?|date|time)\s*'\s*(?:now|today|tomorrow|yesterday)\b"
+    r"|\bcast\s*\(\s*'\s*(?:now|today|tomorrow|yesterday)\b"
+    r"|'\s*(?:now|today|tomorrow|yesterday)\s*'\s*::",
+    re.IGNORECASE,
+)
+"""Literals that Spark makes a fixed time of before anybody sees a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +199,11 @@ def choose(messages: DataFrame, choice: Choice, *, has_beginning: bool = True) -
         except PySparkException as error:
             reason = next((line for line in str(error).splitlines() if line.strip()), "")
             raise ConfigError([f"where: {choice.where!r} is no condition: {reason}"]) from error
-        if not plan.deterministic() or any(word in plan.toString() for word in _UNSTABLE):
+        # What Spark fixes anew for every query: the time under all its names, users, time zones.
+        java: Any = messages.sparkSession._jvm  # noqa: SLF001 - no public way
+        current = java.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+        is_of_the_moment = plan.containsPattern(current)
+        if not plan.deterministic() or is_of_the_moment or _MOMENT_WORD.search(choice.where):
             raise ConfigError(
                 [f"where: {choice.where!r} would choose others when run again; use fixed values"]
             )
