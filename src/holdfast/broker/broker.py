@@ -529,9 +529,9 @@ class Broker:
         body: bytes,
         *,
         persistent: bool,
-    ) -> None:
+    ) -> int:
         """
-        Hold a send until its transaction commits.
+        Hold a send until its transaction commits; gives what it takes of the memory for these.
 
         Raises:
             TransactionError: This transaction, or all of them together, grew over the limits.
@@ -540,6 +540,7 @@ class Broker:
         self._require_held_room(cost)
         transaction.add_send(destination, headers, body, persistent=persistent)
         self.held_bytes += cost
+        return cost
 
     def _require_held_room(self, cost: int) -> None:
         if self.held_bytes + cost > self.settings.transactions_bytes_max:

@@ -22,6 +22,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, cast
 
 from holdfast.model.limits import KiB
+from holdfast.server.keep_alive import keep_alive
 from holdfast.sessions.client_ids import let_go
 from holdfast.sessions.stomp import StompSession
 
@@ -87,6 +88,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Take a new socket."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=self.conductor.settings.output_high_bytes)
+        opened = transport.get_extra_info("socket")
+        if opened is not None:
+            keep_alive(opened)
         self.conductor.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -152,9 +152,8 @@ class Holdings:
             if isinstance(owner, ClientConnection):
                 sizes[owner] += size
         for connection in connections:
-            transactions = connection.session.transactions
-            if transactions:
-                sizes[connection] += sum(each.held_bytes for each in transactions.values())
+            if connection.session.transactions:
+                sizes[connection] += connection.session.transaction_bytes
         for connection in self._leaving:
             sizes.pop(connection, None)
         return sizes

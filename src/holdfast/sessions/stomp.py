@@ -99,6 +99,8 @@ class StompSession:
         self.subscriptions: dict[str, Subscription] = {}
         self.by_ordinal: dict[bytes, Subscription] = {}
         self.transactions: dict[str, Transaction] = {}
+        self.transaction_bytes = 0
+        """What those hold: kept as they grow, as there may be a hundred thousand on a node."""
         self.ordinal = 0
         self.is_connected = False
         self.is_closing = False
@@ -265,7 +267,7 @@ class StompSession:
         queue = target.queue
         if target.transaction is not None:
             transaction = self.transaction(target.transaction)
-            broker.hold(
+            self.transaction_bytes += broker.hold(
                 transaction,
                 target.destination,
                 target.lines,
@@ -517,7 +519,8 @@ class StompSession:
         count_max = self.broker.settings.transaction_count_max
         if len(self.transactions) >= count_max:
             raise TransactionError(f"at most {count_max:,} open transactions on one connection")
-        self.transactions[name] = self.broker.begin(name)
+        transaction = self.transactions[name] = self.broker.begin(name)
+        self.transaction_bytes += transaction.own_bytes
         if frame.receipt is not None:
             self.reply(frame.receipt)
 
@@ -544,9 +547,13 @@ class StompSession:
         if has_sends and not has_taken:
             self._require_store(transaction)
         self.broker.commit(transaction, self, frame.receipt, producer_id, sequence)
-        del self.transactions[transaction.name]
+        self._forget(transaction)
         if frame.receipt is not None and transaction.publications and not has_taken:
             self.unconfirmed_count += 1
+
+    def _forget(self, transaction: Transaction) -> None:
+        del self.transactions[transaction.name]
+        self.transaction_bytes -= transaction.held_bytes
 
     def _require_store(self, transaction: Transaction) -> None:
         """Refuse what there is no room for, and what would go before SENDs that wait for room."""
@@ -563,7 +570,7 @@ class StompSession:
         self._roll_back(self.transaction(frame.headers["transaction"]), frame.receipt)
 
     def _roll_back(self, transaction: Transaction, receipt: bytes | None) -> None:
-        del self.transactions[transaction.name]
+        self._forget(transaction)
         self.wait_for(self._rolling_back(transaction, receipt), transaction.operation_count)
 
     def wait_for(self, steps: Iterator[None], count: int) -> None:
