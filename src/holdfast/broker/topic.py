@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from typing import Final
 
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
@@ -23,8 +24,16 @@ Delivery = tuple[Subscription, int, MessageRecord | TransientMessage | None, int
 """Subscription, key, message or None, record number to read it from, redelivered flag."""
 
 
+_PLACE_BYTES: Final = 16
+"""What a message that waits for one subscription takes for waiting for one more."""
+
+
 class Backlogs:
-    """What waits for topic subscribers without room, over all topics, by connection."""
+    """
+    What waits for topic subscribers without room, over all topics, by connection.
+
+    A message that waits for many is there once: each connection counts it, all together once.
+    """
 
     __slots__ = ("_overhead_bytes", "growth_bytes", "sizes", "total_bytes")
 
@@ -45,7 +54,8 @@ class Backlogs:
         size = message.size + self._overhead_bytes
         receiver = subscription.receiver
         self.sizes[receiver] = self.sizes.get(receiver, 0) + size
-        self.total_bytes += size
+        self.total_bytes += _PLACE_BYTES if message.waiting_count else size
+        message.waiting_count += 1
         self.growth_bytes += size
 
     def take(self, subscription: Subscription) -> TransientMessage:
@@ -54,6 +64,7 @@ class Backlogs:
         message = subscription.pending.popleft()
         subscription.pending_bytes -= message.size
         self._shrink(subscription.receiver, message.size + self._overhead_bytes)
+        self._let_go(message)
         return message
 
     def drop(self, subscription: Subscription) -> None:
@@ -61,11 +72,19 @@ class Backlogs:
         if subscription.pending:
             size = subscription.pending_bytes + len(subscription.pending) * self._overhead_bytes
             self._shrink(subscription.receiver, size)
+            for message in subscription.pending:
+                self._let_go(message)
             subscription.pending.clear()
             subscription.pending_bytes = 0
 
+    def _let_go(self, message: TransientMessage) -> None:
+        message.waiting_count -= 1
+        if message.waiting_count:
+            self.total_bytes -= _PLACE_BYTES
+        else:
+            self.total_bytes -= message.size + self._overhead_bytes
+
     def _shrink(self, receiver: Receiver, size: int) -> None:
-        self.total_bytes -= size
         left = self.sizes[receiver] - size
         if left:
             self.sizes[receiver] = left

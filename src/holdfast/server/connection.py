@@ -21,16 +21,12 @@ from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, cast
 
-from holdfast.model.limits import KiB
 from holdfast.server.keep_alive import keep_alive
 from holdfast.sessions.client_ids import let_go
-from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.stomp import LARGE_BYTES, StompSession
 
 if TYPE_CHECKING:
     from holdfast.server.loop import Conductor
-
-LARGE_BYTES: Final = 64 * KiB
-"""A piece of this size is not copied: many sockets may wait for the same one."""
 
 _NOTED_BYTES: Final = 4096
 """What waits for a socket below this is not worth a note."""
@@ -163,7 +159,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             session.out.clear()
         if not self.is_lost:
             unsent = self.transport.get_write_buffer_size()
-            if unsent > _NOTED_BYTES or self.has_unsent:
+            if unsent > _NOTED_BYTES or self.has_unsent or session.large:
                 self.conductor.holdings.note_unsent(self, unsent)
             if not self.is_output_full:
                 session.room_bytes = self.conductor.settings.output_bytes_max - unsent

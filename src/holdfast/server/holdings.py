@@ -26,9 +26,10 @@ from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.departures import Departures
 from holdfast.server.settings import ServerSettings
+from holdfast.server.shared_messages import SharedMessages
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.unfinished_frames import TOO_MUCH_UNFINISHED, UnfinishedFrames
-from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.stomp import LARGE_BYTES, StompSession
 
 log = structlog.get_logger("holdfast.server")
 
@@ -40,7 +41,7 @@ class Holdings:
 
     __slots__ = (
         *("_broker", "_containment", "_departures", "_leaving", "_settings", "_unsent"),
-        *("is_half_full", "slow_consumers", "unfinished", "unsent_bytes"),
+        *("is_half_full", "shared", "slow_consumers", "unfinished", "unsent_bytes"),
     )
 
     def __init__(
@@ -58,6 +59,8 @@ class Holdings:
         self.slow_consumers = SlowConsumers(broker, settings)
         self.unsent_bytes = 0
         """What sockets have not taken; too much at times, see `_count_unsent`."""
+        self.shared = SharedMessages()
+        """What several of them have not taken, which is not in that."""
         self._unsent: dict[ClientConnection, int] = {}
         self._leaving: dict[ClientConnection, int] = {}
         """Who is being closed for it, and what it held then; whoever went first stands first."""
@@ -67,7 +70,8 @@ class Holdings:
     def bytes(self) -> int:
         """All of it."""
         backlogs = self._broker.publishing.backlogs.total_bytes
-        return self.unfinished.bytes + self._broker.held_bytes + backlogs + self.unsent_bytes
+        unsent = self.unsent_bytes + self.shared.bytes
+        return self.unfinished.bytes + self._broker.held_bytes + backlogs + unsent
 
     def note_unfinished(self, connection: ClientConnection, size: int, until: float) -> None:
         """
@@ -83,10 +87,17 @@ class Holdings:
 
     def note_unsent(self, connection: ClientConnection, size: int) -> None:
         """Take note of what a connection's socket has not taken."""
-        self.unsent_bytes += size - self._unsent.pop(connection, 0)
+        large = connection.session.large
+        if large:
+            self.shared.give(connection, large)
+            large.clear()
+        if size < LARGE_BYTES:
+            self.shared.taken(connection)
+        own = max(size - self.shared.of(connection), 0)
+        self.unsent_bytes += own - self._unsent.pop(connection, 0)
         connection.has_unsent = size > 0
-        if size:
-            self._unsent[connection] = size
+        if own:
+            self._unsent[connection] = own
 
     def close_slow_consumers(self) -> None:
         """Close whom too much of topics waits for."""
@@ -133,13 +144,14 @@ class Holdings:
         """Forget all: nobody is connected any more."""
         self.unfinished.clear()
         self._unsent.clear()
+        self.shared.clear()
         self._leaving.clear()
         self.unsent_bytes = 0
         self.is_half_full = False
 
     def _count_unsent(self) -> None:
         """Look again how much there is: it shrinks without a word."""
-        for connection in list(self._unsent):
+        for connection in {*self._unsent, *self.shared}:
             self.note_unsent(connection, connection.transport.get_write_buffer_size())
 
     def _by_connection(
@@ -147,6 +159,8 @@ class Holdings:
     ) -> Counter[ClientConnection]:
         sizes: Counter[ClientConnection] = Counter(self._unsent)
         sizes.update(self.unfinished.sizes)
+        for connection in self.shared:
+            sizes[connection] += self.shared.of(connection)
         for receiver, size in self._broker.publishing.backlogs.sizes.items():
             owner = getattr(receiver, "owner", None)
             if isinstance(owner, ClientConnection):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
@@ -29,6 +29,7 @@ from holdfast.errors import (
     TransactionError,
 )
 from holdfast.model.destination import Destination, Kind, parse_destination
+from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, escape
 from holdfast.protocols.stomp.connection import StompConnection
@@ -71,6 +72,10 @@ _HEART_BEAT_MS_MIN = 100
 """A client that wants beats more often gets them so often; more would only cost."""
 
 
+LARGE_BYTES: Final = 64 * KiB
+"""A piece of this size is not copied: many sockets may wait for the same one."""
+
+
 class LastReceipt(bytes):
     """The receipt id of a DISCONNECT: told apart from an equal one of an earlier frame."""
 
@@ -95,6 +100,8 @@ class StompSession:
         self.read_message = read_message
         """Reads a stored message by record number; a rejected one may not be in memory."""
         self.out: list[bytes] = []
+        self.large: list[TransientMessage] = []
+        """What of that others may have been given, too; see `server.shared_messages`."""
         self.room_bytes = 0
         self.subscriptions: dict[str, Subscription] = {}
         self.by_ordinal: dict[bytes, Subscription] = {}
@@ -673,6 +680,8 @@ class StompSession:
         self.delivered_count += 1
         if subscription.topic is not None and type(message) is TransientMessage:
             form.write_shared(self.out, key, message)
+            if message.size >= LARGE_BYTES:
+                self.large.append(message)
         else:
             form.write(self.out, key, message, redelivered=redelivered)
 

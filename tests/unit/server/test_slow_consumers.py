@@ -81,11 +81,31 @@ def test_of_many_the_worst_is_closed(stage) -> None:
     All together are over the limit, and none by itself.
     """
     most = subscribe(stage, range(8))
-    less = subscribe(stage, range(6))
-    least = subscribe(stage, range(4))
-    publish(stage, range(8))
+    less = subscribe(stage, range(8, 14))
+    least = subscribe(stage, range(14, 18))
+    publish(stage, range(18))
     assert [each.transport.is_closed for each in (most, less, least)] == [True, False, False]
     assert not stage.conductor.slow_consumers.look()
+
+
+def test_what_waits_for_many_is_there_once(stage) -> None:
+    """
+    Who reads a little behind was closed where many did so: each was counted as if it were alone.
+    """
+    readers = [subscribe(stage, range(8)) for _ in range(10)]
+    publish(stage, range(8))
+    assert not any(each.transport.is_closed for each in readers)
+    backlogs = stage.broker.publishing.backlogs
+    assert set(backlogs.sizes.values()) == {8 * (1_000 + OVERHEAD)}
+    assert 8 * (1_000 + OVERHEAD) < backlogs.total_bytes < 8 * (1_000 + OVERHEAD) + 2_000
+    for each in readers[1:]:
+        each.connection_lost(None)
+        stage.turn()
+    assert backlogs.total_bytes == 8 * (1_000 + OVERHEAD)
+    readers[0].resume_writing()
+    stage.turn()
+    stage.turn()
+    assert (backlogs.total_bytes, backlogs.sizes) == (0, {})
 
 
 def test_one_that_catches_up_is_left_alone(stage) -> None:

@@ -1,0 +1,59 @@
+"""
+Large messages of topics that sockets have not taken yet: the same bytes for all of them.
+
+Sixty subscribers that are being sent 4 MB at the same time are not 240 MB. Counted as if they were,
+those who read would be closed for it.
+
+Owned by the loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from holdfast.broker.queue import TransientMessage
+from holdfast.server.connection import ClientConnection
+
+
+class SharedMessages:
+    """Which connections have been given which, and what all of these take."""
+
+    __slots__ = ("_given", "_holders", "bytes")
+
+    def __init__(self) -> None:
+        self._given: dict[ClientConnection, list[TransientMessage]] = {}
+        self._holders: Counter[TransientMessage] = Counter()
+        self.bytes = 0
+        """Each message once."""
+
+    def __iter__(self) -> Iterator[ClientConnection]:
+        return iter(self._given)
+
+    def give(self, connection: ClientConnection, messages: Iterable[TransientMessage]) -> None:
+        """Note that a socket was given messages."""
+        given = self._given.setdefault(connection, [])
+        for message in messages:
+            given.append(message)
+            self._holders[message] += 1
+            if self._holders[message] == 1:
+                self.bytes += message.size
+
+    def taken(self, connection: ClientConnection) -> None:
+        """Note that a socket has taken all it was given, or is gone."""
+        for message in self._given.pop(connection, ()):
+            self._holders[message] -= 1
+            if not self._holders[message]:
+                del self._holders[message]
+                self.bytes -= message.size
+
+    def of(self, connection: ClientConnection) -> int:
+        """What of it a connection has."""
+        given = self._given.get(connection)
+        return sum(message.size for message in given) if given else 0
+
+    def clear(self) -> None:
+        """Forget all: nobody is connected any more."""
+        self._given.clear()
+        self._holders.clear()
+        self.bytes = 0
