@@ -203,7 +203,8 @@ def test_small_ranges_are_merged(spark, tmp_path) -> None:
     archive.publish(joined([merged], group[0].cluster_id))  # and now it "crashes"
 
     between = archive.catalogue()
-    sweep(archive, now_microseconds=time.time_ns() // 1000)
+    tomorrow = time.time_ns() // 1000 + 25 * 3600 * 1_000_000
+    sweep(archive, now_microseconds=tomorrow, keep_seconds=0)
     again = compact(spark, archive, ArchiveSettings(compact_count_min=2))
 
     assert (1, len(group)) == (len(between.ranges), len(between.superseded))

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.spark.pipelines.restore import RestorePlan
 
 EXIT_DIFFERENT = 1
+SWEEP_SECONDS = 3600.0
 
 UrlOption = Annotated[
     str | None,
@@ -93,6 +94,15 @@ def archive(
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on behind entries that are lost.")
     ] = False,
+    keep_superseded: Annotated[
+        float,
+        typer.Option(
+            "--keep-superseded",
+            min=0.0,
+            metavar="HOURS",
+            help="How long files that were merged stay for who is reading them.",
+        ),
+    ] = 24.0,
     compression: Annotated[
         str, typer.Option("--compression", metavar="CODEC", help="snappy, zstd, lz4, gzip, none.")
     ] = "snappy",
@@ -111,6 +121,7 @@ def archive(
     with open_spark("archive", master, conf) as spark:
         store = Archive.open(to, hadoop_options(spark))
         run = _ArchiveRun(spark, source, store, settings, move_hold, is_quiet=json)
+        run.keep_seconds = keep_superseded * 3600
         run.loop(interval if continuous else None)
     if json:
         write_json({"archive": to} | asdict(run.progress))
@@ -141,13 +152,12 @@ class _ArchiveRun:
         self.is_quiet = is_quiet
         self.progress = ArchiveProgress()
         self.stopping = threading.Event()
+        self.keep_seconds = 0.0
+        self._sweep_due = 0.0
 
     def loop(self, interval_seconds: float | None) -> None:
         """Archive once, or again and again until SIGTERM or SIGINT; what is begun is finished."""
-        from holdfast.environment.clock import SystemClock
-        from holdfast.spark.archive_cleaning import sweep
-
-        self.progress.swept = sweep(self.store, now_microseconds=SystemClock().wall_microseconds())
+        self._sweep()
         if self.move_hold is not None:
             end = self.store.catalogue().last_index
             self.move_hold(end + 1 if end else self.source.position().first_index)
@@ -179,8 +189,22 @@ class _ArchiveRun:
         )
         if self.progress.commits > commits:
             self.progress.compacted += compact(self.spark, self.store, self.settings)
+        self._sweep()
         for warning in self.progress.warnings[warned:]:
             write_error(f"warning: {warning}")
+
+    def _sweep(self) -> None:
+        """Tidy the archive, at the start and then every hour."""
+        from holdfast.environment.clock import SystemClock
+        from holdfast.spark.archive_cleaning import sweep
+
+        clock = SystemClock()
+        if clock.monotonic() < self._sweep_due:
+            return
+        self._sweep_due = clock.monotonic() + SWEEP_SECONDS
+        self.progress.swept += sweep(
+            self.store, now_microseconds=clock.wall_microseconds(), keep_seconds=self.keep_seconds
+        )
 
     def _told(self, progress: ArchiveProgress) -> None:
         if not self.is_quiet:

@@ -6,7 +6,9 @@ nobody needed it. Therefore nothing goes at once: it is moved to
 
     _set_aside/<when>/<path it had>
 
-from where it can be moved back, and removed after a week.
+from where it can be moved back, and removed after a week. Data files that a merged range replaced
+stay where they are for a day more: whoever has read the manifests before is still reading them.
+When that was, and which files they are, is told by their manifests, which are set aside at once.
 
 Invariants:
     While the manifests do not hold together nothing is set aside and nothing is removed.
@@ -16,11 +18,12 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import posixpath
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast.spark.archive_store import DATA, MANIFESTS, Archive
-from holdfast.spark.manifests import Catalogue, Manifest
+from holdfast.spark.manifests import Catalogue, Manifest, range_of_name
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -30,14 +33,20 @@ UNNAMED_SECONDS: Final = 24 * 3600
 """A file that no manifest names is what somebody is writing now, unless it is older. A commit takes
 minutes; the rest is for clocks that differ."""
 
+KEEP_SECONDS: Final = 24 * 3600
+"""How long the data files of a range that was replaced stay for those who are reading them."""
+
 _WHEN: Final = "%Y%m%dT%H%M%SZ"
 
 
-def sweep(archive: Archive, *, now_microseconds: int) -> int:
+def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP_SECONDS) -> int:
     """
     Set aside what killed jobs and finished compactions left; gives how many data files.
 
     What was set aside a week ago is removed. An archive that is not whole stays as it is.
+
+    Args:
+        keep_seconds: How long files of a range that was replaced stay for who reads them.
 
     Raises:
         CorruptArchiveError: A file that replaces others is not what was archived.
@@ -45,20 +54,25 @@ def sweep(archive: Archive, *, now_microseconds: int) -> int:
     catalogue = archive.catalogue()
     if not _may_go(archive, catalogue):
         return 0
-    count = _retire(archive, catalogue, now_microseconds)
+    _retire(archive, catalogue, now_microseconds)
     named = {file.path for file in catalogue.files()}
+    kept = _still_read(archive, _moment(now_microseconds) - timedelta(seconds=keep_seconds))
     before = now_microseconds - UNNAMED_SECONDS * 1_000_000
+    count = 0
     for found in list(archive.place.files(DATA)):
-        if found.path not in named and found.modified_at < before:
+        is_old = found.modified_at < before and found.path not in named
+        if is_old and not _is_within(found.path, kept):
             _set_aside(archive, found.path, now_microseconds)
             count += 1
-    _remove_old(archive, now_microseconds)
+    _remove_old(archive, now_microseconds, timedelta(seconds=keep_seconds))
     return count
 
 
 def retire(archive: Archive, *, now_microseconds: int) -> int:
     """
-    Set aside the ranges that merged ones replaced; gives how many data files.
+    Take the ranges that merged ones replaced out of the archive; gives how many.
+
+    Their manifests are set aside, their data files are left to `sweep`.
 
     Raises:
         CorruptArchiveError: A file that replaces others is not what was archived.
@@ -84,13 +98,33 @@ def _retire(archive: Archive, catalogue: Catalogue, now_microseconds: int) -> in
         if any(_overlap(manifest, each) for each in gone):
             for file in manifest.files:
                 archive.check(file)
-    needed = {file.path for file in catalogue.files()}
     for manifest in gone:
         _set_aside(archive, f"{MANIFESTS}/{manifest.name}", now_microseconds)
-    paths = {file.path for manifest in gone for file in manifest.files} - needed
-    for path in sorted(paths):
-        _set_aside(archive, path, now_microseconds)
-    return len(paths)
+    return len(gone)
+
+
+def _still_read(archive: Archive, since: datetime) -> list[tuple[int, int]]:
+    """The ranges whose manifests were set aside after this moment, neighbours as one."""
+    found: list[tuple[int, int]] = []
+    for file in archive.place.files(SET_ASIDE):
+        moment, span = _moment_of(file.path), range_of_name(posixpath.basename(file.path))
+        if span is not None and moment is not None and moment > since:
+            found.append(span)
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(found):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _is_within(path: str, spans: list[tuple[int, int]]) -> bool:
+    """Whether a data file begins in one of these ranges; its name tells where it begins."""
+    start = posixpath.basename(path).partition("-")[0]
+    if not start.isdecimal():
+        return True  # no file of ours: it stays
+    return any(first <= int(start) <= last for first, last in spans)
 
 
 def _overlap(one: Manifest, other: Manifest) -> bool:
@@ -102,16 +136,21 @@ def _set_aside(archive: Archive, path: str, now_microseconds: int) -> None:
     archive.place.move(path, f"{SET_ASIDE}/{when}/{path}")
 
 
-def _remove_old(archive: Archive, now_microseconds: int) -> None:
-    before = _moment(now_microseconds) - timedelta(days=SET_ASIDE_DAYS)
+def _remove_old(archive: Archive, now_microseconds: int, keep: timedelta) -> None:
+    # Manifests that were set aside tell which files are still read.
+    before = _moment(now_microseconds) - max(timedelta(days=SET_ASIDE_DAYS), keep)
     for found in list(archive.place.files(SET_ASIDE)):
-        when = found.path.split("/")[1]
-        try:
-            moment = datetime.strptime(when, _WHEN).replace(tzinfo=UTC)
-        except ValueError:
-            continue  # not ours
-        if moment < before:
+        moment = _moment_of(found.path)
+        if moment is not None and moment < before:
             archive.place.remove(found.path)
+
+
+def _moment_of(path: str) -> datetime | None:
+    """When a file was set aside; None if it is none of ours."""
+    try:
+        return datetime.strptime(path.split("/")[1], _WHEN).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def _moment(microseconds: int) -> datetime:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import posixpath
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from hashlib import blake2b
@@ -53,6 +54,8 @@ FILE_BYTES_MAX: Final = 256 * 1024 * 1024
 _DAY_MICROSECONDS: Final = 24 * 3600 * 1_000_000
 _EPOCH: Final = date(1970, 1, 1)
 _READ_BYTES: Final = 4 * 1024 * 1024
+_LOOKS_MAX: Final = 10
+"""How often the manifests are listed again when one is merged while they are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,18 @@ class Archive:
     # ---- what counts
 
     def catalogue(self) -> Catalogue:
-        """Read the manifests and find the ranges that count."""
+        """
+        Read the manifests and find the ranges that count.
+
+        Raises:
+            ArchiveError: They change faster than they can be read.
+        """
+        for _ in range(_LOOKS_MAX):
+            with suppress(FileNotFoundError):  # merged meanwhile: what replaces it is there now
+                return self._catalogue()
+        raise ArchiveError(f"the manifests of {self} vanish while they are read; try again")
+
+    def _catalogue(self) -> Catalogue:
         manifests, unreadable = [], []
         for found in self.place.files(MANIFESTS):
             name = posixpath.basename(found.path)
@@ -80,8 +94,6 @@ class Archive:
                 continue
             try:
                 manifests.append(decode_manifest(self.place.read(found.path), name))
-            except FileNotFoundError:
-                continue  # compacted away meanwhile
             except ArchiveError as error:
                 unreadable.append(str(error))
         return resolve(manifests, unreadable)

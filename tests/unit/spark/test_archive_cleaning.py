@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import CorruptArchiveError
+from holdfast.errors import ArchiveError, CorruptArchiveError
 from holdfast.model.records import QueueRecord
 from holdfast.spark import archive_cleaning
 from holdfast.spark.archive_cleaning import UNNAMED_SECONDS, retire, sweep
@@ -16,6 +16,7 @@ from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.manifests import Manifest
 from holdfast.spark.pipelines.archive import LogRange, joined, merge_range, write_range
+from holdfast.spark.places import Place
 from holdfast.testing.written_log import WrittenLog, message
 
 ENTRIES = 6
@@ -145,18 +146,70 @@ def test_what_rules_is_read_before_anything_goes(paper: PaperArchive) -> None:
     assert (4, 0) == (paper.data(), paper.aside())
 
 
-def test_what_is_superseded_is_set_aside(paper: PaperArchive) -> None:
+def test_who_has_read_the_manifests_reads_on_beside_a_merge(paper: PaperArchive) -> None:
     """
-    Manifests and files leave the archive together; the merged range is the archive then.
+    An audit or a restore holds the names of files for hours; what replaces them rules at once.
     """
+    reader = ArchivedSource.open(str(paper.directory))
     paper.merge()
 
     assert 3 == retire(paper.archive, now_microseconds=LATER)
+    assert 0 == sweep(paper.archive, now_microseconds=LATER + DAY - 2_000_000)
+
+    read = [int(n) for block in reader.blocks(1, ENTRIES) for n in block.indexes]  # type: ignore[union-attr]
+    assert list(range(1, ENTRIES + 1)) == read == paper.indexes()
+    catalogue = paper.archive.catalogue()
+    assert ((), (), 1) == (catalogue.breaks, catalogue.superseded, len(catalogue.ranges))
+
+
+def test_what_is_superseded_is_set_aside_a_day_later(paper: PaperArchive) -> None:
+    """
+    Manifests at once, files after as long as was asked for; the merged range is the archive then.
+    """
+    paper.merge()
+    retire(paper.archive, now_microseconds=LATER)
+    assert (4, 3) == (paper.data(), paper.aside())
+
+    assert 0 == sweep(paper.archive, now_microseconds=LATER + DAY, keep_seconds=2 * 24 * 3600)
+    assert 3 == sweep(paper.archive, now_microseconds=LATER + DAY)
 
     assert (1, 6) == (paper.data(), paper.aside())
     assert list(range(1, ENTRIES + 1)) == paper.indexes()
+
+
+def test_a_merge_while_the_manifests_are_read_is_seen_through(
+    paper: PaperArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A manifest that vanishes between listing and reading is no gap: they are listed again.
+    """
+    read = Place.read
+
+    def merged_meanwhile(place: Place, path: str) -> bytes:
+        monkeypatch.setattr(Place, "read", read)
+        paper.merge()
+        retire(paper.archive, now_microseconds=LATER)
+        return read(place, path)
+
+    monkeypatch.setattr(Place, "read", merged_meanwhile)
     catalogue = paper.archive.catalogue()
-    assert ((), ()) == (catalogue.breaks, catalogue.superseded)
+
+    assert ((), 1) == (catalogue.breaks, len(catalogue.ranges))
+
+
+def test_manifests_that_never_stand_still_are_an_error(
+    paper: PaperArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Half of a catalogue is none.
+    """
+
+    def vanished(place: Place, path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Place, "read", vanished)
+    with pytest.raises(ArchiveError, match="vanish"):
+        paper.archive.catalogue()
 
 
 def test_what_nobody_names_is_set_aside_when_it_is_old(paper: PaperArchive) -> None:
