@@ -37,6 +37,9 @@ NOTICED: dict[Bound, str] = {
         f"{_SERVER}test_connection.py"
         "::test_a_client_ahead_of_the_loop_is_not_read_before_it_is_served"
     ),
+    (ServerSettings, "incoming_total_bytes_max"): (
+        f"{_SERVER}test_reading.py::test_what_many_bring_together_is_bounded_and_all_of_it_served"
+    ),
     (ServerSettings, "unfinished_bytes_max"): (
         f"{_SERVER}test_unfinished_frames.py::test_who_has_begun_the_largest_frame_is_closed"
     ),
