@@ -142,6 +142,8 @@ AS_DRAWN = [
     (96010043, "a stranger settled what was on its way to it when its link broke"),
     (96015844, "whoever keeps a later generation in mind was said to be electable in the former"),
     (96018031, "an operator did not bring back the node that an unknown end waited for"),
+    (96021133, "who was shut out and started again was judged by the number that it was told"),
+    (96022752, "one that slept, and one that died asleep, were brought back as two"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

@@ -44,6 +44,8 @@ class Generations:
         self.began_at = 0.0
         self.lost: dict[tuple[int, int], str] = {}
         """What stood in the log of an earlier generation only: place and token."""
+        self._fenced: set[tuple[str, int]] = set()
+        """Whose disks were of an earlier generation when their nodes were shut out."""
 
     def is_past(self, node: SimulatedNode) -> bool:
         """Whether this node is of a generation that another one has taken the place of."""
@@ -116,11 +118,21 @@ class Generations:
             faults[UNDONE] += 1
 
     def is_fenced(self, node: SimulatedNode) -> bool:
-        """Whether a later generation than this node's stands in a ballot on somebody's platter."""
-        own = node.driver.generation
+        """
+        Whether a later generation than this node's stands in a ballot on somebody's platter.
+
+        Or did, when it was shut out on this disk: it has said the number of that one ever since.
+        """
+        own, disk = node.driver.generation, (node.name, node.disk_number)
+        ballot = newest_ballot(node)
+        if disk in self._fenced and ballot is not None and ballot.is_shut_out:
+            return True
         others = self._checkers.world.network.nodes.values()
         found = (newest_ballot(other) for other in others if other is not node)
-        return any(ballot is not None and ballot.generation > own for ballot in found)
+        is_later = any(it is not None and it.generation > own for it in found)
+        if is_later:
+            self._fenced.add(disk)
+        return is_later
 
 
 def newest_ballot(node: SimulatedNode) -> Ballot | None:

@@ -51,11 +51,12 @@ class _OutTogether(Story):
         else:
             self.is_over = True
             if self.asleep is not None:
-                left = [self.asleep, *left]
+                left = [self.asleep, *(node for node in left if node is not self.asleep)]
                 self.asleep.stop(power=False)
                 self.asleep = None
             for node in left:
-                self.nemesis.revive(node)
+                if not node.is_alive:
+                    self.nemesis.revive(node)
             self._after(_LOOK_SECONDS, self._await_told, left)
 
     def _await_told(self, left: list[SimulatedNode]) -> None:
