@@ -144,6 +144,8 @@ AS_DRAWN = [
     (96018031, "an operator did not bring back the node that an unknown end waited for"),
     (96021133, "who was shut out and started again was judged by the number that it was told"),
     (96022752, "one that slept, and one that died asleep, were brought back as two"),
+    (96025328, "who was shut out without being known was held to the history that rules"),
+    (95500499, "what follows the first message of a forgotten producer is stored again with it"),
 ]
 """The same, with all that the seed draws."""
 TROUBLE = [

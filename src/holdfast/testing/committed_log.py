@@ -66,6 +66,8 @@ class CommittedLog:
         Producers of which the log knows nothing any more. One that sends its very first message or
         transaction once more is as good as new: what it stored before is stored again.
         """
+        self._stored_before: dict[str, int] = {}
+        """How far those were that began again so: what follows the first is stored twice too."""
         self._twice = ""
         """Stored again by a transaction whose producer is not known yet; or nothing."""
 
@@ -138,7 +140,7 @@ class CommittedLog:
 
     def _end_unit(self, record: Record | None) -> None:
         """
-        What is stored again was the first of a producer that is forgotten, or the broker is wrong.
+        What is stored again began with the first of a forgotten producer, or the broker is wrong.
 
         The number of a message stands in its own record, that of a transaction in the one behind.
         """
@@ -151,7 +153,9 @@ class CommittedLog:
             number = record.producer_id, record.sequence
         else:
             number = None, 0
-        if number[0] not in self._forgotten or number[1] != 1:
+        begins_again = number[0] in self._forgotten and number[1] == 1
+        goes_on = 1 < number[1] <= self._stored_before.get(number[0] or "", 0)
+        if not (begins_again or goes_on):
             raise ViolationError("S9", f"{token} was stored twice")
 
     def _forget(self, record: ForgetProducerRecord) -> None:
@@ -162,6 +166,8 @@ class CommittedLog:
         begins_again = sequence == 1 and producer in self._forgotten
         if sequence != last + 1 and not begins_again:
             raise ViolationError("S9", f"{producer} has {sequence} after {last} in the log")
+        if begins_again:
+            self._stored_before[producer] = max(last, self._stored_before.get(producer, 0))
         self._last_sequence[producer] = sequence
         self._forgotten.discard(producer)
 

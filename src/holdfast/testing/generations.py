@@ -57,7 +57,8 @@ class Generations:
         if driver.generation != self.ruling:
             return False
         membership = log.newest_membership(log.last_index)
-        if membership is None or driver.hello.node_id not in membership.retired:
+        is_known = membership is not None and driver.hello.node_id in membership.retired
+        if not is_known and (node.name, node.disk_number) not in self._fenced:
             return False
         return driver.status().is_cut_short  # Last: a whole status costs more than a turn.
 
