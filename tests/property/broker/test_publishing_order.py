@@ -16,6 +16,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.queue import TransientMessage
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.topic import _PLACE_BYTES
 
 SETTINGS = BrokerSettings(step_count_max=2, topic_pending_bytes_max=20)
 
@@ -97,7 +98,12 @@ class World:
             if each.subscription.pending
         }
         assert backlogs.sizes == sizes
-        assert backlogs.total_bytes == sum(sizes.values())
+        waiting = [
+            message for each in self.subscribers for message in each.subscription.pending or ()
+        ]
+        distinct = {id(message): message for message in waiting}.values()
+        once = sum(it.size + SETTINGS.message_memory_overhead_bytes for it in distinct)
+        assert backlogs.total_bytes == once + (len(waiting) - len(distinct)) * _PLACE_BYTES
         for each in self.subscribers:
             assert each.got == each.expected[: len(each.got)]
 
