@@ -628,8 +628,9 @@ class Checkers:
             if node.name not in self.distrusted:
                 raise ViolationError("S2", f"{node.name} halted: {error}")
         elif isinstance(error, FencedError):
-            is_out = node.driver.hello.node_id in self.retired or self.generations.is_fenced(node)
-            if not (is_out or node.name in self.distrusted):
+            if self.generations.is_fenced(node):
+                self.generations.note_fenced(node)
+            elif node.name not in self.distrusted and node.driver.hello.node_id not in self.retired:
                 raise ViolationError("S15", f"{node.name} was shut out: {error}")
         elif isinstance(error, BallotLostError) or not isinstance(error, HoldfastError):
             if node.name not in self.distrusted:

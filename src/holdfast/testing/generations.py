@@ -119,21 +119,24 @@ class Generations:
             faults[UNDONE] += 1
 
     def is_fenced(self, node: SimulatedNode) -> bool:
-        """
-        Whether a later generation than this node's stands in a ballot on somebody's platter.
+        """Whether this node may be shut out for the sake of another generation."""
+        return self._is_told(node) or self._is_behind(node)
 
-        Or did, when it was shut out on this disk: it has said the number of that one ever since.
-        """
-        own, disk = node.driver.generation, (node.name, node.disk_number)
+    def note_fenced(self, node: SimulatedNode) -> None:
+        """Keep that it was, with its disk."""
+        self._fenced.add((node.name, node.disk_number))
+
+    def _is_told(self, node: SimulatedNode) -> bool:
+        """Whether it was shut out on this disk before: it has said that number ever since."""
         ballot = newest_ballot(node)
-        if disk in self._fenced and ballot is not None and ballot.is_shut_out:
-            return True
+        is_same = (node.name, node.disk_number) in self._fenced
+        return is_same and ballot is not None and ballot.is_shut_out
+
+    def _is_behind(self, node: SimulatedNode) -> bool:
+        """Whether a later generation than its own stands in a ballot on somebody's platter."""
         others = self._checkers.world.network.nodes.values()
         found = (newest_ballot(other) for other in others if other is not node)
-        is_later = any(it is not None and it.generation > own for it in found)
-        if is_later:
-            self._fenced.add(disk)
-        return is_later
+        return any(it is not None and it.generation > node.driver.generation for it in found)
 
 
 def newest_ballot(node: SimulatedNode) -> Ballot | None:

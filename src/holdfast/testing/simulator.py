@@ -324,7 +324,7 @@ class Simulation:
             if not (node.is_alive or node.ended_by or node.is_removed):
                 self.note("operator", f"brings back {node.name}")
                 self.count("operator brings back whom an unknown end waits for")
-                node.start()
+                self.nemesis.revive(node)
 
     def _left_dead(self) -> SimulatedNode | None:
         if (

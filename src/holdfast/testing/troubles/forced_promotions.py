@@ -33,7 +33,8 @@ AWAKE = "member of a former generation wakes"
 CUT_SHORT = "forced promotion cut short"
 DEPOSED = "leader left behind, to be forced to go on"
 HALF_FILLED = "old log taken back from a half-filled one"
-_LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.05
+"""How often the operator of a story looks whether it may go on."""
 _AGAIN_SECONDS = 0.6
 PROMOTIONS = frozenset({LAGGED, HALF_FILLED})
 """Trouble in which a copy is forced to go on."""
@@ -186,7 +187,7 @@ class Story:
         if leader is not None and (leader is not copy or copy.driver.generation == self.generation):
             self._give_up()
             return
-        self._after(_LOOK_SECONDS, self.promote)
+        self._after(LOOK_SECONDS, self.promote)
         if not copy.is_alive:
             self.nemesis.revive(copy)
         elif copy.is_running and world.timeline.now > self.asked_at + _AGAIN_SECONDS:
@@ -288,9 +289,9 @@ class Story:
         node = left[0]
         if self.copy.is_listening:
             self._let_in(node)
-            self._after(_LOOK_SECONDS, self._await_fenced, left)
+            self._after(LOOK_SECONDS, self._await_fenced, left)
         else:
-            self._after(_LOOK_SECONDS, self.bring_back, left)
+            self._after(LOOK_SECONDS, self.bring_back, left)
 
     def _let_in(self, node: SimulatedNode) -> None:
         if node.is_paused:
@@ -308,7 +309,7 @@ class Story:
     def _await_fenced(self, left: list[SimulatedNode]) -> None:
         node = left[0]
         if node.disk_number == self.disks[node.name]:
-            self._after(_LOOK_SECONDS, self._await_fenced, left)
+            self._after(LOOK_SECONDS, self._await_fenced, left)
             return
         self.world.client_cut = {pair for pair in self.world.client_cut if pair[1] != node.name}
         self._after(self.chance.uniform(0.0, 0.5), self.bring_back, left[1:])

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING
 
 from holdfast.testing.history import ViolationError
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles.forced_promotions import Story, alone_and_long, fit_copies
+from holdfast.testing.troubles.forced_promotions import (
+    LOOK_SECONDS,
+    Story,
+    alone_and_long,
+    fit_copies,
+)
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
     from holdfast.testing.simulated_node import SimulatedNode
 
 OUT_TOGETHER = "members that were shut out come back together"
-_LOOK_SECONDS = 0.05
 _TOGETHER_SECONDS = 2.5
 """Several elections."""
 
@@ -47,7 +51,7 @@ class _OutTogether(Story):
         if self.is_over:
             super().bring_back(left)
         elif not self.copy.is_listening:
-            self._after(_LOOK_SECONDS, self.bring_back, left)
+            self._after(LOOK_SECONDS, self.bring_back, left)
         else:
             self.is_over = True
             if self.asleep is not None:
@@ -57,11 +61,11 @@ class _OutTogether(Story):
             for node in left:
                 if not node.is_alive:
                     self.nemesis.revive(node)
-            self._after(_LOOK_SECONDS, self._await_told, left)
+            self._after(LOOK_SECONDS, self._await_told, left)
 
     def _await_told(self, left: list[SimulatedNode]) -> None:
         if any(node.is_alive for node in left):
-            self._after(_LOOK_SECONDS, self._await_told, left)
+            self._after(LOOK_SECONDS, self._await_told, left)
             return
         told = [node for node in left if node.is_ending]
         self.nemesis.kept_down.add(self.copy.name)
@@ -83,7 +87,7 @@ class _OutTogether(Story):
         self.nemesis.kept_down.discard(self.copy.name)
         if not self.copy.is_alive:
             self.nemesis.revive(self.copy)
-        self._after(_LOOK_SECONDS, self.bring_back, told)
+        self._after(LOOK_SECONDS, self.bring_back, told)
 
 
 def _prepare(plan: Plan) -> None:
