@@ -58,7 +58,8 @@ class Generations:
             return False
         membership = log.newest_membership(log.last_index)
         is_known = membership is not None and driver.hello.node_id in membership.retired
-        if not is_known and (node.name, node.disk_number) not in self._fenced:
+        is_told = (node.name, node.disk_number) in self._fenced
+        if not (is_known or is_told or (driver.hello.shut_out and self.is_fenced(node))):
             return False
         return driver.status().is_cut_short  # Last: a whole status costs more than a turn.
 
@@ -119,24 +120,24 @@ class Generations:
             faults[UNDONE] += 1
 
     def is_fenced(self, node: SimulatedNode) -> bool:
-        """Whether this node may be shut out for the sake of another generation."""
-        return self._is_told(node) or self._is_behind(node)
+        """
+        Whether this node may be shut out for the sake of another generation.
+
+        A later one than its own stands in a ballot on somebody's platter; or one that its own
+        ballot has said since it was told, maybe before a power cut that nobody could judge.
+        """
+        own, ballot = node.driver.generation, newest_ballot(node)
+        is_told = ballot is not None and ballot.is_shut_out
+        if is_told and (node.name, node.disk_number) in self._fenced:
+            return True
+        others = self._checkers.world.network.nodes.values()
+        found = (newest_ballot(other) for other in others if other is not node)
+        least = own if is_told else own + 1
+        return any(it is not None and it.generation >= least for it in found)
 
     def note_fenced(self, node: SimulatedNode) -> None:
         """Keep that it was, with its disk."""
         self._fenced.add((node.name, node.disk_number))
-
-    def _is_told(self, node: SimulatedNode) -> bool:
-        """Whether it was shut out on this disk before: it has said that number ever since."""
-        ballot = newest_ballot(node)
-        is_same = (node.name, node.disk_number) in self._fenced
-        return is_same and ballot is not None and ballot.is_shut_out
-
-    def _is_behind(self, node: SimulatedNode) -> bool:
-        """Whether a later generation than its own stands in a ballot on somebody's platter."""
-        others = self._checkers.world.network.nodes.values()
-        found = (newest_ballot(other) for other in others if other is not node)
-        return any(it is not None and it.generation > node.driver.generation for it in found)
 
 
 def newest_ballot(node: SimulatedNode) -> Ballot | None:

@@ -388,6 +388,10 @@ class Simulation:
         leader = self.leader()
         if leader is None or not self.checkers.could_confirm_without(leader):
             return None  # Alone, after a forced promotion: no other disk could be enough.
+        # Who must be enough then has all that stalled on its way, and what was sent behind it.
+        self.timeline.run(self.network.under_way_seconds())
+        if self.leader() is not leader:
+            return None
         leader.hang_disk()
         self.count("disk hangs for good")
         # Sooner than the leader can know that its disk hangs: the others' disks are enough.
