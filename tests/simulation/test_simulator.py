@@ -145,9 +145,10 @@ AS_DRAWN = [
     (96021133, "who was shut out and started again was judged by the number that it was told"),
     (96022752, "one that slept, and one that died asleep, were brought back as two"),
     (96025328, "who was shut out without being known was held to the history that rules"),
-    (96030360, "a simulated link still held back what a disk that hangs needs elsewhere"),
+    (96030360, "a simulated link held back what must be elsewhere when a disk hangs"),
     (96032207, "who was shut out by a removal and by a promotion was known by the former only"),
     (96033109, "who lost power between being told and ending was not known to be shut out"),
+    (96036298, "a simulated disk hung while whom it needs lacked two hundred entries"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),
 ]
 """The same, with all that the seed draws."""

@@ -62,6 +62,8 @@ _CATCH_UP_SECONDS_MAX = 10.0
 _ROUND_SECONDS_MAX = 0.05
 """One entry to a peer and its answer: more where the plan lets one go at a time."""
 _STEP_SECONDS = 0.05
+_STALLED_SECONDS = 0.2
+"""What is under way for so long stalled: far more than a long message in pieces takes."""
 _SEGMENTS_LEFT_MAX = 4
 """Nothing lives any more, so hardly anything is to be kept."""
 
@@ -388,8 +390,9 @@ class Simulation:
         leader = self.leader()
         if leader is None or not self.checkers.could_confirm_without(leader):
             return None  # Alone, after a forced promotion: no other disk could be enough.
-        # Who must be enough then has all that stalled on its way, and what was sent behind it.
-        self.timeline.run(self.network.under_way_seconds())
+        self.expect(
+            "L4", "somebody does not catch up", self._catch_up_seconds(), self._are_copies_enough
+        )
         if self.leader() is not leader:
             return None
         leader.hang_disk()
@@ -397,6 +400,12 @@ class Simulation:
         # Sooner than the leader can know that its disk hangs: the others' disks are enough.
         self._await_confirm("F27", 0.9 * self.replication_settings.disk_hang_seconds)
         return leader
+
+    def _are_copies_enough(self) -> bool:
+        """Whether nobody who runs lacks what is committed, or waits for what stalled on its way."""
+        ends = [node.journal.last_index for node in self.nodes if node.is_running]
+        is_level = min(ends, default=0) >= self.checkers.commit_index
+        return is_level and self.network.under_way_seconds() < _STALLED_SECONDS
 
     def _await_confirm(self, name: str, seconds: float) -> None:
         """Let one more message be confirmed, unless all are."""
