@@ -149,6 +149,7 @@ AS_DRAWN = [
     (96032207, "who was shut out by a removal and by a promotion was known by the former only"),
     (96033109, "who lost power between being told and ending was not known to be shut out"),
     (96036298, "a simulated disk hung while whom it needs lacked two hundred entries"),
+    (96037284, "one that was started again after it was shut out dialed once only"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),
 ]
 """The same, with all that the seed draws."""

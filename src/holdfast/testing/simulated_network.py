@@ -229,7 +229,7 @@ class PeerNetwork:
             elif is_wanted:
                 missing += 1
                 self._introduce(node, peer)
-        if missing and not node.is_ending:
+        if missing and node.is_alive:
             self.dial_soon(node)
 
     def _introduce(self, one: SimulatedNode, other: SimulatedNode) -> None:
