@@ -160,6 +160,12 @@ NOTICED: dict[Bound, str] = {
     (ServerSettings, "learner_hold_bytes_max"): (
         f"{_SERVER}test_learner_holds.py::test_its_bound_is_a_bound"
     ),
+    (ServerSettings, "reader_hold_bytes_max"): (
+        f"{_SERVER}test_reader_holds.py::test_nothing_is_kept_beyond_what_the_node_allows"
+    ),
+    (ServerSettings, "hold_count_max"): (
+        f"{_SERVER}test_log_access.py::test_the_log_is_kept_for_so_many_readers"
+    ),
 }
 """The bound, and a test that fails without it."""
 

@@ -238,6 +238,7 @@ class _Fields(BaseModel):
     sites: Annotated[int, Field(ge=1, le=MEMBERS_MAX)] = 1
     memory: Annotated[int, BeforeValidator(_read_size), Field(ge=16 * MiB)] = 256 * MiB
     learner_hold: Annotated[int, BeforeValidator(_read_size), Field(ge=64 * MiB)] = 16 * GiB
+    reader_hold: Annotated[int, BeforeValidator(_read_size), Field(ge=64 * MiB)] = 64 * GiB
     default_persistent: bool = False
     stomp_strict: bool = False
     segment: Annotated[int, BeforeValidator(_read_size), Field(ge=64 * KiB, le=4 * GiB)] = 64 * MiB
@@ -290,6 +291,9 @@ class NodeConfig:
     learner_hold_bytes: int
     """Of the log that is kept for a learner that is behind; beyond it, it must begin anew."""
 
+    reader_hold_bytes: int
+    """Of the log that is kept for one named reader at most, whatever it asks for."""
+
     default_persistent: bool
     """Whether a message without a `persistent` header is kept; False, as ActiveMQ has it."""
 
@@ -340,7 +344,15 @@ class NodeConfig:
         """Work out what was left open."""
         own = _own_member(fields)
         plain = fields.model_dump(
-            exclude={"peers", "site", "copies", "memory", "learner_hold", "segment"}
+            exclude={
+                "peers",
+                "site",
+                "copies",
+                "memory",
+                "learner_hold",
+                "reader_hold",
+                "segment",
+            }
         )
         return cls(
             **plain
@@ -350,6 +362,7 @@ class NodeConfig:
             copies=fields.copies or 0,
             memory_bytes=fields.memory,
             learner_hold_bytes=fields.learner_hold,
+            reader_hold_bytes=fields.reader_hold,
             segment_bytes=fields.segment,
             secret=secret,
         )

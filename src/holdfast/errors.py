@@ -16,6 +16,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── UnknownDeliveryError     an acknowledgement of something not delivered
     │   ├── TransactionError         unknown, doubled or too large transaction
     │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
+    │   ├── LimitReachedError        more is asked for than the node allows
     │   ├── DestinationError         a destination that cannot be used in this way
     │   └── NotServedError           a wish that would have to be ignored
     ├── StoreError
@@ -142,6 +143,12 @@ class DestinationError(RefusedError):
     """A destination that does not exist or cannot be used in this way."""
 
     code = "destination"
+
+
+class LimitReachedError(RefusedError):
+    """More is asked for than the node allows, or there is no room for another."""
+
+    code = "limit-reached"
 
 
 class StoreError(HoldfastError):

@@ -3,7 +3,8 @@ The log over HTTP: committed entries as they are on disk, and the holds of named
 
     GET /log/position[?from=I&bytes=N]      where the log begins and ends; how far N bytes reach
     GET /log?from=I&bytes=N[&through=J]     whole entries, at least one, from one segment
-    GET /holds    POST /holds/{name} {"index", "bytes_max"}    DELETE /holds/{name}
+    GET /holds    DELETE /holds/{name}
+    POST /holds/{name} {"index", "bytes_max", "expiry_seconds", "or_first", "only_renews"}
 
 Entries are sent in small pieces read in a thread, so that a reader costs the broker's loop little
 whatever it asks for. They are not verified here: every entry carries its checksums, and the reader
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Final
@@ -24,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from holdfast.admin.operations import Operations
-from holdfast.admin.status import LogSlice, as_json
+from holdfast.admin.status import HoldRequest, LogSlice, as_json
 from holdfast.errors import RecordNotFoundError
 
 SLICE_BYTES_DEFAULT: Final = 8 * 1024 * 1024
@@ -32,7 +34,10 @@ SLICE_BYTES_MAX: Final = 64 * 1024 * 1024
 PIECE_BYTES: Final = 256 * 1024
 """What is read and sent at once; a piece takes the loop about a tenth of a millisecond."""
 
+EXPIRY_SECONDS_MAX: Final = 366 * 86_400
+
 _INDEX_MAX: Final = 2**63 - 1
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 class _Keep(BaseModel):
@@ -40,6 +45,9 @@ class _Keep(BaseModel):
 
     index: int = Field(ge=1, le=_INDEX_MAX)
     bytes_max: int | None = Field(default=None, ge=1, le=_INDEX_MAX)
+    expiry_seconds: int | None = Field(default=None, ge=10, le=EXPIRY_SECONDS_MAX)
+    or_first: bool = False
+    only_renews: bool = False
 
 
 class LogInterface:
@@ -88,7 +96,13 @@ class LogInterface:
             ]
             raise HTTPException(HTTPStatus.BAD_REQUEST, "; ".join(faults)) from error
         name = request.path_params["name"]
-        hold = await self._operations.keep_log(name, wanted.index, wanted.bytes_max)
+        if not _NAME.fullmatch(name) and all(
+            hold.name != name for hold in self._operations.status().holds
+        ):
+            raise HTTPException(
+                HTTPStatus.BAD_REQUEST, "name: letters, digits and _.- are expected, 63 at most"
+            )
+        hold = await self._operations.keep_log(name, HoldRequest(**wanted.model_dump()))
         return JSONResponse(as_json(hold))
 
     async def release(self, request: Request, body: bytes) -> Response:

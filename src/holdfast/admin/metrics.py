@@ -78,7 +78,14 @@ _HOLD_GAUGES: tuple[tuple[str, str, Callable[[HoldStatus], float]], ...] = (
     ("bytes", "Bytes of log kept for a reader", lambda hold: hold.held_bytes),
     ("bytes_max", "Bytes of log kept for a reader at most", lambda hold: hold.bytes_max),
     ("lost_through", "Entries a reader has lost, 0 if none", lambda hold: hold.lost_through),
-    ("alarm", "1 if a reader is about to lose entries", lambda hold: hold.is_near_bound),
+    ("silent_seconds", "Since a reader was last heard of", lambda hold: hold.silent_seconds),
+    ("expiry_seconds", "Silent for so long it ends; 0: never", lambda hold: hold.expiry_seconds),
+    (
+        "lost_to_space",
+        "1 if entries were lost because the disk was almost full",
+        lambda hold: hold.lost_because == "space",
+    ),
+    ("alarm", "1 if a reader is about to lose entries", lambda hold: hold.is_alarm),
 )
 
 
@@ -199,7 +206,7 @@ class _NodeCollector(Collector):
         yield from _node_metrics(status)
         yield from _store_metrics(status)
         yield _gauge("holds", "Named readers that the log is kept for", len(status.holds))
-        near = sum(hold.is_near_bound for hold in status.holds)
+        near = sum(hold.is_alarm for hold in status.holds)
         yield _gauge("holds_alarm", "How many of them are about to lose entries", near)
         yield from _counter_metrics(status)
         yield from _member_metrics(status.members, status.name)

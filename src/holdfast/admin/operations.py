@@ -22,6 +22,7 @@ from holdfast.admin.health import Readiness, readiness
 from holdfast.admin.promotion import PromotionReport, promotion_report
 from holdfast.admin.status import (
     ConnectionStatus,
+    HoldRequest,
     HoldStatus,
     LogPosition,
     LogSlice,
@@ -74,8 +75,8 @@ class Node(Protocol):
         """Where committed entries from an index on are; at least one, if there is one."""
         ...
 
-    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
-        """Set a hold; returns once that is committed. None leaves the bound as it is."""
+    async def keep_log(self, name: str, wanted: HoldRequest) -> HoldStatus:
+        """Set a hold; returns once that is committed."""
         ...
 
     async def release_log(self, name: str) -> None:
@@ -174,16 +175,17 @@ class Operations:
         """
         return self._node.log_slice(from_index, bytes_max, through)
 
-    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
+    async def keep_log(self, name: str, wanted: HoldRequest) -> HoldStatus:
         """
-        Keep the log from `index` on for a named reader, up to `bytes_max`.
+        Keep the log from an index on for a named reader.
 
         Raises:
             NotLeaderError: This node does not lead.
-            RecordNotFoundError: `index` is not in the log any more.
+            LimitReachedError: It asks for more than is allowed, or there are too many holds.
+            RecordNotFoundError: What is to be kept is not in the log any more.
         """
         self._require_leader()
-        return await self._node.keep_log(name, index, bytes_max)
+        return await self._node.keep_log(name, wanted)
 
     async def release_log(self, name: str) -> None:
         """

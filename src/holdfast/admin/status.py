@@ -234,10 +234,45 @@ class HoldStatus:
     """Bytes of the segments that cannot go while the hold stands here."""
 
     lost_through: int = 0
-    """Not 0: entries up to here were dropped before they were taken: the bound was reached."""
+    """Not 0: entries up to here were dropped before they were taken."""
+
+    lost_because: Literal["", "bound", "space"] = ""
+    """Its bound was reached, or the disk was almost full, which wins over every hold."""
+
+    expiry_seconds: int = 0
+    """It ends when its reader was not heard of for so long; 0: never, as a learner's."""
+
+    silent_seconds: float = 0.0
+    """Since its reader was last heard of, by this node's clock."""
 
     is_near_bound: bool = False
     """The reader should be looked after, before its entries are dropped."""
+
+    is_near_expiry: bool = False
+    """The reader seems to be gone: soon the log is not kept for it any more."""
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether somebody should look after it."""
+        return self.is_near_bound or self.is_near_expiry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldRequest:
+    """What a reader asks to have kept: the log from entry `index` on."""
+
+    index: int
+    bytes_max: int | None = None
+    """How much of it at most; None leaves it as it is, or to the node."""
+
+    expiry_seconds: int | None = None
+    """The same for how long it stands without being heard of."""
+
+    or_first: bool = False
+    """From where the log begins, if that is later; else it is an error."""
+
+    only_renews: bool = False
+    """A hold that stands elsewhere stays there: it is only told that its reader is alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

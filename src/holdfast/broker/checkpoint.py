@@ -23,19 +23,20 @@ from holdfast.broker.producers import unpack_producer
 from holdfast.broker.queue import Queue
 from holdfast.broker.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
 from holdfast.errors import StoreError
-from holdfast.model.records import HoldRecord
+from holdfast.model.records import HoldLoss, HoldRecord
 
 if TYPE_CHECKING:
     from holdfast.broker.settings import BrokerSettings
     from holdfast.broker.state import BrokerState
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 _MAGIC: Final = b"HFBS"
 _HEAD: Final = struct.Struct("<4sIQQQIII")
 """Magic, format, next queue number, home of the counters, cleaned through, counts of what follows:
 holds, queues, producers."""
-_HOLD: Final = struct.Struct("<HQQQQ")
-"""Length of the name, index, bytes, lost through, home."""
+_HOLD: Final = struct.Struct("<HQQQQIBQ")
+"""Length of the name, index, bytes, lost through, home, expiry, why entries were lost, when it was
+last heard of."""
 _QUEUE: Final = struct.Struct("<IQQQQQQBHI")
 """Number, next sequence, the term that said so, mark, home, two totals, whether declared, length of
 the name, chunks."""
@@ -66,7 +67,9 @@ def encode_head(state: BrokerState) -> bytes:
     for name, hold in sorted(state.holds.items()):
         encoded = name.encode()
         home = state.hold_homes[name]
-        parts.append(_HOLD.pack(len(encoded), hold.index, hold.bytes_max, hold.lost_through, home))
+        fields = (hold.index, hold.bytes_max, hold.lost_through, home)
+        times = (hold.expiry_seconds, hold.loss, hold.renewed_at)
+        parts.append(_HOLD.pack(len(encoded), *fields, *times))
         parts.append(encoded)
     return b"".join(parts)
 
@@ -204,9 +207,18 @@ class _Decoder:
                 f"a checkpoint of another format, {magic!r} {form}; this version reads {FORMAT}"
             )
         for _ in range(hold_count):
-            length, index, bytes_max, lost_through, home = self._take(_HOLD)
+            length, index, bytes_max, lost_through, home, *times = self._take(_HOLD)
+            expiry, loss, renewed_at = times
             name = self._text(length)
-            holds[name] = HoldRecord(name, index, bytes_max, lost_through)
+            holds[name] = HoldRecord(
+                name,
+                index,
+                bytes_max,
+                lost_through,
+                expiry_seconds=expiry,
+                renewed_at=renewed_at,
+                loss=HoldLoss(loss),
+            )
             homes[name] = home
         return (counters[0], counters[1], counters[2]), queue_count, producer_count
 

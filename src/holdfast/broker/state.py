@@ -264,7 +264,9 @@ class BrokerState:
 
     def _apply_hold(self, record: HoldRecord, number: int) -> None:
         if record.index:
-            self.holds[record.name] = record
+            self.holds[record.name] = (
+                record if record.renewed_at else record.renewed(self.timestamp)
+            )
             self.hold_homes[record.name] = number
         else:
             self.holds.pop(record.name, None)

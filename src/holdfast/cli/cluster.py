@@ -77,10 +77,16 @@ def status(admin: AdminOption = ADMIN_DEFAULT, json: JsonOption = False) -> None
                 f"the log is kept for {hold.name} almost as far as it may be: beyond that its"
                 f" entries are dropped"
             )
+        if hold.is_near_expiry:
+            write_error(
+                f"{hold.name} was not heard of for {format_seconds(hold.silent_seconds)}: after"
+                f" {format_seconds(hold.expiry_seconds)} the log is not kept for it any more"
+            )
         if hold.lost_through:
+            because = ", as the disk was almost full" if hold.lost_because == "space" else ""
             write_error(
                 f"{hold.name} has lost entries up to {hold.lost_through:,}: they were dropped"
-                f" before it took them"
+                f" before it took them{because}"
             )
     for damage in found.store.unrepaired:
         write_error(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +36,7 @@ from holdfast.cli.spark_options import (
 from holdfast.errors import ConfigError, LinkError
 
 if TYPE_CHECKING:
+    from holdfast.spark.holds import Hold
     from holdfast.spark.log_source import LogSource
     from holdfast.spark.pipelines.archive import ArchiveProgress
     from holdfast.spark.pipelines.audit import AuditResult
@@ -82,8 +82,13 @@ def archive(
         typer.Option("--hold", metavar="NAME", help="Keep the log until it is archived."),
     ] = None,
     hold_bytes: Annotated[
-        str, typer.Option("--hold-bytes", metavar="SIZE", help="The most that the hold keeps.")
-    ] = "16g",
+        str | None,
+        typer.Option("--hold-bytes", metavar="SIZE", help="The most that the hold keeps: 16g."),
+    ] = None,
+    hold_expiry: Annotated[
+        str,
+        typer.Option("--hold-expiry", metavar="TIME", help="Without us it ends after so long."),
+    ] = "7d",
     uncertain_end: Annotated[
         bool,
         typer.Option(
@@ -116,11 +121,11 @@ def archive(
     from holdfast.spark.places import hadoop_options
 
     source = _source(url, path, secret_file, uncertain_end=uncertain_end)
-    move_hold = _hold(source, hold, hold_bytes)
+    held = _hold(source, hold, hold_bytes, hold_expiry)
     settings = ArchiveSettings(accept_gap=accept_gap, compression=compression)
     with open_spark("archive", master, conf) as spark:
         store = Archive.open(to, hadoop_options(spark))
-        run = _ArchiveRun(spark, source, store, settings, move_hold, is_quiet=json)
+        run = _ArchiveRun(spark, source, store, settings, held, is_quiet=json)
         run.keep_seconds = keep_superseded * 3600
         run.loop(interval if continuous else None)
     if json:
@@ -138,7 +143,7 @@ class _ArchiveRun:
         source: LogSource,
         store: Any,
         settings: Any,
-        move_hold: Callable[[int], None] | None,
+        hold: Hold | None,
         *,
         is_quiet: bool,
     ) -> None:
@@ -148,7 +153,7 @@ class _ArchiveRun:
         self.source = source
         self.store = store
         self.settings = settings
-        self.move_hold = move_hold
+        self.hold = hold
         self.is_quiet = is_quiet
         self.progress = ArchiveProgress()
         self.stopping = threading.Event()
@@ -158,9 +163,10 @@ class _ArchiveRun:
     def loop(self, interval_seconds: float | None) -> None:
         """Archive once, or again and again until SIGTERM or SIGINT; what is begun is finished."""
         self._sweep()
-        if self.move_hold is not None:
-            end = self.store.catalogue().last_index
-            self.move_hold(end + 1 if end else self.source.position().first_index)
+        if self.hold is not None:
+            # What is gone from the log already is no reason not to hold the rest of it; whether
+            # the archive may go on behind a gap is decided, and said, by the archiver.
+            self.hold.move(self.store.catalogue().last_index + 1, or_first=True)
         if interval_seconds is None:
             self._turn()
             return
@@ -184,14 +190,20 @@ class _ArchiveRun:
             self.store,
             self.settings,
             told=self._told,
-            move_hold=self.move_hold,
+            move_hold=self._move_hold,
             progress=self.progress,
         )
+        if self.hold is not None:
+            self.hold.renew_if_due(self.progress.last_index + 1)
         if self.progress.commits > commits:
             self.progress.compacted += compact(self.spark, self.store, self.settings)
         self._sweep()
         for warning in self.progress.warnings[warned:]:
             write_error(f"warning: {warning}")
+
+    def _move_hold(self, index: int) -> None:
+        if self.hold is not None:
+            self.hold.move(index, or_first=True)
 
     def _sweep(self) -> None:
         """Tidy the archive, at the start and then every hour."""
@@ -252,24 +264,23 @@ def _source(
     return directory if uncertain_end else CommittedDirectory(directory.path)
 
 
-def _hold(source: LogSource, name: str | None, size: str) -> Callable[[int], None] | None:
+def _hold(source: LogSource, name: str | None, size: str | None, expiry: str) -> Hold | None:
+    from holdfast.spark.holds import Hold
     from holdfast.spark.log_client import RemoteLog
-    from holdfast.spark.options import size_of
+    from holdfast.spark.options import duration_of, size_of
 
     if name is None:
         return None
     if not isinstance(source, RemoteLog):
         raise ConfigError(["--hold: files cannot be held; it needs --url"])
     try:
-        bytes_max = size_of(size)
+        bytes_max = None if size is None else size_of(size)
     except ValueError as error:
         raise ConfigError([f"--hold-bytes: {error}"]) from error
-    log, hold = source, name
-
-    def move(index: int) -> None:
-        log.ask("POST", f"/holds/{hold}", {"index": index, "bytes_max": bytes_max})
-
-    return move
+    try:
+        return Hold(source, name, bytes_max, duration_of(expiry))
+    except ValueError as error:
+        raise ConfigError([f"--hold-expiry: {error}"]) from error
 
 
 # Audit --------------------------------------------------------------------------------------------

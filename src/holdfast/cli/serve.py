@@ -87,6 +87,9 @@ def serve(
     learner_hold: Annotated[
         _Text, _flag("--learner-hold", "BYTES", "Of the log, for a learner that is behind: 16GiB.")
     ] = None,
+    reader_hold: Annotated[
+        _Text, _flag("--reader-hold", "BYTES", "Of the log, for one named reader: 64GiB at most.")
+    ] = None,
     default_persistent: Annotated[
         bool | None, _switch("default-persistent", "Keep messages that do not say whether to.")
     ] = None,

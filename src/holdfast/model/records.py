@@ -14,6 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Final, NewType
 
 RecordNumber = NewType("RecordNumber", int)
@@ -88,21 +89,67 @@ class DeadLetterRecord:
         self.sequences = sequences
 
 
+class HoldLoss(IntEnum):
+    """Why entries went before a reader that they were kept for had taken them."""
+
+    NONE = 0
+    BOUND = 1
+    """More would have been kept than may be."""
+
+    SPACE = 2
+    """The disk was almost full."""
+
+
 class HoldRecord:
     """
     A named reader has taken everything before entry `index`: what is from there on is kept.
 
-    `bytes_max` bounds what is kept for it. Index 0 ends the hold. `lost_through` is not 0 once
-    entries up to there were dropped before the reader took them, because the bound was reached.
+    `bytes_max` bounds what is kept for it, `expiry_seconds` how long it stands without being heard
+    of; 0: as long as the node says. Index 0 ends the hold. `lost_through` is not 0 once entries up
+    to there were dropped before the reader took them; `loss` says why. `renewed_at` is when the
+    reader was last heard of, in microseconds of log time; 0: when this is applied.
     """
 
-    __slots__ = ("bytes_max", "index", "lost_through", "name")
+    __slots__ = (
+        "bytes_max",
+        "expiry_seconds",
+        "index",
+        "loss",
+        "lost_through",
+        "name",
+        "renewed_at",
+    )
 
-    def __init__(self, name: str, index: int, bytes_max: int, lost_through: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        index: int,
+        bytes_max: int,
+        lost_through: int = 0,
+        *,
+        expiry_seconds: int = 0,
+        renewed_at: int = 0,
+        loss: HoldLoss = HoldLoss.NONE,
+    ) -> None:
         self.name = name
         self.index = index
         self.bytes_max = bytes_max
         self.lost_through = lost_through
+        self.expiry_seconds = expiry_seconds
+        self.renewed_at = renewed_at
+        self.loss = loss
+
+    def renewed(self, microseconds: int) -> HoldRecord:
+        """Give the same, with when its reader was last heard of."""
+        return HoldRecord(
+            self.name,
+            self.index,
+            self.bytes_max,
+            self.lost_through,
+            expiry_seconds=self.expiry_seconds,
+            renewed_at=microseconds,
+            loss=self.loss,
+        )
 
 
 class QueueRecord:

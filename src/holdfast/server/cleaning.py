@@ -36,9 +36,10 @@ from holdfast.broker.forgetting import ProducerLimit
 from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
 from holdfast.journal.entry import HEADER_BYTES
 from holdfast.model.limits import KiB, MiB
-from holdfast.model.records import CleanedRecord, HoldRecord, MessageRecord, Record
+from holdfast.model.records import CleanedRecord, HoldLoss, HoldRecord, MessageRecord, Record
 from holdfast.server.damaged_entries import DamagedEntries
-from holdfast.server.learner_holds import LearnerHolds, gives_way
+from holdfast.server.learner_holds import LearnerHolds
+from holdfast.server.reader_holds import ReaderHolds, told_left_behind, why_it_goes
 from holdfast.server.settings import ServerSettings
 from holdfast.store.record_codec import encode_records
 from holdfast.store.replicated_store import ReplicatedStore
@@ -86,6 +87,7 @@ class Cleaner:
         self.homeless: Iterator[list[Record]] | None = None
         """What is left to carry on before the segment may go."""
         self.learner_holds = LearnerHolds(broker, store, settings)
+        self.reader_holds = ReaderHolds(broker, settings)
         self._given_up_through = 0
         """The last entry of which this leadership has said that it may go."""
         self._is_low = False
@@ -122,6 +124,7 @@ class Cleaner:
         self.round_through = self.rests_until_dead_bytes = 0
         self.is_log_full = False
         self.producer_limit.stop()
+        self.reader_holds.stop()
 
     @property
     def leaving_through(self) -> int:
@@ -140,6 +143,7 @@ class Cleaner:
         if not is_busy:
             self._limit_producers(is_spent)
             self.learner_holds.step(now)
+            self.reader_holds.step(now)
         if 0 < self.next_index < self.store.first_index:
             # A record of an earlier leadership has let it go while it was read.
             self._leave()
@@ -244,29 +248,22 @@ class Cleaner:
         """
         Whether a named reader has not taken the segment that ends here, and may still have it.
 
-        A reader whose bound is reached is left behind, and the log says so for good: only if no
-        other reader keeps what it has not taken.
+        A reader whose bound is reached, or any where the disk is almost full, is left behind, and
+        the log says so for good: only if no other reader keeps what it has not taken.
         """
-        leaving = []
+        leaving: list[tuple[HoldRecord, HoldLoss]] = []
         holds = self.broker.state.holds | holds_under_way(self.broker)
         for hold in holds.values():
             if not 0 < hold.index <= last_index:
                 continue
-            has_room = self.store.bytes_from(hold.index) <= hold.bytes_max
-            if has_room and not gives_way(hold, is_space_low=is_low):
+            held_bytes = self.store.bytes_from(hold.index)
+            loss = why_it_goes(hold, held_bytes, self.settings, is_space_low=is_low)
+            if loss is HoldLoss.NONE:
                 return True
-            leaving.append((hold, has_room))
-        for hold, has_room in leaving:
-            log.error(
-                "a reader of the log is left behind",
-                reason="the disk is almost full" if has_room else "its bound is reached",
-                hold=hold.name,
-                bytes_max=hold.bytes_max,
-                lost_through=last_index,
-            )
-            self.broker.add_records(
-                [HoldRecord(hold.name, last_index + 1, hold.bytes_max, last_index)]
-            )
+            leaving.append((hold, loss))
+        self.broker.add_records(
+            [told_left_behind(hold, loss, last_index) for hold, loss in leaving]
+        )
         return False
 
     def _advance(self, is_spent: IsSpent) -> None:

@@ -4,7 +4,8 @@ Each learner's place in the log is held, so that a far site can be cut off for h
 A learner counts in no quorum, so nothing else keeps the leader from cleaning what it has not taken
 yet; then it would have to begin its log anew. The leader keeps a hold for each in the log, under
 `learner:NAME`, and moves it on as the learner does: so every later leader knows it too. It has a
-bound, as a reader's hold has, and the same alarm; where the disk is almost full it gives way.
+bound, as a reader's hold has, and the same alarm; where the disk is almost full it gives way. It
+never expires: it ends with the learner's membership.
 
 Owned by the loop; used on the leader.
 """
@@ -13,14 +14,10 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
-
 from holdfast.broker.broker import Broker
 from holdfast.model.records import HoldRecord, Record
 from holdfast.server.settings import ServerSettings
 from holdfast.store.replicated_store import ReplicatedStore
-
-log = structlog.get_logger("holdfast.server")
 
 LEARNER_PREFIX: Final = "learner:"
 """How the hold of a learner is named; no reader may have such a name."""
@@ -71,15 +68,3 @@ class LearnerHolds:
         if not is_behind and known.bytes_max == bound and not known.lost_through:
             return None
         return HoldRecord(name, max(match + 1, known.index), bound)
-
-
-def gives_way(hold: HoldRecord, *, is_space_low: bool) -> bool:
-    """Whether a hold is a learner's and the disk is so full that it must go."""
-    if not (is_space_low and hold.name.startswith(LEARNER_PREFIX)):
-        return False
-    log.error(
-        "the disk is almost full: a learner's place in the log is given up",
-        learner=hold.name[len(LEARNER_PREFIX) :],
-        held_from=hold.index,
-    )
-    return True

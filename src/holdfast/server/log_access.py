@@ -8,28 +8,39 @@ done elsewhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import structlog
 
-from holdfast.admin.status import HoldStatus, LogPosition, LogSlice
+from holdfast.admin.status import HoldRequest, HoldStatus, LogPosition, LogSlice
 from holdfast.errors import DestinationError, RecordNotFoundError
-from holdfast.model.records import HoldRecord
+from holdfast.model.records import HoldLoss, HoldRecord
 from holdfast.server.learner_holds import LEARNER_PREFIX
+from holdfast.server.reader_holds import admitted_bytes, bound_bytes, expiry_seconds
 
 if TYPE_CHECKING:
     from holdfast.server.node import Node
 
 log = structlog.get_logger("holdfast.server")
 
-HOLD_BYTES_DEFAULT: Final = 16 * 1024**3
-"""What is kept for a named reader that names no bound."""
-
 HOLD_WATCH_SECONDS: Final = 5.0
 """How often the holds are looked at for an alarm."""
 
 HOLD_ALARM_SHARE: Final = 0.8
-"""A hold that keeps more than this part of its bound is an alarm."""
+"""A hold that keeps more than this part of its bound, or is so old, is an alarm."""
+
+ALARM_EXPIRY_SECONDS: Final = 3600
+"""What lives shorter is a single query's: that one is gone is told when it ends."""
+
+_LOST_BECAUSE: Final[dict[HoldLoss, Literal["", "bound", "space"]]] = {
+    HoldLoss.NONE: "",
+    HoldLoss.BOUND: "bound",
+    HoldLoss.SPACE: "space",
+}
+_BECAUSE: Final = {
+    HoldLoss.BOUND: "as more would have been kept for it than may be",
+    HoldLoss.SPACE: "as the disk was almost full, which wins over a hold",
+}
 
 
 def log_position(node: Node, from_index: int, bytes_max: int) -> LogPosition:
@@ -72,37 +83,67 @@ def log_slice(node: Node, from_index: int, bytes_max: int, through: int) -> LogS
     return LogSlice(path=place.path, start=place.byte, size=place.size, next_index=reached + 1)
 
 
-def hold_record(node: Node, name: str, index: int, bytes_max: int | None) -> HoldRecord:
+def hold_record(node: Node, name: str, wanted: HoldRequest) -> HoldRecord:
     """
     Make the record that sets a hold; what its reader has lost is not forgotten.
 
     Raises:
         DestinationError: The name is that of a learner's hold.
-        RecordNotFoundError: `index` is not in the log any more.
+        LimitReachedError: It asks for more than is allowed, or there are too many holds.
+        RecordNotFoundError: What is to be kept is not in the log any more.
     """
     if name.startswith(LEARNER_PREFIX):
         raise DestinationError(f"{name} is a learner's hold: the leader keeps it")
-    _require_kept(node, index, node.conductor.cleaner.leaving_through + 1)
+    settings = node.conductor.settings
     known = node.broker.state.holds.get(name)
-    bound = bytes_max or (known.bytes_max if known is not None else HOLD_BYTES_DEFAULT)
-    return HoldRecord(name, index, bound, known.lost_through if known is not None else 0)
+    bound = admitted_bytes(node.broker.state.holds, name, wanted.bytes_max, settings)
+    if known is None:
+        known = HoldRecord(name, wanted.index, bound)
+    index = known.index if wanted.only_renews else wanted.index
+    first_to_stay = node.conductor.cleaner.leaving_through + 1
+    if wanted.or_first:
+        index = max(index, node.journal.first_index, first_to_stay)
+    try:
+        _require_kept(node, index, first_to_stay)
+    except RecordNotFoundError as error:
+        if not known.loss:
+            raise
+        raise RecordNotFoundError(
+            f"{error}: {name} was left behind, {_BECAUSE[known.loss]}"
+        ) from error
+    return HoldRecord(
+        name,
+        index,
+        bound,
+        known.lost_through,
+        expiry_seconds=wanted.expiry_seconds or known.expiry_seconds,
+        loss=known.loss,
+    )
 
 
 def hold_status(node: Node, hold: HoldRecord) -> HoldStatus:
-    """Say how much of the log a hold keeps, by whole segments."""
+    """Say how much of the log a hold keeps, by whole segments, and how old it is."""
+    settings = node.conductor.settings
     held = node.store.bytes_from(hold.index)
+    bound = bound_bytes(hold, settings)
+    expiry = expiry_seconds(hold, settings)
+    silent = max(node.clock.wall_microseconds() - hold.renewed_at, 0) / 1_000_000
     return HoldStatus(
         name=hold.name,
         index=hold.index,
-        bytes_max=hold.bytes_max,
+        bytes_max=bound,
         held_bytes=held,
         lost_through=hold.lost_through,
-        is_near_bound=held > HOLD_ALARM_SHARE * hold.bytes_max,
+        lost_because=_LOST_BECAUSE[hold.loss],
+        expiry_seconds=expiry,
+        silent_seconds=silent,
+        is_near_bound=held > HOLD_ALARM_SHARE * bound,
+        is_near_expiry=expiry >= ALARM_EXPIRY_SECONDS and silent > HOLD_ALARM_SHARE * expiry,
     )
 
 
 class HoldWatch:
-    """Says once when a reader falls so far behind that it is about to lose entries."""
+    """Says once when a reader falls so far behind, or is silent for so long, that it will lose."""
 
     __slots__ = ("_next", "_node", "_told")
 
@@ -117,16 +158,28 @@ class HoldWatch:
         if now < self._next or not holds:
             return
         self._next = now + HOLD_WATCH_SECONDS
-        near = {name for name, hold in holds.items() if hold_status(self._node, hold).is_near_bound}
-        for name in sorted(near - self._told):
-            status = hold_status(self._node, holds[name])
-            log.warning(
-                "a reader of the log is far behind: it will lose entries at its bound",
-                hold=name,
-                held_bytes=status.held_bytes,
-                bytes_max=status.bytes_max,
-            )
-        self._told = near
+        found = {name: hold_status(self._node, hold) for name, hold in holds.items()}
+        alarms = {name for name, status in found.items() if status.is_alarm}
+        for name in sorted(alarms - self._told):
+            _tell(found[name])
+        self._told = alarms
+
+
+def _tell(status: HoldStatus) -> None:
+    if status.is_near_bound:
+        log.warning(
+            "a reader of the log is far behind: it will lose entries at its bound",
+            hold=status.name,
+            held_bytes=status.held_bytes,
+            bytes_max=status.bytes_max,
+        )
+    if status.is_near_expiry:
+        log.warning(
+            "a reader of the log was not heard of for long: its hold will end",
+            hold=status.name,
+            silent_seconds=int(status.silent_seconds),
+            expiry_seconds=status.expiry_seconds,
+        )
 
 
 def _readable_index(node: Node) -> int:

@@ -30,6 +30,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.status import (
     AwaitedStatus,
     ConnectionStatus,
+    HoldRequest,
     HoldStatus,
     LogPosition,
     LogSlice,
@@ -172,6 +173,7 @@ class Node:
             settings=ServerSettings(
                 connection_count_max=self.shares.clients,
                 learner_hold_bytes_max=config.learner_hold_bytes,
+                reader_hold_bytes_max=config.reader_hold_bytes,
             ),
             stomp_settings=StompSettings(is_strict=config.stomp_strict),
             on_role_change=self._on_role_change,
@@ -505,11 +507,11 @@ class Node:
         """Where committed entries from an index on are."""
         return log_slice(self, from_index, bytes_max, through)
 
-    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
+    async def keep_log(self, name: str, wanted: HoldRequest) -> HoldStatus:
         """Set a hold; returns once that is committed."""
         self._require_serving()
         reply = OperatorReply()
-        self.broker.keep_log(hold_record(self, name, index, bytes_max), reply, b"")
+        self.broker.keep_log(hold_record(self, name, wanted), reply, b"")
         self.conductor.schedule()
         await asyncio.wait_for(reply.done, _COMMIT_WAIT_SECONDS)
         return hold_status(self, self.broker.state.holds[name])

@@ -19,6 +19,18 @@ class ServerSettings:
     learner_hold_bytes_max: int = 16 * 1024 * MiB
     """So much of the log is kept for a learner that is behind; beyond it, it must begin anew."""
 
+    reader_hold_bytes_max: int = 64 * 1024 * MiB
+    """So much of the log is kept for a named reader at most, whatever it asks for."""
+
+    hold_count_max: int = 1_000
+    """Named readers that the log is kept for; a further one is refused."""
+
+    hold_expiry_seconds: int = 7 * 86_400
+    """A hold that does not say how old it may become ends after so long without its reader."""
+
+    hold_look_seconds: float = 5.0
+    """How often the leader looks for readers that are gone."""
+
     learner_look_seconds: float = 5.0
     """How often the leader looks where the learners are."""
 

@@ -30,6 +30,7 @@ from holdfast.errors import (
     ConfigError,
     CorruptEntryError,
     HoldfastError,
+    LimitReachedError,
     LinkLostError,
     RecordNotFoundError,
 )
@@ -120,6 +121,7 @@ class RemoteLog:
         What is gone from one node's log is asked of the others: each cleans its own.
 
         Raises:
+            LimitReachedError: The cluster does not do that.
             HoldfastError: What a node answered, as its own kind of error.
             LinkLostError: No node answers within `PATIENCE_SECONDS`.
         """
@@ -131,7 +133,7 @@ class RemoteLog:
                 try:
                     with _Link(address, self.token) as link:
                         return link.ask(method, path, data)
-                except AuthenticationError:
+                except (AuthenticationError, LimitReachedError):
                     raise
                 except HoldfastError as error:
                     faults.append(error)

@@ -24,10 +24,16 @@ from holdfast.spark.schema import PROBLEM, View, check_view, choose_columns, def
 Mode = Literal["fail", "report"]
 
 KiB: Final = 1024
-HOLD_BYTES_DEFAULT: Final = 16 * KiB**3
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _HOLD_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_DURATION: Final = re.compile(r"(\d{1,9})\s*([smhd])", re.IGNORECASE)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+EXPIRY_SECONDS_DEFAULT: Final = 7 * 86_400
+EXPIRY_SECONDS_MIN: Final = 10
+EXPIRY_SECONDS_MAX: Final = 366 * 86_400
+"""What a node takes; see `admin.log_api`."""
+
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -54,7 +60,10 @@ class ReadOptions:
     entries_per_trigger_max: int | None = None
     bytes_per_trigger_max: int | None = None
     hold: str = ""
-    hold_bytes_max: int = HOLD_BYTES_DEFAULT
+    hold_bytes_max: int | None = None
+    """None: what the cluster keeps for who does not say."""
+
+    hold_expiry_seconds: int = EXPIRY_SECONDS_DEFAULT
     starts_at_latest: bool = False
 
 
@@ -155,6 +164,20 @@ def size_of(text: str) -> int:
     return int(match[1]) * scale
 
 
+def duration_of(text: str) -> int:
+    """
+    Return the seconds that a text like `90s`, `12h` or `7d` means.
+
+    Raises:
+        ValueError: It means none that a hold may have.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    seconds = int(match[1]) * _SECONDS[match[2].lower()] if match else 0
+    if not EXPIRY_SECONDS_MIN <= seconds <= EXPIRY_SECONDS_MAX:
+        raise ValueError("expected a time such as 90s, 45m, 12h or 7d, from 10s to 366d")
+    return seconds
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("expected a whole number from 1")
@@ -217,6 +240,7 @@ _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("maxBytesPerTrigger", "bytes_per_trigger_max", size_of),
     ("hold", "hold", _hold),
     ("holdBytesMax", "hold_bytes_max", size_of),
+    ("holdExpiry", "hold_expiry_seconds", duration_of),
 )
 _NAMES: Final = [name for name, _, _ in _TABLE]
 _NAMES_BY_KEY: Final = {name.lower(): name for name in _NAMES}

@@ -11,7 +11,8 @@ Invariants:
     A query never goes on in another log than the one it has read.
     An offset is never before one that was given, whatever a node says that is behind.
     An offset is never beyond what the cluster has committed.
-    The hold moves only to what Spark has said is done; never back.
+    The hold moves only to what Spark has said is done; never back. While there is nothing new it
+    is renewed, so that it does not expire under a query that waits.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from holdfast.spark.continuity import (
     shorter_log_error,
     taken_at,
 )
+from holdfast.spark.holds import Hold
 from holdfast.spark.log_client import PATIENCE_SECONDS, PAUSE_SECONDS, RemoteLog
 from holdfast.spark.log_source import LogPosition, first_index_at
 from holdfast.spark.offsets import Taken, offset_at, taken_of
@@ -53,6 +55,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.source = open_source(options)
+        self.hold: Hold | None = None
+        if options.hold and isinstance(self.source, RemoteLog):
+            bounds = (options.hold_bytes_max, options.hold_expiry_seconds)
+            self.hold = Hold(self.source, options.hold, *bounds)
         self.target_index: int | None = None
         """With Trigger.AvailableNow: where to stop."""
         self._reached = 0
@@ -82,7 +88,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"start_index {first:,} is not in the log any more: it begins with entry"
                 f" {position.first_index:,}"
             )
-        self._hold(first)
+        if self.hold is not None:
+            self.hold.move(first)
         return offset_at(taken_at(self.source, position, first - 1))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -104,6 +111,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             StoreError: The log is not the one that `start` is of.
         """
         begin = taken_of(start)
+        if self.hold is not None:
+            self.hold.renew_if_due(begin.index + 1)
         position = self._position_for(begin)
         last = self._last_index(position)
         self._reached = max(self._reached, begin.index)
@@ -163,7 +172,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             LinkError: No node answers: the query stops rather than let the log grow unheld.
         """
-        self._hold(taken_of(end).index + 1)
+        if self.hold is not None:
+            self.hold.move(taken_of(end).index + 1)
 
     def _position_for(self, taken: Taken) -> LogPosition:
         """
@@ -193,8 +203,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _last_index(self, position: LogPosition) -> int:
         ends = (self.target_index, self.options.end_index)
         return min([position.last_index, *(end for end in ends if end is not None)])
-
-    def _hold(self, index: int) -> None:
-        if self.options.hold and isinstance(self.source, RemoteLog):
-            body = {"index": index, "bytes_max": self.options.hold_bytes_max}
-            self.source.ask("POST", f"/holds/{self.options.hold}", body)

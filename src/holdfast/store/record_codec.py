@@ -28,6 +28,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    HoldLoss,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
@@ -68,6 +69,9 @@ FLAG_REWRITTEN: Final = 1
 FLAG_PRODUCER: Final = 2
 _FLAGS: Final = FLAG_REWRITTEN | FLAG_PRODUCER
 
+FLAG_TIMED: Final = 1
+"""Of a hold: it says how old it may become. Those of earlier versions do not."""
+
 _MESSAGE_PAYLOAD = struct.Struct("<IQHHIQ")
 """queue number, sequence, redelivery count, producer id length, headers length, stored at."""
 _MESSAGE_WHOLE = struct.Struct("<BBHIIQHHIQ")
@@ -77,6 +81,8 @@ _PRODUCER_STATE = struct.Struct("<QQ")
 _QUEUE_STATE = struct.Struct("<IQQ")
 _NUMBER_AND_SEQUENCE = struct.Struct("<IQ")
 _HOLD_STATE = struct.Struct("<QQQ")
+_HOLD_TIMES = struct.Struct("<IBQ")
+"""expiry in seconds, why entries were lost, when the reader was last heard of."""
 _NUMBER = struct.Struct("<I")
 
 
@@ -135,7 +141,9 @@ def decode_records(body: memoryview | bytes, *, with_content: bool = True) -> It
             raise CorruptRecordError(
                 f"record of unknown type {kind} at byte {start:,} of its entry"
             )
-        if flags:
+        if flags == FLAG_TIMED and kind == HOLD:
+            decoder = _decode_timed_hold
+        elif flags:
             raise _unknown_flags(flags, start)
         try:
             yield decoder(bytes(body[start:end]))
@@ -246,7 +254,13 @@ def _encode_acknowledge(record: AcknowledgeRecord | DeadLetterRecord, append: _A
 
 def _encode_hold(record: HoldRecord, append: _Append) -> None:
     state = _HOLD_STATE.pack(record.index, record.bytes_max, record.lost_through)
-    _framed(HOLD, state + record.name.encode(), append)
+    flags = 0
+    if record.expiry_seconds or record.loss or record.renewed_at:
+        flags = FLAG_TIMED
+        state += _HOLD_TIMES.pack(record.expiry_seconds, record.loss, record.renewed_at)
+    payload = state + record.name.encode()
+    append(RECORD_HEADER.pack(HOLD, flags, 0, len(payload)))
+    append(payload)
 
 
 def _encode_queue(record: QueueRecord, append: _Append) -> None:
@@ -319,6 +333,21 @@ def _decode_dead_letter(payload: bytes) -> DeadLetterRecord:
 def _decode_hold(payload: bytes) -> HoldRecord:
     index, bytes_max, lost_through = _HOLD_STATE.unpack_from(payload)
     return HoldRecord(payload[_HOLD_STATE.size :].decode(), index, bytes_max, lost_through)
+
+
+def _decode_timed_hold(payload: bytes) -> HoldRecord:
+    name = _HOLD_STATE.size + _HOLD_TIMES.size
+    index, bytes_max, lost_through = _HOLD_STATE.unpack_from(payload)
+    expiry, loss, renewed_at = _HOLD_TIMES.unpack_from(payload, _HOLD_STATE.size)
+    return HoldRecord(
+        payload[name:].decode(),
+        index,
+        bytes_max,
+        lost_through,
+        expiry_seconds=expiry,
+        renewed_at=renewed_at,
+        loss=HoldLoss(loss),
+    )
 
 
 def _decode_queue(payload: bytes) -> QueueRecord:

@@ -15,6 +15,7 @@ from holdfast.admin.status import (
     ConnectionStatus,
     DamageStatus,
     DurationStatus,
+    HoldRequest,
     HoldStatus,
     LogPosition,
     LogSlice,
@@ -145,9 +146,9 @@ class PaperNode:
         self._note("slice", from_index, bytes_max, through)
         return LogSlice(path=self.log, start=4, size=self.slice_bytes, next_index=from_index + 2)
 
-    async def keep_log(self, name: str, index: int, bytes_max: int | None) -> HoldStatus:
-        self._note("keep", name, index, bytes_max)
-        return HoldStatus(name=name, index=index, bytes_max=bytes_max or 7)
+    async def keep_log(self, name: str, wanted: HoldRequest) -> HoldStatus:
+        self._note("keep", name, wanted)
+        return HoldStatus(name=name, index=wanted.index, bytes_max=wanted.bytes_max or 7)
 
     async def release_log(self, name: str) -> None:
         self._note("release", name)

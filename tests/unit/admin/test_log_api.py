@@ -14,7 +14,7 @@ from holdfast.admin.http_api import build_application
 from holdfast.admin.log_api import PIECE_BYTES, SLICE_BYTES_DEFAULT
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import admin_token
-from holdfast.admin.status import HoldStatus
+from holdfast.admin.status import HoldRequest, HoldStatus
 from holdfast.errors import RecordNotFoundError
 
 SECRET = b"0123456789abcdef"
@@ -117,18 +117,28 @@ def test_a_hold_is_set_listed_and_ended(node) -> None:
     """
     held = {"name": "archive", "index": 5, "bytes_max": 7, "held_bytes": 0, "lost_through": 0}
     answer = request(node, "POST", "/holds/archive", json={"index": 5})
-    assert held | {"is_near_bound": False} == answer.json()
+    ages = {"lost_because": "", "expiry_seconds": 0, "silent_seconds": 0.0}
+    alarms = {"is_near_bound": False, "is_near_expiry": False}
+    assert held | ages | alarms == answer.json()
     node.be(holds=(HoldStatus(name="archive", index=5, bytes_max=7),))
     assert request(node, "GET", "/holds").json()["holds"][0] == answer.json()
     assert request(node, "DELETE", "/holds/archive").json() == {"released": "archive"}
-    assert node.changes == [("keep", "archive", 5, None), ("release", "archive")]
+    assert node.changes == [("keep", "archive", HoldRequest(index=5)), ("release", "archive")]
 
 
 def test_a_hold_that_makes_no_sense_is_refused(node) -> None:
     """
     Index 0 would end the hold by accident.
     """
-    for body in ({"index": 0}, {}, {"index": 1, "bytes": 5}, {"index": 1, "bytes_max": 0}):
+    for body in (
+        {"index": 0},
+        {},
+        {"index": 1, "bytes": 5},
+        {"index": 1, "bytes_max": 0},
+        {"index": 1, "expiry_seconds": 9},
+        {"index": 1, "expiry_seconds": 400 * 86_400},
+    ):
         assert request(node, "POST", "/holds/archive", json=body).status_code == 400
+    assert request(node, "POST", "/holds/a%20b", json={"index": 1}).status_code == 400
     assert request(node, "DELETE", "/holds/nobody").status_code == 404
     assert node.changes == []

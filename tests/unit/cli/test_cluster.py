@@ -68,14 +68,20 @@ def test_status_shows_the_readers_of_the_log(cluster, run) -> None:
     """
     near = HoldStatus(name="learner:far", held_bytes=9 << 20, bytes_max=10 << 20)
     lost = replace(near, name="notebook", lost_through=7, is_near_bound=True)
-    cluster.say("/holds", {"holds": [as_json(near), as_json(lost)]})
+    old = replace(near, name="old", lost_through=8, lost_because="space", is_near_expiry=True)
+    old = replace(old, silent_seconds=6 * 86_400.0, expiry_seconds=7 * 86_400)
+    cluster.say("/holds", {"holds": [as_json(each) for each in (near, lost, old)]})
     assert run("status") == 0
     assert (
-        "kept for       learner:far 9.0 MiB of 10.0 MiB, notebook 9.0 MiB of 10.0 MiB\n" in run.out
+        "kept for       learner:far 9.0 MiB of 10.0 MiB, notebook 9.0 MiB of 10.0 MiB,"
+        " old 9.0 MiB of 10.0 MiB\n" in run.out
     )
     assert run.err == (
         "the log is kept for notebook almost as far as it may be: beyond that its entries are"
         " dropped\nnotebook has lost entries up to 7: they were dropped before it took them\n"
+        "old was not heard of for 6 d 0 h: after 7 d 0 h the log is not kept for it any more\n"
+        "old has lost entries up to 8: they were dropped before it took them, as the disk was"
+        " almost full\n"
     )
     fault = {"code": "authentication", "message": "a proof is needed"}
     cluster.say("/holds", {"error": fault}, status=403)

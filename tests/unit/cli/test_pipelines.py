@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.pipelines import progress_line
-from holdfast.spark.pipelines.archive import ArchiveProgress
+from holdfast.cli.pipelines import _ArchiveRun, progress_line
+from holdfast.errors import RecordNotFoundError
+from holdfast.spark.holds import Hold
+from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.pipelines.archive import ArchiveProgress, ArchiveSettings
 
 
 @pytest.mark.parametrize(
@@ -18,6 +24,10 @@ from holdfast.spark.pipelines.archive import ArchiveProgress
         (
             ["archive", "--to", "x", "--url", "h:1", "--hold", "n", "--hold-bytes", "?"],
             "--hold-bytes",
+        ),
+        (
+            ["archive", "--to", "x", "--url", "h:1", "--hold", "n", "--hold-expiry", "2w"],
+            "--hold-expiry: expected a time such as",
         ),
         (["audit"], "name what is to be audited"),
         (["restore", "--archive", "x"], "or ask for a --dry-run"),
@@ -54,3 +64,36 @@ def test_the_progress_line_says_how_far_behind_it_is() -> None:
         "archived 2,000 entries, 400,000 messages, 3.0 MiB; through entry 2,000;"
         " behind by 1.2 s, 17 records" == progress_line(progress)
     )
+
+
+class PaperCluster(RemoteLog):
+    """A cluster whose log begins with entry 20; it notes what it is asked."""
+
+    asked: list[dict[str, Any]]
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        assert body is not None
+        self.asked.append(body)
+        if body["index"] < 20 and not body.get("or_first"):
+            raise RecordNotFoundError("entries 11 to 19 are no longer in the log")
+        return {"index": max(body["index"], 20)}
+
+
+@pytest.mark.parametrize("accept_gap", [True, False])
+def test_what_is_gone_already_does_not_keep_the_rest_from_being_held(
+    accept_gap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Whether the archive goes on behind the gap is the archiver's to decide, and to say.
+    """
+    cluster = PaperCluster(("a:1",))
+    object.__setattr__(cluster, "asked", [])
+    store = SimpleNamespace(catalogue=lambda: SimpleNamespace(last_index=10))
+    settings = ArchiveSettings(accept_gap=accept_gap)
+    run = _ArchiveRun(None, cluster, store, settings, Hold(cluster, "h"), is_quiet=True)
+    turns: list[int] = []
+    monkeypatch.setattr(run, "_turn", lambda: turns.append(1))
+    monkeypatch.setattr(run, "_sweep", lambda: None)
+    run.loop(None)
+    assert [1] == turns
+    assert [(11, True)] == [(it["index"], it["or_first"]) for it in cluster.asked]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.admin.status import HoldRequest
 from holdfast.errors import DestinationError
 from holdfast.server.learner_holds import LEARNER_PREFIX
 from holdfast.server.log_access import hold_record
@@ -91,7 +92,7 @@ def test_its_bound_is_a_bound(new_node, send, node) -> None:
 
 
 def test_a_disk_that_is_almost_full_wins(node) -> None:
-    """Else the learner's absence would stop publishing; a reader's hold stays."""
+    """Else the learner's absence would stop publishing."""
     assert not node.conductor.cleaner._is_held(4, is_low=True)
     node.settle()
     assert 4 == node.broker.state.holds[FAR].lost_through
@@ -100,4 +101,4 @@ def test_a_disk_that_is_almost_full_wins(node) -> None:
 def test_no_reader_may_take_its_name(node) -> None:
     """It would move a learner's place."""
     with pytest.raises(DestinationError, match="a learner's hold"):
-        hold_record(node, FAR, 1, None)
+        hold_record(node, FAR, HoldRequest(index=1))

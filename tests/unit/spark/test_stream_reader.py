@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from holdfast.errors import RecordNotFoundError, StoreError
 from holdfast.journal.entry import Entry
-from holdfast.spark import stream_reader
+from holdfast.spark import holds, stream_reader
 from holdfast.spark.entry_block import EntryBlock, cut_entries
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_source import LogPosition
@@ -67,7 +67,7 @@ class PaperLog(RemoteLog):
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         self.asked.append((method, path, body))
-        return {}
+        return {"index": (body or {}).get("index", 0)}
 
 
 @pytest.fixture
@@ -86,7 +86,13 @@ def at(index: int, generation: int = 0) -> dict[str, Any]:
 def reader(log: PaperLog, **options: str) -> StreamReader:
     made = StreamReader(read_options({"url": "http://a:1", **options}))
     made.source = log
+    if made.hold is not None:
+        made.hold.log = log
     return made
+
+
+def asked_for(index: int, **more: int) -> dict[str, Any]:
+    return {"index": index, "or_first": False, "expiry_seconds": 7 * 86_400} | more
 
 
 def test_a_query_begins_with_the_first_entry_kept(log: PaperLog) -> None:
@@ -96,7 +102,7 @@ def test_a_query_begins_with_the_first_entry_kept(log: PaperLog) -> None:
     assert at(30) == reader(log, start_index="latest").initialOffset()
     assert [] == log.asked
     assert at(9) == reader(log, start_index="10", hold="h").initialOffset()
-    assert [("POST", "/holds/h", {"index": 10, "bytes_max": 16 << 30})] == log.asked
+    assert [("POST", "/holds/h", asked_for(10))] == log.asked
 
 
 def test_a_start_that_is_gone_is_refused(log: PaperLog) -> None:
@@ -170,7 +176,23 @@ def test_the_hold_moves_with_what_is_done(log: PaperLog) -> None:
     reader(log).commit({"index": 20})
     assert [] == log.asked
     reader(log, hold="h", holdBytesMax="1g").commit({"index": 20})
-    assert [("POST", "/holds/h", {"index": 21, "bytes_max": 1 << 30})] == log.asked
+    assert [("POST", "/holds/h", asked_for(21, bytes_max=1 << 30))] == log.asked
+
+
+def test_the_hold_of_a_query_that_waits_is_renewed(
+    log: PaperLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Now and then, without moving it: the cluster ends the holds of readers that are not heard of.
+    """
+    now = [0.0]
+    monkeypatch.setattr(holds.time, "monotonic", lambda: now[0])
+    waiting = reader(log, hold="h", holdExpiry="1h")
+    renewal = {"index": 31, "only_renews": True, "expiry_seconds": 3600}
+    for seconds, renewals in ((0, 1), (800, 1), (901, 2), (1700, 2), (1900, 3)):
+        now[0] = float(seconds)
+        waiting.latestOffset(at(30), ReadAllAvailable())
+        assert [("POST", "/holds/h", renewal)] * renewals == log.asked
 
 
 def test_a_checkpoint_of_before_goes_on(log: PaperLog) -> None:

@@ -18,6 +18,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    HoldLoss,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
@@ -85,6 +86,10 @@ GOLDEN = [
     (CleanedRecord(9), (25, 0, u64(9))),
     (DeadLetterRecord(7, [3]), (26, 0, u32(7) + u64(3))),
     (HoldRecord("a", 1, 2, 3), (27, 0, u64(1) + u64(2) + u64(3) + b"a")),
+    (
+        HoldRecord("a", 1, 2, 3, expiry_seconds=4, renewed_at=5, loss=HoldLoss.SPACE),
+        (27, 1, u64(1) + u64(2) + u64(3) + u32(4) + b"\x02" + u64(5) + b"a"),
+    ),
 ]
 
 
