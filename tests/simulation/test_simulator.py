@@ -150,6 +150,7 @@ AS_DRAWN = [
     (96033109, "who lost power between being told and ending was not known to be shut out"),
     (96036298, "a simulated disk hung while whom it needs lacked two hundred entries"),
     (96037284, "one that was started again after it was shut out dialed once only"),
+    (96043001, "the dead letter of what may be stored twice was taken for a third"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),
 ]
 """The same, with all that the seed draws."""

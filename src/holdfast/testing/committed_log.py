@@ -135,8 +135,9 @@ class CommittedLog:
         """Whether a message that must be stored once is stored again, and not as a dead letter."""
         if token in self._history.unnumbered or token in self._history.doubtful:
             return False
-        queues = [queue_number, *(number for number, _ in self.identities[token])]
-        return sum(self.names.get(number) != DEAD_LETTERS for number in queues) > 1
+        if self.names.get(queue_number) == DEAD_LETTERS:
+            return False  # Whatever stood twice before was judged when it was stored.
+        return any(self.names.get(it) != DEAD_LETTERS for it, _ in self.identities[token])
 
     def _end_unit(self, record: Record | None) -> None:
         """
