@@ -7,11 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from holdfast.spark.writer import WriteOptions, write_partition
 from holdfast.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -90,6 +92,54 @@ def test_a_batch_that_a_query_repeats_is_stored_once(
         note.unlink()
     run()
     assert stored(spark, cluster, "written.streamed").count() == 40
+
+
+def test_the_producers_of_a_batch_are_forgotten_when_the_next_is_done(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """The last batch may come again, those before it never; each had a producer per partition."""
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("row\n" * 6)
+    frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1)
+    writer = frame.load(str(tmp_path / "*.txt")).selectExpr("value as body").writeStream
+    writer = writer.format("holdfast").trigger(availableNow=True).options(url=url(cluster))
+    writer = writer.option("destination", "written.forgotten")
+    writer.option("checkpointLocation", str(tmp_path / "notes")).start().awaitTermination(90)
+    name = stored(spark, cluster, "written.forgotten").collect()[17].producer_id.split("-")
+    query = "-".join(name[:6])
+
+    def forgotten() -> set[str]:
+        cluster.wait_level()
+        events = spark.read.format("holdfast").option("url", url(cluster))
+        events = events.option("view", "events").option("columns", "kind,producer_id").load()
+        return {
+            row.producer_id.removeprefix(query).split("-")[1]
+            for row in events.where("kind = 'forget-producer'").collect()
+            if row.producer_id.startswith(query)
+        }
+
+    # They are looked for after the receipt: within milliseconds, and a look takes far longer.
+    assert any(forgotten() == {"0", "1"} for _ in range(20))
+
+
+def test_a_partition_with_other_rows_than_before_loses_none(
+    spark: SparkSession, cluster: LocalCluster
+) -> None:
+    """A batch was cut off, and planned in another way when it came again."""
+    schema = pa.schema([("body", pa.string()), ("destination", pa.string())])
+
+    def send(*bodies: str) -> None:
+        place = "written.planned"
+        made = [{"body": body, "destination": place} for body in bodies]
+        batches = [pa.RecordBatch.from_pylist([each], schema=schema) for each in made]
+        options = WriteOptions(uri=cluster.uri, write_id="w")
+        assert write_partition(options, "spark-planned-0", iter(batches)).messages == len(bodies)
+
+    send("a", "b")
+    send("a", "b")
+    send("c", "d", "e")
+    found = stored(spark, cluster, "written.planned").orderBy("sequence").collect()
+    assert [bytes(row.body).decode() for row in found] == ["a", "b", "c", "d", "e"]
 
 
 def test_mistakes_in_a_write_are_told_together(spark: SparkSession, cluster: LocalCluster) -> None:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from holdfast.broker.committing import commit, publish_after_commit, settle_all
 from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands, IsSpent
+from holdfast.broker.finished_producers import FinishedProducers
 from holdfast.broker.late import not_in_delivery, queue_of_late, settled_by
 from holdfast.broker.leadership import forget_leadership
 from holdfast.broker.operating import delete, purge
@@ -72,6 +73,7 @@ class Broker:
         """The last dispatch was left off among topics' deliveries."""
         self.errands = Errands()
         """Long work for clients; it ends with the leadership."""
+        self.finished = FinishedProducers(self)
         self.broken: list[tuple[Queue | Topic, Exception]] = []
         """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
         self.duplicates_total = self.dead_lettered_total = 0
@@ -124,6 +126,7 @@ class Broker:
         self.acknowledged_queues.clear()
         self.broken.clear()
         self.errands.clear()
+        self.finished.clear()
         self.topics = {}
         self.idle_topics.clear()
         temporary = list(self.temporaries.queues.values())

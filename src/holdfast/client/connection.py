@@ -26,6 +26,7 @@ from holdfast.client.consumer import WIRE_MODES, AcknowledgeMode, Subscription
 from holdfast.client.events import Event, Interrupted, Resumed
 from holdfast.client.failures import Failures
 from holdfast.client.producer import Producer, send_single
+from holdfast.client.requests import ForgetRequest
 from holdfast.client.session import ClientSession
 from holdfast.client.settings import ClientSettings, settings_from_options
 from holdfast.client.transaction import Transaction
@@ -200,6 +201,26 @@ class Connection:
         """A transaction: commits at the end of its `async with` block, rolls back on an error."""
         self._session.check_open()
         return Transaction(self._session)
+
+    async def forget_producers(self, name: str, *, before: int) -> None:
+        """
+        Let the cluster forget producers of the application's own that will never send again.
+
+        Those are meant whose id is `NAME-N-` and anything behind it, with a number N below
+        `before`. Returns when the broker has taken it: it looks for them by and by. If it fails
+        over meanwhile some are kept until this is said again, or for seven days.
+
+        Raises:
+            RefusedError: The name has fewer than 8 bytes, or too many ask at once.
+            LinkError: The connection ended, or the failover option `timeout` passed.
+        """
+        encode_text(name, "the name")
+        session = self._session
+        session.check_open()
+        request = ForgetRequest(session.loop.create_future(), name, before)
+        receipt = session.next_receipt()
+        session.request(request, receipt, request.frame(receipt))
+        await request.outcome
 
     # Receiving -----------------------------------------------------------------------------------
 

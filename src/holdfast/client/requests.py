@@ -151,3 +151,40 @@ class SettlementRequest(Operation):
         name = f"nothing-{receipt}"
         begin = control("BEGIN", transaction=name)
         return begin + control("COMMIT", transaction=name, receipt=receipt)
+
+
+class ForgetRequest(Operation):
+    """A COMMIT of nothing that says whose producers are done with; said again, it does no harm."""
+
+    __slots__ = ("before", "name", "outcome")
+
+    is_limited_by_timeout = True
+
+    def __init__(self, outcome: asyncio.Future[None], name: str, before: int) -> None:
+        super().__init__()
+        self.outcome = outcome
+        self.name = name
+        self.before = before
+
+    def received(self, receipt: str) -> None:
+        succeed(self.outcome)
+
+    def refused(self, receipt: str, error: HoldfastError) -> None:
+        fail(self.outcome, error)
+
+    def abandoned(self, error: HoldfastError) -> None:
+        fail(self.outcome, error)
+
+    def replay(self) -> list[tuple[str, bytes]]:
+        return [(self.receipt, self.frame(self.receipt))]
+
+    def frame(self, receipt: str) -> bytes:
+        """What is sent for it, each time."""
+        transaction = f"finished-{receipt}"
+        return control("BEGIN", transaction=transaction) + control(
+            "COMMIT",
+            transaction=transaction,
+            receipt=receipt,
+            holdfast_forget=self.name,
+            holdfast_forget_before=str(self.before),
+        )

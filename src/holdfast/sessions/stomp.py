@@ -52,6 +52,7 @@ from holdfast.sessions.stomp_delivery import DeliveryFormat
 from holdfast.sessions.stomp_headers import (
     SendTarget,
     no_room,
+    read_finished,
     read_number,
     read_producer_id,
     require_obeyable,
@@ -549,10 +550,13 @@ class StompSession:
                 raise StoreFullError(
                     f"messages of producer {producer_id} with earlier numbers wait for room"
                 )
+        finished = read_finished(frame)
         has_sends = transaction.records or transaction.targets
         has_taken = self.broker.has_taken(producer_id, sequence)
         if has_sends and not has_taken:
             self._require_store(transaction)
+        if finished is not None:
+            self.broker.finished.forget(*finished)
         self.broker.commit(transaction, self, frame.receipt, producer_id, sequence)
         self._forget(transaction)
         if frame.receipt is not None and transaction.publications and not has_taken:

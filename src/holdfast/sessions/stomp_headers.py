@@ -21,6 +21,7 @@ from holdfast.errors import (
 )
 from holdfast.model.destination import Destination
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
+from holdfast.protocols.stomp.frames import Frame
 
 _NOT_SERVED: Final = {
     "selector": "selectors",
@@ -217,6 +218,20 @@ def read_producer_id(text: str) -> str:
     if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
         raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
     return text
+
+
+def read_finished(frame: Frame) -> tuple[str, int] | None:
+    """
+    Give whose producers a COMMIT says are done with, and below which number; None: nobody's.
+
+    Raises:
+        RefusedError: The name is too long, or the number is none.
+    """
+    name = frame.headers.get("holdfast-forget")
+    if name is None:
+        return None
+    text = frame.headers.get("holdfast-forget-before", "")
+    return read_producer_id(name), read_number(text.encode(), "holdfast-forget-before")
 
 
 def require_short(name: str, what: str) -> None:

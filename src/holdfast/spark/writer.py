@@ -1,10 +1,15 @@
 """
 `df.write` and `df.writeStream` to a queue: each row becomes a message, stored exactly once.
 
-Every task sends under a producer id made from the write, the partition and the destination, and
-numbers its rows from 1. A task that Spark runs again sends the same rows under the same numbers,
-and the cluster confirms again what it has. So a task must see the same rows in the same order when
-it runs again: sort within partitions where a shuffle stands before the write.
+Every task sends under producer ids made from the write, the partition, what its rows hold and the
+destination, and numbers its rows from 1. A task that Spark runs again sends the same rows under the
+same numbers, and the cluster confirms again what it has. If Spark has planned it anew, so that
+other rows or another order stand in the partition, no number of before is taken for one of these:
+all of them are stored, and those that were before are stored once more. So sort within partitions
+where a shuffle stands before the write.
+
+A streaming query's batch can come again until the next one is committed. From then on its producers
+are forgotten: they would else be kept for a week, many for each batch.
 
 Invariants:
     A task ends well only when the cluster has stored all its rows.
@@ -14,10 +19,13 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import logging
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,17 +36,21 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from holdfast.client import Connection, Producer, connect
-from holdfast.errors import ConfigError
+from holdfast.client import Producer, connect
+from holdfast.errors import ConfigError, HoldfastError
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.options import urls_of
 from holdfast.spark.schema import COLUMNS
+
+logger = logging.getLogger("holdfast.spark")
 
 QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_ID_PROPERTY: Final = "streaming.sql.batchId"
 """Under these names Spark tells a task which query and batch it works for."""
 
 WINDOW_DEFAULT: Final = 2_000
+SPOOL_BYTES: Final = 64 * 1024 * 1024
+"""Of a partition's rows in memory, until they are sent."""
 
 _HEADER_COLUMNS: Final = {
     "correlation_id": "correlation-id",
@@ -72,6 +84,8 @@ class Written(WriterCommitMessage):
 
     messages: int
     body_bytes: int
+    write: str = ""
+    """Of a stream: the name of its query, as the ids of all its producers begin."""
 
 
 def write_options(options: Mapping[str, str], schema: StructType) -> WriteOptions:
@@ -132,7 +146,7 @@ class BatchWriter(DataSourceArrowWriter):
         Raises:
             HoldfastError: A message was refused, or no broker was reached.
         """
-        return _write_partition(self.options, f"spark-{self.options.write_id}", iterator)
+        return write_partition(self.options, f"spark-{self.options.write_id}", iterator)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -153,51 +167,113 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(QUERY_ID_PROPERTY)
         batch = context.getLocalProperty(BATCH_ID_PROPERTY)
         assert query and batch, "Spark tells the tasks of a stream their query and batch"
-        return _write_partition(self.options, f"spark-{query}-{batch}", iterator)
+        written = write_partition(self.options, f"spark-{query}-{batch}", iterator)
+        return replace(written, write=f"spark-{query}")
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """
+        Let the cluster forget the producers of the batches before: those never come again.
+
+        This batch may, as Spark notes only after this that it is done.
+        """
+        names = {each.write for each in messages if isinstance(each, Written)}
+        if batchId > 0 and names:
+            asyncio.run(_forget_finished(self.options.uri, names, batchId))
 
 
-def _write_partition(
-    options: WriteOptions, write: str, batches: Iterator[pa.RecordBatch]
+async def _forget_finished(uri: str, names: set[str], batch: int) -> None:
+    try:
+        async with connect(uri) as connection:
+            for name in names:
+                await connection.forget_producers(name, before=batch)
+    except HoldfastError as error:
+        # All rows are stored, and the next batch says it again.
+        logger.warning("the producers of earlier batches are not forgotten yet: %s", error)
+
+
+def write_partition(
+    options: WriteOptions, write: str, batches: Iterable[pa.RecordBatch]
 ) -> Written:
+    """
+    Send the rows of one partition; return once every one is stored.
+
+    Raises:
+        HoldfastError: A message was refused, or no broker was reached.
+    """
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
-    return asyncio.run(_Sending(options, f"{write}-{partition}").run(batches))
+    with SpooledRows(options.destination) as rows:
+        for batch in batches:
+            rows.add(batch)
+        name = f"{write}-{partition}-{rows.digest()}"
+        return asyncio.run(_send_all(options, name, rows))
 
 
-class _Sending:
-    """One task's messages, each destination with a producer of its own."""
+class SpooledRows:
+    """
+    All rows of a partition, kept until it is known what they are together.
 
-    def __init__(self, options: WriteOptions, name: str) -> None:
-        self.options = options
-        self.name = name
-        self.producers: dict[str, Producer] = {}
-        self.written = Written(0, 0)
+    What does not fit into `SPOOL_BYTES` of memory goes to a temporary file. A context manager.
+    """
 
-    async def run(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        """Send all rows; return once every one is stored."""
-        async with connect(self.options.uri, carries_headers=True) as connection:
-            while True:
-                # In a thread: Spark may let us wait, and heart-beats must go on meanwhile.
-                batch = await asyncio.to_thread(next, batches, None)
-                if batch is None:
-                    break
-                await self._send(connection, batch)
-            for producer in self.producers.values():
-                await producer.flush()
-        return self.written
+    def __init__(self, destination: str) -> None:
+        self._destination = destination
+        self._digest = blake2b(digest_size=16)
+        self._file = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # noqa: SIM115 - as long as we
+        self._writer: pa.RecordBatchStreamWriter | None = None
 
-    async def _send(self, connection: Connection, batch: pa.RecordBatch) -> None:
-        for destination, body, headers, persistent in rows_to_send(batch, self.options.destination):
-            producer = self.producers.get(destination)
-            if producer is None:
-                producer = self.producers[destination] = connection.producer(
-                    destination,
-                    window=self.options.window,
-                    producer_id=f"{self.name}/{destination}",
-                )
-            await producer.send(body, headers=headers, persistent=persistent)
-            self.written.messages += 1
-            self.written.body_bytes += len(body)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """
+        Take the next rows.
+
+        Raises:
+            ConfigError: A row has no destination.
+        """
+        if self._writer is None:
+            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema)
+        self._writer.write_batch(batch)
+        for place, body, headers, persistent in rows_to_send(batch, self._destination):
+            self._digest.update(repr((place, len(body), headers, persistent)).encode())
+            self._digest.update(body)
+
+    def digest(self) -> str:
+        """Give what tells these rows, in this order, from all others."""
+        return self._digest.hexdigest()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give the rows again; nothing is added any more."""
+        if self._writer is not None:
+            self._writer.close()
+            self._file.seek(0)
+            yield from pa.ipc.open_stream(pa.PythonFile(self._file, "r"))
+
+
+async def _send_all(options: WriteOptions, name: str, rows: SpooledRows) -> Written:
+    """Send all rows, to each destination under a producer id of its own."""
+    producers: dict[str, Producer] = {}
+    written = Written(0, 0)
+    async with connect(options.uri, carries_headers=True) as connection:
+        for batch in rows.batches():
+            for destination, body, headers, persistent in rows_to_send(batch, options.destination):
+                producer = producers.get(destination)
+                if producer is None:
+                    producer = producers[destination] = connection.producer(
+                        destination,
+                        window=options.window,
+                        producer_id=f"{name}-{len(producers)}",
+                    )
+                await producer.send(body, headers=headers, persistent=persistent)
+                written.messages += 1
+                written.body_bytes += len(body)
+        for producer in producers.values():
+            await producer.flush()
+    return written
 
 
 def rows_to_send(

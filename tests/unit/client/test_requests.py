@@ -8,7 +8,14 @@ import asyncio
 
 import pytest
 
-from holdfast.client.requests import Farewell, SettlementRequest, SubscribeRequest, fail, succeed
+from holdfast.client.requests import (
+    Farewell,
+    ForgetRequest,
+    SettlementRequest,
+    SubscribeRequest,
+    fail,
+    succeed,
+)
 from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement, Settlements
 from holdfast.errors import HoldfastError, LinkLostError, RefusedError
 
@@ -127,3 +134,20 @@ async def test_a_question_that_is_refused_leaves_it_unknown() -> None:
     with pytest.raises(LinkLostError, match="does not say"):
         await promise.outcome
     assert len(settlements) == 1
+
+
+async def test_what_is_to_be_forgotten_is_said_again_on_a_new_link() -> None:
+    """Said twice it does no harm, and its receipt is what the caller waits for."""
+    request = ForgetRequest(future(), "spark-query", 7)
+    request.receipt = "5"
+    ((receipt, frame),) = request.replay()
+    assert (receipt, frame) == ("5", request.frame("5"))
+    assert b"holdfast-forget:spark-query\n" in frame
+    assert b"holdfast-forget-before:7\n" in frame
+    request.received("5")
+    await request.outcome
+    for end in (lambda each: each.refused("5", REFUSED), lambda each: each.abandoned(LOST)):
+        request = ForgetRequest(future(), "spark-query", 7)
+        end(request)
+        with pytest.raises(HoldfastError):
+            await request.outcome

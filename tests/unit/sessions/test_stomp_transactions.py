@@ -455,3 +455,35 @@ def test_what_commits_publish_has_a_bound(new_desk) -> None:
     desk.turn()
     desk.turn()
     assert len([it for it in reader.frames() if it.command == "MESSAGE"]) == 4
+
+
+def test_a_commit_may_say_whose_producers_are_done_with(desk) -> None:
+    """
+    Those under lower numbers of a name are forgotten; what the transaction holds is committed too.
+    """
+    client = desk.connect()
+    for number in (1, 2, 3):
+        client.send(b"x", producer_id=f"spark-query-{number}-0", producer_sequence="1")
+    desk.turn()
+    client.ask("BEGIN", transaction="t")
+    client.send(b"more", transaction="t")
+    named = {"holdfast_forget": "spark-query", "holdfast_forget_before": "3"}
+    (receipt,) = client.ask("COMMIT", transaction="t", receipt="r", **named)
+    desk.broker.errands.finish()
+    desk.turn()
+    assert receipt.headers["receipt-id"] == "r"
+    assert set(desk.broker.state.producers.by_id) == {"spark-query-3-0"}
+    assert live(desk) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("name", "before"), [("", "1"), ("short", "1"), ("spark-query", "soon")])
+def test_a_commit_that_names_no_producers_is_refused(desk, name, before) -> None:
+    """
+    Neither everybody's nor nobody's: nothing of it is done.
+    """
+    client = desk.connect()
+    client.send(b"x", producer_id="spark-query-0-0", producer_sequence="1")
+    client.ask("BEGIN", transaction="t")
+    named = {"holdfast_forget": name, "holdfast_forget_before": before}
+    assert client.refusal("COMMIT", transaction="t", **named).headers["code"] == "refused"
+    assert set(desk.broker.state.producers.by_id) == {"spark-query-0-0"}
