@@ -327,6 +327,6 @@ def test_who_shuts_out_without_knowing_the_members_ends_companions(run, monkeypa
 
 def test_without_comparing_the_logs_a_shorter_one_decides(monkeypatch) -> None:
     """What another one had applied would be cut from its log, or end its process."""
-    monkeypatch.setattr(promotion, "_require_follows", lambda state, end: None)
+    monkeypatch.setattr(promotion, "_require_follows", lambda *_: None)
     monkeypatch.setattr(LogEnd, "position", property(lambda end: (-end.term, -end.index)))
     assert broken_seeds(lambda seed: test_learners_become_one_cluster(seed, False), range(1, 13))

@@ -52,7 +52,7 @@ def become_leader(state: State) -> None:
     state.term_start = append(state, KIND_NOOP, [], 0, 0).index
     if state.forced is not None:
         append_config(state, state.forced)
-        state.forced = None
+        state.forced = state.unforced = None
     count_lease(state)
     lease.begin(state)
 

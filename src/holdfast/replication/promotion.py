@@ -32,7 +32,7 @@ from holdfast.model.numbering import range_of_promotion
 from holdfast.replication import candidate, last_voter
 from holdfast.replication.follower import become_follower
 from holdfast.replication.log import EntryLog
-from holdfast.replication.membership import survivors_only
+from holdfast.replication.membership import Membership, survivors_only
 from holdfast.replication.messages import NO_CHAIN, Hello
 from holdfast.replication.state import Role, State
 
@@ -108,12 +108,12 @@ def follow_along(state: State, hello: Hello) -> None:
     """
     Belong to the generation of this peer, which an operator began with this node among its members.
 
-    Who its members are comes with its log; until then this node stands for nothing.
+    Who its members are comes with its log; until then this node stands for nothing. One that was to
+    begin here and did not come to lead shuts nobody out any more.
     """
     if state.role is not Role.FOLLOWER:
         become_follower(state, state.term, None)
-    state.forced = None
-    state.awaited.clear()
+    state.forget_forced()
     state.generation = hello.generation
     state.told_along = hello.kept
     state.is_shut_out = False
@@ -165,7 +165,9 @@ def promote_force(
     lack = incompleteness(state.log.journal)
     if lack and not is_incomplete_accepted:
         raise MembershipError(lack)
-    if state.membership is None or state.own is None:
+    # What an earlier act here wanted and never came to lead is over with this one.
+    known = state.membership if state.unforced is None else state.unforced
+    if known is None or state.own is None:
         raise MembershipError("this node belongs to no cluster yet; there is nothing to take over")
     if state.is_witness:
         raise MembershipError("a witness keeps no service to take over; promote a data node")
@@ -180,7 +182,7 @@ def promote_force(
     if lack and ends:
         raise MembershipError(f"{lack}; nobody can be filled from it: leave {state.name} out")
     for end in ends:
-        _require_follows(state, end)
+        _require_follows(state, known, end)
     state.log.give_up_end()
     # Who is taken along may have been promised to another one that died before it was its leader.
     # What shut this node out may not be on its disk yet.
@@ -188,19 +190,8 @@ def promote_force(
     state.fenced_reason = ""
     state.fenced_by = 0
     state.is_shut_out = False
-    members = survivors_only(state.membership, state.name, {end.name for end in ends})
-    forced = state.membership.changed(members, state.config_index)
-    before = state.membership.generation
-    identities = [it.node_id for it in state.membership.members if it.node_id]
-    state.forced = replace(
-        forced,
-        generation=generation,
-        previous_generation=before,
-        number_range=range_of_promotion(state.membership.numbers, identities, state.node_id),
-        previous_number_range=state.membership.number_range,
-        promoted_at=wall_microseconds,
-        previous_promoted_at=state.membership.promoted_at,
-    )
+    state.unforced = known
+    state.forced = _forced(state, known, {end.name for end in ends}, generation, wall_microseconds)
     # It rules before it is written: the node needs only its own vote to write it.
     state.adopt(state.forced, state.config_index)
     if state.role is not Role.FOLLOWER:
@@ -208,14 +199,35 @@ def promote_force(
     # Elections were held that this copy knows nothing of: clients take a lower term than one they
     # have seen for a deposed leader's, and ids of non-persistent messages name the term.
     # As often as there may have been a promotion that this copy was not told the members of.
-    state.enter_term(state.term + TERMS_SKIPPED * (generation - before))
+    state.enter_term(state.term + TERMS_SKIPPED * (generation - known.generation))
     state.awaited = {end.name: end.node_id for end in ends}
     advance(state)
 
 
+def _forced(
+    state: State,
+    known: Membership,
+    companions: set[str],
+    generation: int,
+    wall_microseconds: int | None,
+) -> Membership:
+    """Give the members of the generation that this node begins."""
+    members = survivors_only(known, state.name, companions)
+    identities = [it.node_id for it in known.members if it.node_id]
+    return replace(
+        known.changed(members, state.config_index),
+        generation=generation,
+        previous_generation=known.generation,
+        number_range=range_of_promotion(known.numbers, identities, state.node_id),
+        previous_number_range=known.number_range,
+        promoted_at=wall_microseconds,
+        previous_promoted_at=known.promoted_at,
+    )
+
+
 def advance(state: State) -> None:
     """Begin to lead a generation begun by force, once all who are taken along belong to it."""
-    if state.forced is None:
+    if state.forced is None or state.fenced_reason:
         return
     for name in list(state.awaited):
         hello = state.connected.get(name)
@@ -228,14 +240,14 @@ def advance(state: State) -> None:
         candidate.start_election(state, is_transfer=False)
 
 
-def _require_follows(state: State, end: LogEnd) -> None:
+def _require_follows(state: State, known: Membership, end: LogEnd) -> None:
     """
     Make sure that a companion can follow this node without losing what it has applied.
 
     Raises:
         MembershipError: It cannot, and why.
     """
-    member = state.members.get(end.name)
+    member = known.get(end.name)
     if end.name == state.name or member is None:
         raise MembershipError(f"{end.name} is no other member of this cluster")
     if member.kind == "fenced":

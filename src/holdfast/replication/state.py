@@ -148,6 +148,8 @@ class State:
         """What a promotion by force needs (promotion.py)."""
         self.forced: Membership | None = None
         """What an operator's forced promotion makes of the members once its term is durable."""
+        self.unforced: Membership | None = None
+        """The members by the log, while `forced` rules instead and is not written yet."""
         self.awaited: dict[str, str] = {}
         """Name and identity of those it takes along that have not said yet that they follow."""
         self.told_along: tuple[str, ...] = ()
@@ -318,6 +320,13 @@ class State:
         membership = self.membership
         if membership is not None and not self.has_settled_members:
             self.adopt(membership.before(), membership.previous_index)
+
+    def forget_forced(self) -> None:
+        """Let the members by the log rule again, if an operator's promotion was not written yet."""
+        if self.forced is not None and self.unforced is not None:
+            self.adopt(self.unforced, self.config_index)
+        self.forced = self.unforced = None
+        self.awaited.clear()
 
     def cut_log_after(self, index: int) -> None:
         """Remove the log's end; the members before a removed change rule again."""

@@ -234,6 +234,19 @@ def test_who_waits_for_others_may_be_taken_along_itself(member) -> None:
     )
 
 
+def test_who_is_shut_out_while_it_waits_does_not_begin_to_lead(member) -> None:
+    """Even if the last one whom it waits for says so before its process has ended."""
+    ahead, behind = far(member, "l", [2, 2]), far(member, "m", [2])
+    state = ahead.state
+    promotion.promote_force(state, [end_of(behind)])
+    state.fenced_reason = "an older copy"
+
+    consensus.hello_changed(state, "m", replace(state.connected["m"], generation=1))
+    consensus.tick(state)
+
+    assert Role.FOLLOWER is state.role
+
+
 def test_two_promotions_that_know_nothing_of_each_other_give_no_id_twice(member) -> None:
     """
     One goes on, dies, and the other goes on from the same copy: what either confirmed has an id
