@@ -56,8 +56,11 @@ class Filling:
 
 
 def utc(microseconds: int) -> str:
-    """Write a timestamp of the log for people."""
-    moment = datetime.fromtimestamp(microseconds // 1_000_000, UTC)
+    """Write a timestamp of the log for people; it is what the clock of some leader said."""
+    try:
+        moment = datetime.fromtimestamp(microseconds // 1_000_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{microseconds:,} microseconds after 1970"
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

@@ -24,6 +24,7 @@ from holdfast.replication.message_codec import (
     APPEND_REQUEST,
     FRAME_HEADER,
     no_sense,
+    within_bounds,
 )
 from holdfast.replication.messages import AppendRequest
 
@@ -97,6 +98,7 @@ class LargeAppend:
             entry = self._body.take_whole(self._header, self._header_fields, self._padding)
             if entry.index != previous_index + 1:
                 raise ValueError(f"entry {entry.index} instead of {previous_index + 1}")
+            within_bounds(term, previous_index, previous_term, commit, data_match)
         except (CorruptEntryError, ValueError) as error:
             raise no_sense(APPEND_REQUEST, error) from error
         return AppendRequest(

@@ -58,7 +58,7 @@ _NUMBER = struct.Struct("<Q")
 _EDITION = struct.Struct("<16sQ")
 
 WHOLE_END: Final = 1 << 63
-"""No number that ballots keep is as large: of a generation, an edition, an entry."""
+"""No number that ballots keep is as large: of a generation, an edition, a term, an entry."""
 Decoder = Callable[[bytes], Message]
 
 
@@ -178,9 +178,21 @@ def no_sense(kind: int, error: Exception) -> RemoteProtocolError:
     return RemoteProtocolError(f"message of type {kind} makes no sense: {error}")
 
 
+def within_bounds(*numbers: int) -> None:
+    """
+    Make sure that a ballot and a hello have room for these, and for the next ones.
+
+    Raises:
+        ValueError: They have not.
+    """
+    if max(numbers) >= WHOLE_END:
+        raise ValueError(f"{max(numbers)} is out of all bounds")
+
+
 def _decode_append(buffer: bytes, start: int, end: int) -> AppendRequest:
     *fields, count = APPEND_FIELDS.unpack(buffer[start : start + APPEND_FIELDS.size])
     term, previous_index, previous_term, previous_chain, commit, data_match, sent_at = fields
+    within_bounds(term, previous_index, previous_term, commit, data_match)
     offset = start + APPEND_FIELDS.size
     entries: list[Entry] = []
     for number in range(1, count + 1):
@@ -199,26 +211,31 @@ def _decode_append(buffer: bytes, start: int, end: int) -> AppendRequest:
 
 def _decode_appended(payload: bytes) -> AppendResponse:
     term, match, chain, sent_at, rejected, index, hint_term = _APPENDED.unpack(payload)
+    within_bounds(term, match, index, hint_term)
     return AppendResponse(term, match, chain, sent_at, bool(rejected), index, hint_term)
 
 
 def _decode_pre_vote(payload: bytes) -> PreVoteRequest:
     term, last_index, last_term, _ = _CANDIDACY.unpack(payload)
+    within_bounds(term, last_index, last_term)
     return PreVoteRequest(term, last_index, last_term)
 
 
 def _decode_vote(payload: bytes) -> VoteRequest:
     term, last_index, last_term, is_transfer = _CANDIDACY.unpack(payload)
+    within_bounds(term, last_index, last_term)
     return VoteRequest(term, last_index, last_term, bool(is_transfer))
 
 
 def _decode_pre_vote_response(payload: bytes) -> PreVoteResponse:
     term, granted = _VERDICT.unpack(payload)
+    within_bounds(term)
     return PreVoteResponse(term, bool(granted))
 
 
 def _decode_vote_response(payload: bytes) -> VoteResponse:
     term, granted, lease_term, lease_left, older_left = _VOTE.unpack(payload)
+    within_bounds(term, lease_term)
     if not (0 <= lease_left < LEASE_SECONDS_MAX and 0 <= older_left < LEASE_SECONDS_MAX):
         raise ValueError(f"a lease that lasts {lease_left} or {older_left} s more")
     return VoteResponse(term, bool(granted), lease_term, lease_left, older_left)
@@ -227,6 +244,7 @@ def _decode_vote_response(payload: bytes) -> VoteResponse:
 def _decode_repair(buffer: bytes, start: int, end: int) -> RepairResponse:
     body = start + _NUMBER.size
     (index,) = _NUMBER.unpack(buffer[start:body])
+    within_bounds(index)
     if body == end:
         return RepairResponse(index, None)
     entry = parse_entry(buffer, body)
@@ -240,7 +258,21 @@ def _decode_editions(payload: bytes) -> Editions:
     pairs = payload[_NUMBER.size :]
     if len(pairs) != count * _EDITION.size:
         raise ValueError(f"{count} editions in {len(pairs)} bytes")
-    return Editions({node_id.hex(): each for node_id, each in _EDITION.iter_unpack(pairs)})
+    editions = {node_id.hex(): each for node_id, each in _EDITION.iter_unpack(pairs)}
+    within_bounds(0, *editions.values())
+    return Editions(editions)
+
+
+def _decode_reset(payload: bytes) -> ResetRequest:
+    term, base, previous_term, chain, record, sent_at, *target = _RESET.unpack(payload)
+    within_bounds(term, base, previous_term, record, *target)
+    return ResetRequest(term, base, previous_term, chain, record, sent_at, *target)
+
+
+def _decode_number(payload: bytes) -> int:
+    (number,) = _NUMBER.unpack(payload)
+    within_bounds(number)
+    return int(number)
 
 
 def decode_hello(payload: bytes) -> Hello:
@@ -329,9 +361,9 @@ _DECODERS: dict[int, Decoder] = {
     VOTE_REQUEST: _decode_vote,
     VOTE_RESPONSE: _decode_vote_response,
     APPEND_RESPONSE: _decode_appended,
-    RESET_REQUEST: lambda payload: ResetRequest(*_RESET.unpack(payload)),
-    TRANSFER_REQUEST: lambda payload: TransferRequest(*_NUMBER.unpack(payload)),
-    REPAIR_REQUEST: lambda payload: RepairRequest(*_NUMBER.unpack(payload)),
+    RESET_REQUEST: _decode_reset,
+    TRANSFER_REQUEST: lambda payload: TransferRequest(_decode_number(payload)),
+    REPAIR_REQUEST: lambda payload: RepairRequest(_decode_number(payload)),
     HELLO: decode_hello,
     EDITIONS: _decode_editions,
 }

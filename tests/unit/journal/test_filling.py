@@ -42,3 +42,8 @@ def test_begun_anew_once_more_it_keeps_the_first_log() -> None:
 def test_times_are_told_for_people() -> None:
     """In UTC, by the second."""
     assert "1970-01-01 00:00:02 UTC" == utc(2_500_000)
+
+
+def test_a_time_that_no_calendar_knows_is_told_as_it_is() -> None:
+    """Status and promotion tell it; it is what some leader's clock, or a peer, has said."""
+    assert "9,223,372,036,854,775,807 microseconds after 1970" == utc((1 << 63) - 1)

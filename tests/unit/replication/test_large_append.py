@@ -126,6 +126,16 @@ def test_another_entry_than_was_said_is_refused() -> None:
         fed(encoded(sent), 10_000)
 
 
+def test_a_number_out_of_bounds_is_refused() -> None:
+    """
+    As by decoding it whole.
+    """
+    sent = request(entry(LENGTH))
+    sent.commit_index = 1 << 63
+    with pytest.raises(RemoteProtocolError, match="out of all bounds"):
+        fed(encoded(sent), 10_000)
+
+
 def test_a_length_that_is_not_the_frame_s_is_refused() -> None:
     """
     As by decoding it whole.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -179,6 +180,37 @@ def test_a_hello_with_an_infinite_number_is_refused() -> None:
     """JSON here knows such, and no whole number is one."""
     with pytest.raises(RemoteProtocolError, match="makes no sense"):
         decode_hello(b'{"name":"a","node_id":"00","generation":1e999}')
+
+
+def numbers_of(message: Message) -> list[str]:
+    values = {name: getattr(message, name) for name in type(message).__slots__}
+    return [name for name, value in values.items() if type(value) is int]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_number_that_no_ballot_has_room_for_is_refused(message: Message) -> None:
+    """
+    A term of that size ended whoever held the next election, again after each restart.
+
+    And an edition of that size was told on by all, in hellos that none of them took any more.
+    """
+    if isinstance(message, Hello):
+        return  # As JSON, below.
+    changed = [replace(message, **{name: 1 << 63}) for name in numbers_of(message)]
+    if isinstance(message, Editions):
+        changed = [Editions({"0f" * 16: 1, "aa" * 16: 1 << 63})]
+    assert changed
+    for large in changed:
+        if isinstance(large, AppendRequest):
+            large.encoded = None
+        with pytest.raises(RemoteProtocolError, match="bounds|instead of|something else"):
+            decode(b"".join(encode_message(large)))
+
+
+def test_the_largest_number_of_a_message_is_taken() -> None:
+    """The bound is what a hello and a ballot have."""
+    for message in (Editions({"0f" * 16: (1 << 63) - 1}), TransferRequest((1 << 63) - 1)):
+        assert message == decode(b"".join(encode_message(message)))
 
 
 def test_the_frame_header_is_five_bytes() -> None:
