@@ -76,7 +76,7 @@ def meet(group: SimulatedGroup, dialer: str, other: str) -> None:
 
 
 def given_up_by_l(*, has_change: bool, chief: str, rest: str) -> SimulatedGroup:
-    """The operator named m with l, which does not answer; then he finds that all three are there."""
+    """The operator named m with l, which does not answer; then all three turn out to be there."""
     group = far_site(has_change=has_change)
     assert not promote(group, "l", "m").driver.is_leader
     promote(group, chief, "l" + rest)

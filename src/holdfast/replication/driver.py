@@ -140,7 +140,7 @@ class Driver:
         self._restore(ballot, applied_index)
 
         own = self._bootstrap.get(name)
-        self.hello = Hello(
+        hello = Hello(
             name,
             self._state.node_id,
             self._state.cluster_id,
@@ -154,6 +154,7 @@ class Driver:
             listed=() if self._state.cluster_id else listed(self._bootstrap),
             site=own.site if own else "",
         )
+        self.hello = formation.renewed(self._state, hello)
         """What this node says of itself when a link is made; kept up to date."""
         self._fence = Fence(self._state, on_fenced)
 

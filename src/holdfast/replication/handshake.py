@@ -56,11 +56,12 @@ class Step(Enum):
 class _Handshake:
     """What both sides share: the secret, the two nonces, the proofs."""
 
-    __slots__ = ("_acceptor_nonce", "_dialer_nonce", "_own", "_secret", "peer", "step")
+    __slots__ = ("_acceptor_nonce", "_dialer_nonce", "_secret", "own", "peer", "step")
 
     def __init__(self, secret: bytes, own: Hello) -> None:
         self._secret = secret
-        self._own = own
+        self.own = own
+        """What the other side is told of this node."""
         self._acceptor_nonce = b""
         self._dialer_nonce = b""
         self.peer: Hello | None = None
@@ -102,7 +103,7 @@ class DialerHandshake(_Handshake):
                 raise RemoteProtocolError("the address does not answer as a Holdfast member")
             self._acceptor_nonce = payload[len(MAGIC) :]
             self.step = Step.AWAITING_WELCOME
-            hello = encode_hello(self._own)
+            hello = encode_hello(self.own)
             return frame(PROOF, self._dialer_nonce + self._proof(b"dialer", hello) + hello)
         if kind == WELCOME and self.step is Step.AWAITING_WELCOME:
             proof, hello = payload[:DIGEST_BYTES], payload[DIGEST_BYTES:]
@@ -166,7 +167,7 @@ class AcceptorHandshake(_Handshake):
         """The bytes that make the link."""
         assert self.step is Step.DECIDING
         self.step = Step.DONE
-        hello = encode_hello(self._own)
+        hello = encode_hello(self.own)
         return frame(WELCOME, self._proof(b"acceptor", hello) + hello)
 
     def refuse(self, refusal: Refusal) -> bytes:

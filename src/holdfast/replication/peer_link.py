@@ -578,6 +578,11 @@ class PeerLink(asyncio.Protocol):
         self._links.established(self, peer)
         # Set last: whoever is told first must not find this link lost by an old one's end.
         self.hello = peer
+        assert self._handshake is not None
+        present = self._links.owner.hello
+        if self._handshake.own is not present:
+            # What was news meanwhile went to those that were linked, and is not told again.
+            self.send([present])
         if not self._decided.done():
             self._decided.set_result(None)
 

@@ -348,6 +348,21 @@ def test_a_node_that_was_shut_out_knows_that_when_it_is_started_again(is_refused
     assert (6, True) == (again.driver.generation, again.driver.is_leader)
 
 
+def test_it_says_from_the_first_moment_that_it_was_shut_out(monkeypatch) -> None:
+    """A link may be made before the first turn; as a new member it would be taken in, and cut."""
+    first = Desk().form()
+    first.driver.refused("b", Refusal("generation 5 rules", is_fenced=True, generation=5))
+    first.turn()
+    first.store()
+    first.disk.locks.clear()
+
+    monkeypatch.setattr(Desk, "turn", lambda *_: None)
+    hello = Desk(disk=first.disk).driver.hello
+
+    assert (True, 5) == (hello.shut_out, hello.generation)
+    assert hello.voters and hello.members
+
+
 def test_a_new_generation_is_told_when_it_is_durable() -> None:
     """Who hears of it ends for good, and a promotion that is cut short has never been."""
     desk = Desk().form()

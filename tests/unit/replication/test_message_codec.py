@@ -203,7 +203,7 @@ def test_a_number_that_no_ballot_has_room_for_is_refused(message: Message) -> No
     for large in changed:
         if isinstance(large, AppendRequest):
             large.encoded = None
-        with pytest.raises(RemoteProtocolError, match="bounds|instead of|something else"):
+        with pytest.raises(RemoteProtocolError, match=r"bounds|instead of|something else"):
             decode(b"".join(encode_message(large)))
 
 

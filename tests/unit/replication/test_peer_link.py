@@ -7,6 +7,7 @@ tests/integration/test_peer_links.py has the same on loopback, with real drivers
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -319,6 +320,34 @@ def test_the_dialer_judges_too() -> None:
 
         assert [] == a.owner.told
         assert here._transport.is_lost
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_dialer", [True, False])
+def test_what_is_new_since_the_handshake_began_is_told_at_once(is_dialer) -> None:
+    """It went to those that were linked by then: a node that was shut out was taken in again."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        ends = Pipe(), Pipe()
+        here, there = PeerLink(a.links, "b"), PeerLink(b.links, "")
+        for end, other, link in ((ends[0], ends[1], here), (ends[1], ends[0], there)):
+            end.protocol, end.other = link, other
+        ends[1].is_reading = True
+        here.connection_made(ends[0])
+        there.connection_made(ends[1])
+        ends[0].is_reading = is_dialer
+        if is_dialer:
+            here.data_received(ends[0].arriving.pop(0))
+        teller, other = (a, b) if is_dialer else (b, a)
+        teller.owner.hello = replace(teller.owner.hello, shut_out=True)
+        ends[0].is_reading = ends[1].is_reading = False
+        ends[0].read()
+
+        name = teller.owner.hello.name
+        assert [("up", name), (name, teller.owner.hello)] == other.owner.told
+        assert [("up", other.owner.hello.name)] == teller.owner.told
 
     run(scenario)
 
