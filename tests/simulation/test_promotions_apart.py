@@ -97,6 +97,26 @@ def test_of_two_promotions_apart_the_later_one_goes_on(
     assert again.driver.generation > later.driver.generation
 
 
+def test_who_was_shut_out_does_not_end_the_one_that_rules_by_its_own_promotion() -> None:
+    """
+    Started again it knows from its checkpoint that its own promotion, which took out everybody
+    else, was committed, and of the other one no more than that it rules.
+    """
+    group = apart("a", "b")
+    ruling = group.nodes["b"]
+    assert start(group, "a").fenced
+    group.connect_soon = lambda _name: None  # type: ignore[method-assign]
+    node = start(group, "a")
+    node.driver._state.commit_index = node.journal.last_index
+    refusal = node.driver.judge(ruling.driver.hello)
+
+    assert refusal is None or not refusal.is_fenced
+    for pair in ((node, ruling), (ruling, node)):
+        group._introduce(*pair)
+        group.run(1)
+    assert ("", True) == (ruling.fenced, ruling.driver.is_serving)
+
+
 def test_an_empty_node_that_reaches_two_promotions_follows_one_of_them() -> None:
     """What the other one says is not for it, though it is of the same cluster and generation."""
     group = apart("a", "b")

@@ -270,14 +270,18 @@ class State:
         Whether this node was a member once and, by a committed change, must never be again.
 
         A change binds its own generation: whoever was promoted since rules, and shuts us out. That
-        also where this node knows nothing of that promotion but that there was one.
+        also where this node knows nothing of that promotion but that there was one, and where that
+        one has the number of the generation of the change: it was begun without a word of it.
         """
         membership = self.settled_membership()
         if membership is None or hello.node_id not in membership.retired:
             return False
         if hello.cluster_id != self.cluster_id:
             return True
-        return hello.generation <= membership.generation and not self.is_outdated_by(hello)
+        if hello.generation > membership.generation or self.is_outdated_by(hello):
+            return False
+        is_its_own = hello.generation == membership.generation
+        return not is_its_own or hello.lineage in {(), membership.lineage}
 
     def is_outdated_by(self, hello: Hello) -> bool:
         """Whether this hello is of a newer generation of our cluster, or of the later of two."""
