@@ -32,7 +32,7 @@ from holdfast.model.records import MessageRecord
 class TransientMessage:
     """A message that lives in memory only: non-persistent, or on a topic."""
 
-    __slots__ = ("body", "frames", "headers", "key", "order", "size", "stored_at", "waiting_count")
+    __slots__ = ("body", "headers", "key", "order", "size", "stored_at", "waiting_count")
 
     def __init__(
         self, key: int, headers: bytes, body: bytes, order: int, stored_at: int = 0
@@ -48,8 +48,6 @@ class TransientMessage:
         """When the broker took it, in microseconds since the epoch."""
         self.waiting_count = 0
         """On a topic: for how many subscriptions it waits."""
-        self.frames: dict[object, bytes] | None = None
-        """The session's own: what was written for one subscriber serves the next."""
 
 
 _MADE_AT_FIRST_USE: Final[dict[str, Callable[[], Any]]] = {

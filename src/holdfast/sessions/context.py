@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.broker.errands import IsSpent
 from holdfast.sessions.refusals import Refusals
+from holdfast.sessions.shared_frames import SharedFrames
 
 if TYPE_CHECKING:
     from holdfast.sessions.stomp import StompSession
@@ -50,6 +51,7 @@ class SessionContext:
         "refusals",
         "server",
         "session_count",
+        "shared_frames",
         "shown_by",
         "term",
         "waiting",
@@ -90,6 +92,8 @@ class SessionContext:
         self.refusals = Refusals()
         self.known_plain: set[bytes] = set()
         """Header lines that say nothing a MESSAGE has from us; some thousand at most."""
+        self.shared_frames = SharedFrames()
+        """What several subscribers of a topic get of the message that is being written."""
         self.client_ids: dict[str, StompSession] = {}
         """Who has which client-id now."""
         self.shown_by: dict[str, StompSession] = {}
@@ -98,6 +102,7 @@ class SessionContext:
     def forget_sessions(self) -> None:
         """Begin anew, as all clients are sent away: nothing of theirs is given back one by one."""
         self.dirty.clear()
+        self.shared_frames.clear()
         self.waiting.clear()
         self.client_ids.clear()
         self.shown_by.clear()

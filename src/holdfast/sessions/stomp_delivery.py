@@ -21,6 +21,7 @@ from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_lines, escape
 from holdfast.protocols.stomp.frames import PlainLines
 from holdfast.protocols.stomp.states import Version
+from holdfast.sessions.shared_frames import SharedFrames
 
 _TRANSIENT = b"t%d.%d"
 _EXPIRES = b"expires:0\n"
@@ -49,6 +50,7 @@ class DeliveryFormat:
         "milliseconds",
         "prefix",
         "session",
+        "shared",
         "shared_key",
         "term",
         "version",
@@ -64,6 +66,7 @@ class DeliveryFormat:
         named: bool,
         session: str = "",
         known_plain: set[bytes] | None = None,
+        shared: SharedFrames | None = None,
     ) -> None:
         number = subscription.queue.number if subscription.queue is not None else 0
         identity = escape(f"ID:{cluster}-{number}-", version).encode()
@@ -89,6 +92,8 @@ class DeliveryFormat:
         """Lines that were looked into and say nothing of their own; of all subscriptions."""
         self.shared_key = self.prefix if self.acknowledge == b"\n" else None
         """Deliveries of one topic message with the same key have the same bytes."""
+        self.shared = shared or SharedFrames()
+        """What all subscriptions have of the message that is being written."""
 
     def write(
         self,
@@ -155,27 +160,29 @@ class DeliveryFormat:
             for kind in ("queue", "topic")
         )
 
-    def write_shared(self, out: list[bytes], key: int, message: TransientMessage) -> None:
+    def write_shared(self, out: list[bytes], serial: int, message: TransientMessage) -> None:
         """Append a topic message's frame; subscribers that want the same bytes share them."""
         lines = message.headers
-        if message.size > _SHARED_BYTES_MAX or (
-            type(lines) is not PlainLines
-            and b"/remote-temp-" in lines
-            and any(shown in lines for shown, _ in self._own_replies())
+        key = self.shared_key
+        if (
+            key is None
+            or message.size > _SHARED_BYTES_MAX
+            or (not self.is_plain and rb"\r" in lines)  # Written as this version wants it.
+            or (
+                type(lines) is not PlainLines
+                and b"/remote-temp-" in lines
+                and any(shown in lines for shown, _ in self._own_replies())
+            )
         ):
             # A large body goes out as it is, to all of them: a frame of it would be a copy.
-            self.write(out, key, message, redelivered=False)
+            self.write(out, serial, message, redelivered=False)
             return
-        frames = message.frames
-        if frames is None:
-            frames = message.frames = {}
-        frame = frames.get(self.shared_key)
+        frame = self.shared.find(message, key)
         if frame is None:
             parts: list[bytes] = []
-            self.write(parts, key, message, redelivered=False)
+            self.write(parts, serial, message, redelivered=False)
             frame = b"".join(parts)
-            if self.shared_key is not None:
-                frames[self.shared_key] = frame
+            self.shared.keep(message, key, frame)
         out.append(frame)
 
 

@@ -74,6 +74,7 @@ def subscribe(session: StompSession, frame: Frame) -> None:
         named=subscription_id is not None,
         session=session.id,
         known_plain=session.context.known_plain,
+        shared=session.context.shared_frames,
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.

@@ -4,12 +4,15 @@ MESSAGE frames byte by byte, and message ids read back.
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from holdfast.broker.queue import Queue, TransientMessage
 from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.topic import Topic
 from holdfast.model.records import MessageRecord
+from holdfast.sessions.shared_frames import SharedFrames
 from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
 
 
@@ -74,6 +77,7 @@ def test_subscribers_of_a_topic_share_a_frame_only_if_it_is_the_same() -> None:
     A topic message is written once for all subscribers that want the same bytes.
     """
     topic = Topic("t")
+    shared = SharedFrames()
     forms = []
     for id, mode in (
         ("s", AcknowledgeMode.AUTO),
@@ -83,7 +87,8 @@ def test_subscribers_of_a_topic_share_a_frame_only_if_it_is_the_same() -> None:
     ):
         made = Subscription(None, id, mode=mode, prefetch=10, destination="/topic/t")  # type: ignore[arg-type]
         made.topic = topic
-        forms.append(DeliveryFormat(made, version="1.2", cluster="c", term=1, named=True))
+        form = DeliveryFormat(made, version="1.2", cluster="c", term=1, named=True, shared=shared)
+        forms.append(form)
     message = TransientMessage(-1, b"", b"b", 0)
     out: list[bytes] = []
     for form in forms:
@@ -92,6 +97,43 @@ def test_subscribers_of_a_topic_share_a_frame_only_if_it_is_the_same() -> None:
     assert b"subscription:other\n" in out[2]
     assert b"\nack:0-1\n" not in out[0]
     assert b"\nack:0--1\n" in out[3]
+
+
+def test_what_waits_for_a_slow_subscriber_is_not_kept_as_others_were_sent_it(desk) -> None:
+    """
+    Subscribers with ids of their own each left a copy with every message that one did not take.
+    """
+    slow, *others = (desk.connect() for _ in range(21))
+    for number, client in enumerate((slow, *others)):
+        client.subscribe("/topic/t", f"s{number}", ack="auto")
+    slow.session.room_bytes = 0
+    publisher = desk.connect()
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            publisher.send(b"x" * 10_000, "/topic/t")
+            desk.turn()
+            assert all(len(client.bytes()) > 10_000 for client in others)
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert desk.broker.publishing.backlogs.total_bytes > 100 * 10_000
+    assert kept_bytes < 3 * 100 * 10_000
+
+
+@pytest.mark.parametrize("versions", [("1.1", "1.2"), ("1.2", "1.1")])
+def test_versions_that_escape_differently_share_no_frame(desk, versions: tuple[str, str]) -> None:
+    """
+    Of a topic too: 1.1 has no escape for a carriage return, and 1.2 needs one.
+    """
+    clients = [desk.connect(version) for version in versions]
+    for client in clients:
+        client.subscribe("/topic/t", "s", ack="auto")
+    desk.connect().send(b"x", "/topic/t", note="a\r", path="C:\\r")
+    desk.turn()
+    for client in clients:
+        (frame,) = client.frames()
+        assert (frame.headers["note"], frame.headers["path"]) == ("a\r", "C:\\r")
 
 
 @pytest.mark.parametrize("raw", [b"ID:c-7-12", b"ID\\cc-7-12"])
