@@ -21,7 +21,7 @@ from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, cast
 
-from holdfast.server.keep_alive import keep_alive
+from holdfast.server.keep_alive import AGAIN_SECONDS, keep_alive
 from holdfast.sessions.client_ids import let_go
 from holdfast.sessions.stomp import LARGE_BYTES, StompSession
 
@@ -36,6 +36,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     """The shell around one session."""
 
     __slots__ = (
+        "ask_at",
         "commit_count",
         "conductor",
         "connected_at",
@@ -76,6 +77,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.look_at = 0.0
         """No heart-beat is due, or missed, before then."""
         self.connected_at = conductor.clock.monotonic()
+        self.ask_at = self.connected_at + AGAIN_SECONDS
+        """When it is looked whether its machine is still there."""
         self.uncommitted_bytes = 0
         self.commit_count = 0
         """The conductor's count of commits when `uncommitted_bytes` was started anew."""

@@ -21,6 +21,7 @@ from holdfast.broker.errands import IsSpent
 from holdfast.protocols.stomp.heart_beat import HeartBeat
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
+from holdfast.server.keep_alive import AGAIN_SECONDS, has_vanished
 
 HEART_BEAT = b"\n"
 _LOOKED_AT_PER_STEP = 16
@@ -49,9 +50,18 @@ class HeartBeats:
             is_due = connection.look_at <= now or connection.is_paused
             if is_due and not connection.is_lost:
                 self._look(connection, now)
+            if connection.ask_at <= now:
+                self._ask(connection, now)
             if not place % _LOOKED_AT_PER_STEP and is_spent():
                 return
         self.is_under_way = False
+
+    def _ask(self, connection: ClientConnection, now: float) -> None:
+        """End a client whose machine is gone, whatever it agreed upon."""
+        connection.ask_at = now + AGAIN_SECONDS
+        opened = connection.transport.get_extra_info("socket")
+        if opened is not None and not connection.is_lost and has_vanished(opened):
+            connection.transport.abort()
 
     def _look(self, connection: ClientConnection, now: float) -> None:
         protocol = connection.session.protocol

@@ -210,14 +210,15 @@ class FakeTransport:
         self.is_reading = True
         self.is_closed = False
         self.is_aborted = False
+        self.opened: object = None
+        """What stands for the socket itself, if a test needs one."""
 
     def write(self, data: bytes) -> None:
         self.written += data
         self.pieces.append(data)
 
-    @staticmethod
-    def get_extra_info(name: str) -> tuple[str, int] | None:
-        return ("10.0.0.9", 5000) if name == "peername" else None
+    def get_extra_info(self, name: str) -> object:
+        return {"peername": ("10.0.0.9", 5000), "socket": self.opened}.get(name)
 
     def get_write_buffer_size(self) -> int:
         return self.unsent
