@@ -53,6 +53,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         "session",
         "transport",
         "uncommitted_bytes",
+        "written_bytes",
     )
 
     def __init__(self, conductor: Conductor) -> None:
@@ -73,6 +74,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.is_paused = False
         """Whether the socket is not read for now."""
         self.is_output_full = False
+        self.written_bytes = 0
+        """What its socket was given, beside heart-beats, since it was opened."""
         self.is_lost = False
         self.look_at = 0.0
         """No heart-beat is due, or missed, before then."""
@@ -159,6 +162,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if session.out:
             if not self.is_lost:
                 written = self._write(session.out)
+                self.written_bytes += written
             session.out.clear()
         if not self.is_lost:
             unsent = self.transport.get_write_buffer_size()

@@ -91,8 +91,8 @@ class Holdings:
         if large:
             self.shared.give(connection, large)
             large.clear()
-        if size < LARGE_BYTES:
-            self.shared.taken(connection)
+        left = size if size >= LARGE_BYTES else 0
+        self.shared.taken(connection, connection.written_bytes - left)
         own = max(size - self.shared.of(connection), 0)
         self.unsent_bytes += own - self._unsent.pop(connection, 0)
         connection.has_unsent = size > 0

@@ -2,14 +2,15 @@
 Large messages of topics that sockets have not taken yet: the same bytes for all of them.
 
 Sixty subscribers that are being sent 4 MB at the same time are not 240 MB. Counted as if they were,
-those who read would be closed for it.
+those who read would be closed for it. So would be who is always a little behind, if what its socket
+has taken were not let go of before it has taken all.
 
 Owned by the loop.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
 from holdfast.broker.queue import TransientMessage
@@ -22,7 +23,8 @@ class SharedMessages:
     __slots__ = ("_given", "_holders", "bytes")
 
     def __init__(self) -> None:
-        self._given: dict[ClientConnection, list[TransientMessage]] = {}
+        self._given: dict[ClientConnection, deque[tuple[int, TransientMessage]]] = {}
+        """Oldest first, with how much the socket had been given when this had been, too."""
         self._holders: Counter[TransientMessage] = Counter()
         self.bytes = 0
         """Each message once."""
@@ -32,25 +34,31 @@ class SharedMessages:
 
     def give(self, connection: ClientConnection, messages: Iterable[TransientMessage]) -> None:
         """Note that a socket was given messages."""
-        given = self._given.setdefault(connection, [])
+        given = self._given.setdefault(connection, deque())
         for message in messages:
-            given.append(message)
+            given.append((connection.written_bytes, message))
             self._holders[message] += 1
             if self._holders[message] == 1:
                 self.bytes += message.size
 
-    def taken(self, connection: ClientConnection) -> None:
-        """Note that a socket has taken all it was given, or is gone."""
-        for message in self._given.pop(connection, ()):
+    def taken(self, connection: ClientConnection, through: int) -> None:
+        """Note that a socket has taken so much of all that it was ever given."""
+        given = self._given.get(connection)
+        if given is None:
+            return
+        while given and given[0][0] <= through:
+            message = given.popleft()[1]
             self._holders[message] -= 1
             if not self._holders[message]:
                 del self._holders[message]
                 self.bytes -= message.size
+        if not given:
+            del self._given[connection]
 
     def of(self, connection: ClientConnection) -> int:
         """What of it a connection has."""
         given = self._given.get(connection)
-        return sum(message.size for message in given) if given else 0
+        return sum(message.size for _, message in given) if given else 0
 
     def clear(self) -> None:
         """Forget all: nobody is connected any more."""

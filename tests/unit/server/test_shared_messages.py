@@ -44,6 +44,24 @@ def test_who_is_being_sent_a_large_message_is_not_closed_for_the_others(new_node
     assert not list(held.shared)
 
 
+def test_who_is_always_a_little_behind_holds_no_more_than_that(new_node) -> None:
+    """
+    All it had ever been sent was kept for it, until it was closed for holding the most.
+    """
+    node = new_node(settings=ServerSettings(held_bytes_max=5 * SIZE))
+    node.serve()
+    reader = reading_slowly(node)
+    publisher = node.connect()
+    held = node.conductor.holdings
+    for _ in range(20):
+        publisher.data_received(SEND % (b"t", len(BODY), BODY))
+        node.turn()
+        node.conductor.tick()
+        assert SIZE <= held.bytes <= 2 * SIZE
+    assert not reader.transport.is_closed
+    assert reader.written_bytes > 20 * SIZE
+
+
 def test_messages_of_their_own_are_counted_each(new_node) -> None:
     """
     Whoever does not read them goes, as who does not read anything else.
