@@ -192,7 +192,9 @@ class Conductor:
 
     def _tick(self, now: float) -> None:
         self.collect_cycles(now)
-        self.holdings.look(self.connections, now + self.settings.drain_seconds)
+        self.budget.begin()
+        until = now + self.settings.drain_seconds
+        self.holdings.look(self.connections, until, self.budget.is_spent)
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self.heart_beats.begin(self.connections)

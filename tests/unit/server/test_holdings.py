@@ -186,5 +186,82 @@ def test_open_transactions_are_not_looked_at_one_by_one(new_node) -> None:
         client.session.transactions = dict.fromkeys(transactions)  # Whoever looks at one fails.
     assert [bool(each.session.transaction_bytes) for each in clients] == [False, True, True]
     large.session.transactions = {}
-    sizes = node.conductor.holdings._by_connection(clients)
+    with pytest.raises(StopIteration) as looked_at:
+        steps = node.conductor.holdings._by_connection(clients)
+        while True:
+            next(steps)
+    sizes = looked_at.value.value
     assert sizes == {each: each.session.transaction_bytes for each in clients[1:]}
+
+
+def crowd(node, count: int, asked: list[object]) -> list:
+    """Clients who read nothing; it is noted how often their sockets are asked."""
+    clients = [read_nothing(node, 6000) for _ in range(count)]
+    for each in clients:
+        ask = each.transport.get_write_buffer_size
+
+        def counted(ask=ask) -> int:
+            asked.append(ask)
+            return ask()
+
+        each.transport.get_write_buffer_size = counted
+    return clients
+
+
+def test_a_look_at_many_is_done_in_slices(new_node) -> None:
+    """
+    Ten thousand connections that read nothing made turns of 200 ms.
+    """
+    node = new_node(settings=ServerSettings(held_bytes_max=900_000, output_high_bytes=100))
+    node.serve()
+    asked: list[object] = []
+    clients = crowd(node, 200, asked)
+    node.settle()
+    closed_before = 0
+    for _ in range(80):
+        asked.clear()
+        node.conductor.holdings.look(node.conductor.connections, 1e9, lambda: True)
+        closed = sum(each.transport.is_closed for each in clients)
+        assert len(asked) <= 64
+        assert closed - closed_before <= 1
+        closed_before = closed
+    assert closed == 50
+
+
+def test_who_goes_is_not_looked_at_again_and_again(new_node) -> None:
+    """
+    Until their sockets were closed, for seconds, each tick took 20 ms: others were not served.
+    """
+    node = new_node(settings=ServerSettings(held_bytes_max=90_000, output_high_bytes=100))
+    node.serve()
+    asked: list[object] = []
+    clients = crowd(node, 20, asked)
+    tick(node)
+    assert sum(each.transport.is_closed for each in clients) == 5
+    node.settle()
+    asked.clear()
+    for _ in range(5):
+        tick(node)
+    assert asked == []
+
+
+def test_who_was_lost_during_a_look_holds_nothing_after_it(new_node) -> None:
+    """
+    Its size was asked once more, and then counted for ever.
+    """
+    settings = ServerSettings(held_bytes_max=900_000, slice_seconds=0.0, output_high_bytes=100)
+    node = new_node(settings=settings)
+    node.serve()
+    clients = crowd(node, 200, [])
+    while not all(each.has_unsent for each in clients):
+        node.turn()
+    for each in reversed(clients):
+        tick(node)
+        each.connection_lost(None)
+    node.settle()
+    assert node.conductor.holdings.bytes == 0
+    crowd(node, 200, [])
+    tick(node)
+    node.conductor.stop_serving()
+    tick(node)
+    assert node.conductor.holdings.bytes == 0
