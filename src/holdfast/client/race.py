@@ -6,7 +6,7 @@ for it would use up all the time there is. As RFC 8305 has it ("happy eyeballs")
 is tried beside it after a moment, families take turns, and the first to answer is used.
 
 Invariants:
-    Every socket but the one that is given is closed.
+    Every socket but the one that is given is closed, in the loop's next turn at the latest.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ async def open_socket(host: str, port: int) -> socket.socket:
                     continue
                 return attempt.result()
     finally:
-        await _give_up(running)
+        for attempt in running:
+            _give_up(attempt)
     raise OSError("; ".join(dict.fromkeys(problems)) or f"{host} has no address")
 
 
@@ -137,9 +138,12 @@ async def _wait_writable(opened: socket.socket) -> None:
         loop.remove_writer(opened)
 
 
-async def _give_up(attempts: set[asyncio.Task[socket.socket]]) -> None:
-    for attempt in attempts:
-        attempt.cancel()
-    for attempt in attempts:
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            (await attempt).close()
+def _give_up(attempt: asyncio.Task[socket.socket]) -> None:
+    """Let an attempt close its socket; to wait for that would be one more wait to be cancelled."""
+    attempt.cancel()
+    attempt.add_done_callback(_close)
+
+
+def _close(attempt: asyncio.Task[socket.socket]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()  # It was ready in the same moment.

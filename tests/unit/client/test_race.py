@@ -92,6 +92,58 @@ async def test_giving_up_closes_what_was_begun(monkeypatch: pytest.MonkeyPatch) 
     assert names.given_up == 2
 
 
+async def test_who_is_cancelled_while_the_slower_are_given_up_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever was told that a connect is being cancelled waits for it: it must not go on."""
+    told: list[bool] = []
+
+    async def connect_slowly(_family: Any, address: Any) -> socket.socket:
+        if address == SILENT[1]:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                told.append(opening.cancel())
+                await asyncio.sleep(0)
+        return socket.socket()
+
+    Names(monkeypatch, SILENT, (V4, ("127.0.0.1", 1)))
+    monkeypatch.setattr(race, "connect_one", connect_slowly)
+    monkeypatch.setattr(race, "NEXT_SECONDS", 0.0)
+    opening = asyncio.create_task(open_socket("two.example", 1))
+    await asyncio.wait([opening])
+    if not opening.cancelled():
+        opening.result().close()
+    await asyncio.sleep(0)
+    assert told == [opening.cancelled()]
+
+
+async def test_those_that_were_ready_at_once_are_closed_but_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One is given; nobody would ever close the others."""
+    opened: list[socket.socket] = []
+    answered = asyncio.Event()
+
+    async def connect_together(_family: Any, _address: Any) -> socket.socket:
+        await answered.wait()
+        opened.append(socket.socket())
+        return opened[-1]
+
+    Names(monkeypatch, SILENT, SILENT)
+    monkeypatch.setattr(race, "connect_one", connect_together)
+    monkeypatch.setattr(race, "NEXT_SECONDS", 0.0)
+    opening = asyncio.create_task(open_socket("two.example", 1))
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+    answered.set()
+    given = await opening
+    await asyncio.sleep(0)
+    assert len(opened) == 2
+    assert [each.fileno() >= 0 for each in opened] == [each is given for each in opened]
+    given.close()
+
+
 async def test_families_take_turns() -> None:
     """A whole family may have no route: its addresses are not all tried first."""
     six = [(V6, (name,)) for name in "abc"]
