@@ -13,7 +13,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.client import blocking
-from holdfast.errors import RecordNotFoundError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log_client import RemoteLog
 from holdfast.testing.local_cluster import LocalCluster
@@ -170,20 +169,7 @@ def test_a_held_log_is_read_whole_while_it_is_written_and_cleaned(
         gone = spark.read.format("holdfast").options(url=url(cluster), start_index=1)
         with pytest.raises(PySparkException, match="no longer in the log"):
             gone.load().count()
-        keep_what_is_left(cluster)
         assert spark.read.format("holdfast").options(url=url(cluster)).load().count() < 300
-
-
-def keep_what_is_left(nodes: LocalCluster) -> None:
-    """Let nothing more be cleaned: a batch begins at what is the first entry when it is planned."""
-    log = RemoteLog(tuple(url(nodes).replace("http://", "").split(",")))
-    for _ in range(20):
-        try:
-            log.ask("POST", "/holds/rest", {"index": log.position().first_index})
-        except RecordNotFoundError:
-            continue  # cleaned between question and hold
-        return
-    pytest.fail("the log begins later each time it is asked")
 
 
 def consume(nodes: LocalCluster, queue: str, count: int) -> None:

@@ -7,7 +7,9 @@ however much it grows meanwhile. Every part is a segment of the log.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,14 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from holdfast.errors import RecordNotFoundError
 from holdfast.spark.backlog import backlog_as_of, index_of
+from holdfast.spark.holds import (
+    HeldRead,
+    Hold,
+    hold_for_read,
+    kept_while_reading,
+    let_go,
+    try_to_move,
+)
 from holdfast.spark.log_reading import LiveRows, LogReading
 from holdfast.spark.log_source import LogPosition, LogSource, first_index_at
 from holdfast.spark.open_source import open_source
@@ -37,15 +47,24 @@ class BatchReader(DataSourceReader):
         return _Pushdown(self)
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks: one per segment of the log."""
+        """
+        Plan the tasks: one per segment of the log.
+
+        What is planned is held first: the log is cleaned meanwhile, and tasks may come late.
+        """
         source = open_source(self.options)
-        position = source.position()
-        if self.options.view == "backlog":
-            return plan_backlog(self.options, source, position)
-        first, last = chosen_range(self.options, source, position, self.wanted)
-        ranges = split(first, last, position.bases)
-        names = source.queue_names() if ranges else {}
-        return [LogPartition(low, high, names, position.cluster_id) for low, high in ranges]
+        hold, kept_from = hold_for_read(source, 1)
+        try:
+            position = source.position()
+            position = replace(position, first_index=max(position.first_index, kept_from))
+            if self.options.view == "backlog":
+                planned = plan_backlog(self.options, source, position)
+            else:
+                planned = plan_range(self.options, source, position, self.wanted)
+        except BaseException:
+            let_go(hold)
+            raise
+        return _held(planned, hold, kept_from)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part of the log, on an executor."""
@@ -62,12 +81,39 @@ def read_partition(
         if isinstance(partition, BacklogPartition):
             live = LiveRows(np.frombuffer(partition.places, dtype=np.int64), partition.marks)
         reading = LogReading(source, options, partition.names, partition.cluster_id, wanted, live)
-        yield from reading.batches(partition.first_index, partition.last_index)
+        with kept_while_reading(source, partition.held, partition.first_index):
+            yield from reading.batches(partition.first_index, partition.last_index)
+
+
+def plan_range(
+    options: ReadOptions, source: LogSource, position: LogPosition, wanted: RowFilter
+) -> list[LogPartition]:
+    """Plan one task per segment of what is to be read."""
+    first, last = chosen_range(options, source, position, wanted)
+    ranges = split(first, last, position.bases)
+    names = source.queue_names() if ranges else {}
+    return [LogPartition(low, high, names, position.cluster_id) for low, high in ranges]
+
+
+def _held(planned: list[LogPartition], hold: Hold | None, kept_from: int) -> list[InputPartition]:
+    """Tell the tasks under which name they are waited for; what no task wants is kept no more."""
+    if hold is None:
+        return list(planned)
+    if not planned:
+        let_go(hold)
+        return []
+    first = planned[0].first_index
+    if first > kept_from:
+        try_to_move(hold, first)
+    held = HeldRead(hold.name, time.time(), is_alone=len(planned) == 1)
+    for partition in planned:
+        partition.held = held
+    return list(planned)
 
 
 def plan_backlog(
     options: ReadOptions, source: LogSource, position: LogPosition
-) -> list[InputPartition]:
+) -> list[LogPartition]:
     """
     Find what is live, and plan one task per segment that holds some of it.
 
@@ -85,14 +131,18 @@ def plan_backlog(
     names = source.queue_names() | backlog.names
     places, marks = backlog.places(), backlog.marks()
     indexes = index_of(places)
-    planned: list[InputPartition] = []
+    planned: list[LogPartition] = []
     for low, high in split(position.first_index, as_of, position.bases):
         start, stop = np.searchsorted(indexes, [low, high + 1])
         if stop > start:
             # Not from the segment's beginning to its end: only where something lives.
             first, last = int(indexes[start]), int(indexes[stop - 1])
             chosen = places[start:stop].tobytes()
-            planned.append(BacklogPartition(first, last, names, position.cluster_id, chosen, marks))
+            planned.append(
+                BacklogPartition(
+                    first, last, names, position.cluster_id, places=chosen, marks=marks
+                )
+            )
     return planned
 
 

@@ -114,6 +114,7 @@ class RemoteLog:
         body: dict[str, Any] | None = None,
         *,
         is_furthest_first: bool = False,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> dict[str, Any]:
         """
         Ask one node after another until one answers; return its JSON.
@@ -123,7 +124,7 @@ class RemoteLog:
         Raises:
             LimitReachedError: The cluster does not do that.
             HoldfastError: What a node answered, as its own kind of error.
-            LinkLostError: No node answers within `PATIENCE_SECONDS`.
+            LinkLostError: No node answers within `patience_seconds`.
         """
         data = None if body is None else json.dumps(body).encode()
         started = time.monotonic()
@@ -139,7 +140,7 @@ class RemoteLog:
                     faults.append(error)
             gone = [fault for fault in faults if isinstance(fault, RecordNotFoundError)]
             is_final = bool(gone) and not any(isinstance(it, LinkLostError) for it in faults)
-            if is_final or time.monotonic() - started > PATIENCE_SECONDS:
+            if is_final or time.monotonic() - started > patience_seconds:
                 raise [LinkLostError("no admin port was named"), *faults, *gone][-1]
             time.sleep(PAUSE_SECONDS)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import InputPartition
 
+from holdfast.spark.holds import HeldRead
+
 
 @dataclass
 class LogPartition(InputPartition):
@@ -20,6 +22,8 @@ class LogPartition(InputPartition):
     last_index: int
     names: dict[int, str] = field(default_factory=dict)
     cluster_id: str = ""
+    held: HeldRead | None = None
+    """Under which name the log is kept while this is read; of a batch read by url."""
 
 
 @dataclass

@@ -5,14 +5,21 @@ Planning and reading without Spark: the reader's methods, called as Spark calls 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThan, InputPartition
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import AcknowledgeRecord, QueueRecord
+from holdfast.spark import batch_reader
 from holdfast.spark.batch_reader import BatchReader
+from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_source import DamagedRange, LogPosition
 from holdfast.spark.options import read_options
 from holdfast.spark.partitions import BacklogPartition, LogPartition
 from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, clean_first_segment, message
@@ -115,3 +122,73 @@ def test_a_damaged_log_has_no_backlog_unless_it_is_reported(log: Path) -> None:
         for row in rows(reader(log, view="backlog", mode="report"))
         if row["problem"] is None
     ]
+
+
+class BusyCluster(RemoteLog):
+    """A cluster of one node that cleans its log as soon as it may; its files are in a folder."""
+
+    directory: Path
+    holds: dict[str, int]
+
+    def position(self) -> LogPosition:
+        return LogDirectory(str(self.directory)).position()
+
+    def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
+        return LogDirectory(str(self.directory)).blocks(first_index, last_index)
+
+    def queue_names(self) -> dict[int, str]:
+        return {1: "a"}
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None, **_: Any) -> Any:
+        if method == "DELETE":
+            return {"released": self.holds.pop(path)}
+        assert body is not None
+        if not body.get("only_renews"):
+            self.holds[path] = max(int(body["index"]), self.position().first_index)
+        return {"index": self.holds[path]}
+
+    def clean(self) -> None:
+        """Drop the first segment, unless somebody wants it."""
+        following = self.position().bases[1]
+        if all(index >= following for index in self.holds.values()):
+            clean_first_segment(self.directory)
+
+
+@pytest.fixture
+def cluster(log: Path, monkeypatch: pytest.MonkeyPatch) -> BusyCluster:
+    made = BusyCluster(("a:1",))
+    object.__setattr__(made, "directory", log)
+    object.__setattr__(made, "holds", {})
+    monkeypatch.setattr(batch_reader, "open_source", lambda _options: made)
+    return made
+
+
+@pytest.mark.parametrize("view", ["messages", "backlog"])
+def test_what_is_planned_is_held_until_it_is_read(cluster: BusyCluster, view: str) -> None:
+    """The cleaner comes between the plan and its tasks."""
+    made = BatchReader(read_options({"url": "http://a:1", "view": view}))
+    planned = made.partitions()
+    cluster.clean()
+    found = [row for it in planned for batch in made.read(it) for row in batch.to_pylist()]
+    wanted = list(range(1, COUNT - 1)) if view == "messages" else [3, 30]
+    assert wanted == [row["sequence"] for row in found]
+
+
+def test_no_more_is_held_than_is_planned(cluster: BusyCluster) -> None:
+    """And nothing where there is nothing to read, or where it has been read."""
+    position = cluster.position()
+    last = position.bases[-1]
+
+    def plan(**options: str) -> tuple[BatchReader, list[InputPartition]]:
+        made = BatchReader(read_options({"url": "http://a:1", **options}))
+        return made, made.partitions()
+
+    plan(start_index=str(COUNT + 1))
+    assert {} == cluster.holds
+    with pytest.raises(RecordNotFoundError):
+        plan(view="backlog", as_of=str(COUNT + 1))
+    assert {} == cluster.holds
+    made, (alone,) = plan(start_index=str(last))
+    assert [last] == list(cluster.holds.values())
+    assert list(made.read(alone))
+    assert {} == cluster.holds

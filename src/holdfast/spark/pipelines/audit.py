@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, HoldfastError
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.holds import held_for_a_while
 from holdfast.spark.log_proof import ArchivedSource, chain_at
 from holdfast.spark.manifests import ArchivedFile, Catalogue
 from holdfast.spark.pipelines.accounting import Account, take_account
@@ -81,17 +83,34 @@ def audit(
     """
     Compare replicas and archive, and account for every message.
 
+    A cluster's log is held meanwhile, so that nothing goes that is still to be looked at.
+
     Raises:
         HoldfastError: A replica cannot be read at all.
         ConfigError: There is nothing to audit.
     """
     if not replicas and archive is None:
         raise ConfigError(["audit: name at least one replica (--url, --path) or an archive"])
-    clock = clock or SystemClock()
+    with ExitStack() as held:
+        kept_from = {
+            each.name: held.enter_context(held_for_a_while(each.source, "audit"))
+            for each in replicas
+        }
+        return _audit(spark, replicas, archive, kept_from, with_account, clock or SystemClock())
+
+
+def _audit(
+    spark: SparkSession,
+    replicas: list[Replica],
+    archive: Archive | None,
+    kept_from: dict[str, int],
+    with_account: bool,
+    clock: Clock,
+) -> AuditResult:
     began = clock.monotonic()
     result = AuditResult()
     if replicas:
-        result.replicas = audit_replicas(spark, replicas)
+        result.replicas = audit_replicas(spark, replicas, kept_from)
         result.findings += result.replicas.findings
     if archive is not None:
         _audit_archive(spark, archive, result)

@@ -35,6 +35,7 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, StoreError
 from holdfast.model.destination import parse_destination
 from holdfast.protocols.stomp.codec import parse_headers
+from holdfast.spark.holds import held_for_a_while
 from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.open_source import open_source
@@ -250,14 +251,17 @@ def replay(
         HoldfastError: The target refused a message, or the source is damaged.
     """
     target = str(parse_destination(target))
-    chosen = read_chosen(spark, source, choice)
-    job = choice.job(chosen.cluster_id, target)
-    rows = first_copies(chosen.messages.toLocalIterator(prefetchPartitions=True), chosen.beginning)
-    sender = Sender(
-        job, target, chosen.beginning, rate=rate, told=told, clock=clock or SystemClock()
-    )
-    asyncio.run(sender.run(uri, rows, client_options or {}))
-    return sender.progress
+    # Sending takes as long as it takes, and each part of the log is read when its turn comes.
+    with held_for_a_while(open_source(read_options(source)), "replay"):
+        chosen = read_chosen(spark, source, choice)
+        job = choice.job(chosen.cluster_id, target)
+        found = chosen.messages.toLocalIterator(prefetchPartitions=True)
+        rows = first_copies(found, chosen.beginning)
+        sender = Sender(
+            job, target, chosen.beginning, rate=rate, told=told, clock=clock or SystemClock()
+        )
+        asyncio.run(sender.run(uri, rows, client_options or {}))
+        return sender.progress
 
 
 def count_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> dict[str, int]:

@@ -93,14 +93,23 @@ class ReplicaAudit:
     bytes: int = 0
 
 
-def audit_replicas(spark: SparkSession, replicas: list[Replica]) -> ReplicaAudit:
+def audit_replicas(
+    spark: SparkSession, replicas: list[Replica], kept_from: dict[str, int] | None = None
+) -> ReplicaAudit:
     """
     Compare the logs of replicas over all that they hold.
+
+    `kept_from` says, by replica, from where on the log is held: what is before that may go while it
+    is looked at, and is left out.
 
     Raises:
         HoldfastError: A replica cannot be read at all.
     """
-    positions = {each.name: each.source.position() for each in replicas}
+    found = {each.name: each.source.position() for each in replicas}
+    positions = {
+        name: replace(it, first_index=max(it.first_index, (kept_from or {}).get(name, 1)))
+        for name, it in found.items()
+    }
     audit = ReplicaAudit(_ends(replicas, positions), positions)
     audit.findings += _missing_segments(replicas, positions)
     digests = _digests(spark, replicas, positions)
@@ -114,7 +123,7 @@ def audit_replicas(spark: SparkSession, replicas: list[Replica]) -> ReplicaAudit
         audit.bytes += proof.bytes
     audit.segments_proven = len(proofs)
     cleaned = max((proof.cleaned_through for proof in proofs), default=0)
-    audit.findings += lost_beginnings(positions, cleaned)
+    audit.findings += lost_beginnings(found, cleaned)
     audit.findings += _diverged(replicas, proofs)
     audit.findings = _without_echoes(audit.findings)
     return audit
