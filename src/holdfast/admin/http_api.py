@@ -1,7 +1,8 @@
 """
 The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
 
-    GET  /health /ready /status /connections /segments
+    GET  /health /ready /status /connections
+    GET  /segments[?after=BASE&seconds=N]   what is known after so long; "next" as for the queues
     GET  /queues[?limit=N&after=NAME]       a page; "next" is what the next one stands behind
     GET  /metrics[?queues=top:N|PATTERN]    of single queues only what is asked for
     GET  /log/position /log /holds    POST, DELETE /holds/{name}    (see log_api)
@@ -30,7 +31,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.admin.access import PROVEN, Access, Gate
-from holdfast.admin.log_api import LogInterface
+from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.metrics import CONTENT_TYPE, Metrics, Selection, read_selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
@@ -197,12 +198,15 @@ class _Interface:
         return _in_pieces(await self._desk.answer("connections", make))
 
     async def segments(self, request: Request) -> Response:
-        segments = await self._operations.segments()
+        after = read_number(request, "after", 0)
+        seconds = read_number(request, "seconds", 0) or None
+        segments, following = await self._operations.segments(after, seconds)
+        head = {"next": following} if following else {}
 
         async def make(slices: Slices) -> list[bytes]:
-            return await _listed({}, "segments", segments, slices)
+            return await _listed(head, "segments", segments, slices)
 
-        return _in_pieces(await self._desk.answer("segments", make))
+        return _in_pieces(await self._desk.answer(("segments", after, seconds), make))
 
     async def metrics(self, request: Request) -> Response:
         selection = _selection(request)

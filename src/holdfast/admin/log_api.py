@@ -58,15 +58,15 @@ class LogInterface:
 
     async def position(self, request: Request) -> Response:
         """Where the log begins and ends on this node."""
-        from_index = _number(request, "from", 0)
-        bytes_max = _number(request, "bytes", SLICE_BYTES_DEFAULT)
+        from_index = read_number(request, "from", 0)
+        bytes_max = read_number(request, "bytes", SLICE_BYTES_DEFAULT)
         return JSONResponse(as_json(self._operations.log_position(from_index, bytes_max)))
 
     async def entries(self, request: Request) -> Response:
         """Entries as they are on disk."""
-        from_index = _number(request, "from", None)
-        bytes_max = min(_number(request, "bytes", SLICE_BYTES_DEFAULT), SLICE_BYTES_MAX)
-        through = _number(request, "through", _INDEX_MAX)
+        from_index = read_number(request, "from", None)
+        bytes_max = min(read_number(request, "bytes", SLICE_BYTES_DEFAULT), SLICE_BYTES_MAX)
+        through = read_number(request, "through", _INDEX_MAX)
         position = self._operations.log_position()
         found = self._operations.log_slice(from_index, bytes_max, through)
         headers = {
@@ -112,7 +112,13 @@ class LogInterface:
         return JSONResponse({"released": name})
 
 
-def _number(request: Request, name: str, default: int | None) -> int:
+def read_number(request: Request, name: str, default: int | None) -> int:
+    """
+    Return a whole number from the question; the default where it is not there.
+
+    Raises:
+        HTTPException: It is none, or is missing without a default.
+    """
     text = request.query_params.get(name)
     if text is None and default is not None:
         return default

@@ -63,7 +63,9 @@ class Node(Protocol):
         """The clients connected to it, looked at one by one."""
         ...
 
-    async def segments(self) -> list[SegmentStatus]:
+    async def segments(
+        self, after: int, seconds_max: float | None
+    ) -> tuple[list[SegmentStatus], int]:
         """The files of its log, with the digests of the sealed ones; reads them off the loop."""
         ...
 
@@ -151,9 +153,11 @@ class Operations:
         """The clients connected to this node."""
         return self._node.connections()
 
-    async def segments(self) -> list[SegmentStatus]:
-        """The files of the node's log, oldest first."""
-        return sorted(await self._node.segments(), key=lambda segment: segment.base_index)
+    async def segments(
+        self, after: int = 0, seconds_max: float | None = None
+    ) -> tuple[list[SegmentStatus], int]:
+        """The files of the node's log, oldest first, and behind which to go on; 0: that is all."""
+        return await self._node.segments(after, seconds_max)
 
     def log_position(self, from_index: int = 0, bytes_max: int = 0) -> LogPosition:
         """

@@ -329,7 +329,8 @@ def audit(
         raise ConfigError(["--url, --path, --archive: name what is to be audited"])
     with open_spark("audit", master, conf) as spark:
         store = Archive.open(archived, hadoop_options(spark)) if archived else None
-        result = run_audit(spark, replicas, store, with_account=account)
+        told = (lambda *_: None) if json else _tell_hashed
+        result = run_audit(spark, replicas, store, with_account=account, told=told)
     if report is not None:
         write_findings(result.findings, report)
     if json:
@@ -338,6 +339,12 @@ def audit(
         _tell_audit(result)
     if not result.is_sound:
         raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _tell_hashed(name: str, count: int, done: int) -> None:
+    """How far a node is that reads its files for their digests."""
+    if done < count:
+        write_error(f"{name}: {done:,} of {count:,} segments hashed")
 
 
 def audit_json(result: AuditResult) -> dict[str, Any]:

@@ -495,9 +495,11 @@ class Node:
         """The clients connected to it."""
         return connection_statuses(self)
 
-    async def segments(self) -> list[SegmentStatus]:
-        """The files of its log, with the digests of the sealed ones."""
-        return await self.segment_digests.segments()
+    async def segments(
+        self, after: int = 0, seconds_max: float | None = None
+    ) -> tuple[list[SegmentStatus], int]:
+        """The files of its log, with the digests of the sealed ones; see there."""
+        return await self.segment_digests.segments(after, seconds_max)
 
     def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
         """What it can give of the log to readers."""

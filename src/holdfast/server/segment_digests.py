@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from typing import Final
 
 from holdfast.admin.status import SegmentStatus
@@ -45,12 +46,24 @@ class SegmentDigests:
         self.files_read = 0
         """How many digests were taken from files."""
 
-    async def segments(self) -> list[SegmentStatus]:
-        """The files of the log, oldest first, with the digests of the sealed ones."""
+    async def segments(
+        self, after: int = 0, seconds_max: float | None = None
+    ) -> tuple[list[SegmentStatus], int]:
+        """
+        The files of the log behind the one that begins at `after`, with the digests of the sealed.
+
+        Oldest first. After `seconds_max` what there is by then is given, one at least. Also gives
+        behind which to go on; 0 where nothing is left.
+        """
         async with self._one_at_a_time:
             self._forget()
-            found = []
-            for segment in self._journal.segments():
+            begun_at = self._clock.monotonic()
+            found: list[SegmentStatus] = []
+            left = [it for it in self._journal.segments() if it.base_index > after]
+            for segment in sorted(left, key=lambda it: it.base_index):
+                is_over = self._clock.monotonic() - begun_at >= (seconds_max or inf)
+                if is_over and found:
+                    return found, found[-1].base_index
                 try:
                     digest = await self._digest(segment) if segment.sealed else ""
                 except FileNotFoundError:
@@ -64,7 +77,7 @@ class SegmentDigests:
                         digest=digest,
                     )
                 )
-            return found
+            return found, 0
 
     def close(self) -> None:
         """Take no more requests; a file that is being read is read to its end."""

@@ -29,7 +29,7 @@ from holdfast.spark.log_reading import LiveRows, LogReading
 from holdfast.spark.log_source import LogPosition, LogSource, first_index_at
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
-from holdfast.spark.partitions import BacklogPartition, LogPartition, split
+from holdfast.spark.partitions import BacklogPartition, LogPartition, carried, split
 from holdfast.spark.pushdown import narrow
 from holdfast.spark.row_filter import RowFilter
 
@@ -91,7 +91,7 @@ def plan_range(
     """Plan one task per segment of what is to be read."""
     first, last = chosen_range(options, source, position, wanted)
     ranges = split(first, last, position.bases)
-    names = source.queue_names() if ranges else {}
+    names = carried(source.queue_names()) if ranges else {}
     return [LogPartition(low, high, names, position.cluster_id) for low, high in ranges]
 
 
@@ -128,7 +128,7 @@ def plan_backlog(
             f" {position.last_index:,}"
         )
     backlog = backlog_as_of(source, position, as_of, is_strict=options.mode == "fail")
-    names = source.queue_names() | backlog.names
+    names = carried(source.queue_names() | backlog.names)
     places, marks = backlog.places(), backlog.marks()
     indexes = index_of(places)
     planned: list[LogPartition] = []

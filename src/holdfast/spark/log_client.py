@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Any, Final, Self
+from urllib.parse import quote
 
 from holdfast.admin.remote import Answer, local_token, same_machine
 from holdfast.errors import (
@@ -97,8 +98,15 @@ class RemoteLog:
 
     def queue_names(self) -> dict[int, str]:
         """The names of the queues there are now."""
-        answer = self.ask("GET", "/queues?local", is_furthest_first=True)
-        return {int(queue["number"]): str(queue["name"]) for queue in answer["queues"]}
+        names: dict[int, str] = {}
+        after = ""
+        while True:
+            answer = self.ask("GET", f"/queues?local{after}", is_furthest_first=True)
+            names |= {int(queue["number"]): str(queue["name"]) for queue in answer["queues"]}
+            following = answer.get("next")
+            if not following:
+                return names
+            after = f"&after={quote(str(following), safe='')}"
 
     def reach(self, from_index: int, bytes_max: int) -> int:
         """The last index such that entries from `from_index` on are about `bytes_max` together."""

@@ -29,7 +29,7 @@ from holdfast.spark.log_source import DamagedRange, LogSource, search_names
 from holdfast.spark.naming import Naming
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.record_table import MessageRows, RecordTable
-from holdfast.spark.row_filter import RowFilter
+from holdfast.spark.row_filter import INDEX_MAX, RowFilter
 
 
 class LiveRows:
@@ -60,7 +60,7 @@ class LiveRows:
 class LogReading:
     """One task's reading: what is wanted, and the names of queues that it knows."""
 
-    __slots__ = ("_headers", "live", "naming", "options", "source", "wanted")
+    __slots__ = ("_at", "_headers", "live", "naming", "options", "source", "wanted")
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class LogReading:
     ) -> None:
         self.source = source
         self.options = options
-        self.naming = Naming(names, cluster_id=cluster_id, search=lambda: search_names(self.source))
+        self._at = INDEX_MAX
+        self.naming = Naming(names, cluster_id=cluster_id, search=self._search)
         self._headers = HeaderReader()
         self.wanted = wanted or RowFilter()
         self.live = live
@@ -92,11 +93,16 @@ class LogReading:
         last = min(last_index, self.wanted.index_max)
         if first > last:
             return
+        self._at = first
         for block in self.source.blocks(first, last):
             if isinstance(block, DamagedRange):
                 yield from self._damage(block)
             else:
                 yield from self._rows(block)
+
+    def _search(self, wanted: set[int]) -> dict[int, str]:
+        """Find the names of queues, from what this task reads on backwards first."""
+        return search_names(self.source, wanted, self._at)
 
     def _rows(self, block: EntryBlock) -> Iterator[pa.RecordBatch]:
         try:

@@ -10,14 +10,15 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from holdfast.errors import CorruptEntryError
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.naming import learn_names
 from holdfast.spark.record_table import RecordTable
+from holdfast.spark.row_filter import INDEX_MAX
 
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 """How much of the log is looked at in one go, and so about how large a batch is."""
@@ -85,20 +86,46 @@ class LogSource(Protocol):
         ...
 
 
-_found: dict[LogSource, tuple[int, dict[int, str]]] = {}
-"""What this worker process has found, and up to which entry: a worker does many tasks."""
+@dataclass(slots=True)
+class _Searched:
+    """What a process has found in one log, and in which parts of it."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    through: dict[int, int] = field(default_factory=dict)
+    """By first index of a segment, up to which entry it was gone through."""
 
 
-def search_names(source: LogSource) -> dict[int, str]:
-    """Find the names of all queues by going through the whole log, each part of it once."""
+_found: dict[LogSource, _Searched] = {}
+"""A worker process does many tasks."""
+
+
+def search_names(
+    source: LogSource, wanted: Collection[int] | None = None, around: int = INDEX_MAX
+) -> dict[int, str]:
+    """
+    Find the names of these queues, of all if None, by going through the log segment by segment.
+
+    From entry `around` on backwards, as a queue's declaration stands before its messages, then the
+    rest, where the cleaner may have written it again. It ends with the last name that is found.
+    """
+    searched = _found.setdefault(source, _Searched())
+    if wanted is None or not searched.names.keys() >= set(wanted):
+        searched.names |= source.queue_names()
     position = source.position()
-    through, names = _found.get(source, (0, {}))
-    first = max(position.first_index, through + 1)
-    for block in source.blocks(first, position.last_index):
-        if isinstance(block, EntryBlock):
-            learn_names(RecordTable(block), names)
-    _found[source] = (position.last_index, names)
-    return dict(names)
+    starts = sorted({position.first_index, *position.bases} - {position.last_index + 1})
+    parts = list(zip(starts, [*(it - 1 for it in starts[1:]), position.last_index], strict=True))
+    before = [part for part in parts if part[0] <= around]
+    for start, last in [*reversed(before), *parts[len(before) :]]:
+        if wanted is not None and searched.names.keys() >= set(wanted):
+            break
+        first = max(start, position.first_index, searched.through.get(start, 0) + 1)
+        if first > last:
+            continue
+        for block in source.blocks(first, last):
+            if isinstance(block, EntryBlock):
+                learn_names(RecordTable(block), searched.names)
+        searched.through[start] = last
+    return dict(searched.names)
 
 
 def first_index_at(source: LogSource, position: LogPosition, microseconds: int) -> int:

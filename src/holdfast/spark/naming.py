@@ -3,7 +3,8 @@ What the records of a block do not say themselves: the names of queues, and of t
 
 A record carries its queue's number. The name stands in the queue's declaration, which may be
 earlier in the log or, once the log was cleaned, later; so it is learned on the way, told by the
-source, and looked for in the whole log only when a number is still unknown.
+source, and looked for in the log only when a number is still unknown, and no further than it is
+found.
 
 Invariants:
     Numbers are never used twice, so a name once known stays right.
@@ -23,7 +24,7 @@ from holdfast.store.record_codec import QUEUE, decode_records
 CLUSTER_DIGITS: Final = 8
 """How much of the cluster's identity stands in a message id."""
 
-Search = Callable[[], dict[int, str]]
+Search = Callable[[set[int]], dict[int, str]]
 
 
 class Naming:
@@ -38,7 +39,7 @@ class Naming:
         cluster_id: str = "",
         search: Search | None = None,
     ) -> None:
-        """Begin with `names`; `search` goes through the whole log for more."""
+        """Begin with `names`; `search` goes through the log for some that are missing."""
         self.names = dict(names or {})
         self.cluster_id = cluster_id
         self._search = search
@@ -55,7 +56,7 @@ class Naming:
         wanted = list(numbers)
         missing = {it for it in wanted if it is not None} - self.names.keys() - self._unknown
         if missing and self._search is not None:
-            self.names = self._search() | self.names
+            self.names = self._search(missing) | self.names
             self._unknown |= missing - self.names.keys()
         return [None if it is None else self.names.get(it) for it in wanted]
 

@@ -8,10 +8,19 @@ directory is one file.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
 from holdfast.spark.holds import HeldRead
+
+NAMES_MAX: Final = 1_000
+"""Names of queues that a part carries; a worker asks for more by itself, once."""
+
+
+def carried(names: dict[int, str]) -> dict[int, str]:
+    """Return the names that each part carries: with very many queues that is none."""
+    return names if len(names) <= NAMES_MAX else {}
 
 
 @dataclass

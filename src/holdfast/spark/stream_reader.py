@@ -45,7 +45,7 @@ from holdfast.spark.log_source import LogPosition, first_index_at
 from holdfast.spark.offsets import Taken, offset_at, taken_of
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
-from holdfast.spark.partitions import LogPartition, split
+from holdfast.spark.partitions import LogPartition, carried, split
 from holdfast.spark.row_filter import RowFilter
 
 
@@ -155,7 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         position = self._position_for(through)
         self._prove(begin, position)
-        names = self.source.queue_names()
+        names = carried(self.source.queue_names())
         return [
             LogPartition(low, high, names, position.cluster_id)
             for low, high in split(first, last, position.bases)

@@ -124,11 +124,15 @@ class PaperNode:
     def connections(self) -> list[ConnectionStatus]:
         return [ConnectionStatus(id="1", peer="127.0.0.1:50000", protocol="stomp/1.2")]
 
-    async def segments(self) -> list[SegmentStatus]:
-        return [
-            SegmentStatus(base_index=50, last_index=101, bytes=10),
+    async def segments(
+        self, after: int, seconds_max: float | None
+    ) -> tuple[list[SegmentStatus], int]:
+        found = [
             SegmentStatus(base_index=1, last_index=49, bytes=20, sealed=True, digest="ab"),
+            SegmentStatus(base_index=50, last_index=101, bytes=10),
         ]
+        left = [it for it in found if it.base_index > after]
+        return (left[:1], left[0].base_index) if seconds_max and left[1:] else (left, 0)
 
     def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
         through = from_index + bytes_max if from_index else 0

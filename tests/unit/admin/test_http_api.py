@@ -104,6 +104,12 @@ def test_segments_carry_digests_and_connections_their_peers(node) -> None:
     """
     segments = request(node, "GET", "/segments").json()["segments"]
     assert [segment["digest"] for segment in segments] == ["ab", ""]
+    page = request(node, "GET", "/segments?seconds=5").json()
+    assert ([1], 1) == ([it["base_index"] for it in page["segments"]], page["next"])
+    page = request(node, "GET", "/segments?seconds=5&after=1").json()
+    assert [50] == [it["base_index"] for it in page["segments"]]
+    assert "next" not in page
+    assert request(node, "GET", "/segments?seconds=x").status_code == 400
     connections = request(node, "GET", "/connections").json()["connections"]
     assert connections[0]["peer"] == "127.0.0.1:50000"
 

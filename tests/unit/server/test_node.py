@@ -111,7 +111,7 @@ def test_the_status_says_who_it_is(tmp_path) -> None:
         queues = {it.name: it.messages for it in node.queues(names) if it is not None}
         depths = {it.name: it.messages for it in node.queue_depths() if it is not None}
         assert depths == queues
-        return {"status": status, "queues": queues, "segments": await node.segments()}
+        return {"status": status, "queues": queues, "segments": (await node.segments())[0]}
 
     found, _ = run(tmp_path, look)
     status = found["status"]
@@ -224,7 +224,7 @@ def test_sealed_segments_have_digests(tmp_path) -> None:
 
     async def work(node: Node) -> list[bool]:
         await store(node, 200)
-        return [bool(segment.digest) == segment.sealed for segment in await node.segments()]
+        return [bool(segment.digest) == segment.sealed for segment in (await node.segments())[0]]
 
     found, _ = run(tmp_path, work)
     assert len(found) > 1

@@ -94,7 +94,12 @@ class PaperLink:
                 "bases": [1, 6],
                 "through_index": min(first + 2, self.cluster.last[self.address]),
             }
-        return {"queues": [{"number": 1, "name": "q"}], "path": path, "by": self.address}
+        if path.startswith("/queues"):
+            asked_after = path.partition("&after=")[2]
+            number, following = {"": (1, "q 1"), "q%201": (2, None)}[asked_after]
+            page = {"queues": [{"number": number, "name": f"q {number}"}], "path": path}
+            return page | {"by": self.address} | ({"next": following} if following else {})
+        return {"path": path, "by": self.address}
 
     def read_log(self, index: int, bytes_max: int, through: int) -> bytes:
         return self.cluster.data(self.address, index, through)
@@ -136,7 +141,7 @@ def test_the_position_is_the_furthest_of_all_nodes(cluster: PaperCluster) -> Non
         position.cluster_id,
         position.bases,
     )
-    assert {1: "q"} == LOG.queue_names()
+    assert {1: "q 1", 2: "q 2"} == LOG.queue_names()
     assert 4 == LOG.reach(2, 100)
 
 
@@ -335,3 +340,8 @@ def test_on_the_nodes_machine_its_own_file_is_the_proof(
     path.unlink()
     with pytest.raises(AuthenticationError, match="a proof is needed"):
         log_client._Link("a", "").read_log(1, 2, 3)
+
+
+def test_all_queues_are_named_however_many_pages_they_take(cluster: PaperCluster) -> None:
+    """What is left out would be looked for in the whole log."""
+    assert {1: "q 1", 2: "q 2"} == LOG.queue_names()

@@ -66,3 +66,30 @@ def test_names_are_searched_where_nobody_has_looked_yet(
     monkeypatch.setattr(LogDirectory, "blocks", noted)
     assert {1: "a", 2: "late", 3: "later"} == search_names(log)
     assert [(COUNT + 1, COUNT + 1)] == asked
+
+
+def test_a_name_is_looked_for_no_further_than_it_is_found(
+    log: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A queue that is gone has its declaration before its messages, mostly near: to find one name no
+    worker reads the whole log.
+    """
+    bases = log.position().bases
+    assert len(bases) > 4
+    asked = []
+    blocks = LogDirectory.blocks
+
+    def noted(self: LogDirectory, first: int, last: int):
+        asked.append(first)
+        return blocks(self, first, last)
+
+    monkeypatch.setattr(LogDirectory, "blocks", noted)
+    assert "a" == search_names(log, {1}, around=bases[1])[1]
+    assert [bases[1], 1] == asked
+    assert "late" == search_names(log, {2}, around=bases[-1])[2]
+    assert [bases[1], 1, bases[-1]] == asked
+    search_names(log, {1, 2}, around=5)
+    assert 3 == len(asked)
+    assert {1, 2} == search_names(log, {9}, around=5).keys()
+    assert sorted(bases) == sorted(asked)

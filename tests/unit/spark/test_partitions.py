@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from holdfast.spark.partitions import BacklogPartition, LogPartition, split
+from holdfast.spark.partitions import NAMES_MAX, BacklogPartition, LogPartition, carried, split
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_partitions_travel_to_executors() -> None:
     """Spark pickles them."""
     for partition in (LogPartition(1, 2, {1: "a"}, "c"), BacklogPartition(1, 2, places=b"x")):
         assert partition == pickle.loads(pickle.dumps(partition))
+
+
+def test_very_many_names_do_not_travel_with_every_part() -> None:
+    """A hundred thousand queues and as many parts would be more than a driver can hold."""
+    few = {number: str(number) for number in range(NAMES_MAX)}
+    assert few == carried(few)
+    assert {} == carried(few | {NAMES_MAX: "one more"})

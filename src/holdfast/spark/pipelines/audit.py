@@ -25,7 +25,13 @@ from holdfast.spark.manifests import ArchivedFile, Catalogue
 from holdfast.spark.pipelines.accounting import Account, take_account
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.log_state import archived_records, log_records, without_content
-from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit, audit_replicas, spread
+from holdfast.spark.pipelines.replica_audit import (
+    Replica,
+    ReplicaAudit,
+    Told,
+    audit_replicas,
+    spread,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,6 +84,7 @@ def audit(
     archive: Archive | None = None,
     *,
     with_account: bool = True,
+    told: Told = lambda *_: None,
     clock: Clock | None = None,
 ) -> AuditResult:
     """
@@ -96,29 +103,31 @@ def audit(
             each.name: held.enter_context(held_for_a_while(each.source, "audit"))
             for each in replicas
         }
-        return _audit(spark, replicas, archive, kept_from, with_account, clock or SystemClock())
+        clock = clock or SystemClock()
+        began = clock.monotonic()
+        result = AuditResult()
+        if replicas:
+            result.replicas = audit_replicas(spark, replicas, kept_from, told)
+        _audit_rest(spark, replicas, archive, result, with_account=with_account)
+        result.seconds = clock.monotonic() - began
+        return result
 
 
-def _audit(
+def _audit_rest(
     spark: SparkSession,
     replicas: list[Replica],
     archive: Archive | None,
-    kept_from: dict[str, int],
+    result: AuditResult,
+    *,
     with_account: bool,
-    clock: Clock,
-) -> AuditResult:
-    began = clock.monotonic()
-    result = AuditResult()
-    if replicas:
-        result.replicas = audit_replicas(spark, replicas, kept_from)
+) -> None:
+    if result.replicas is not None:
         result.findings += result.replicas.findings
     if archive is not None:
         _audit_archive(spark, archive, result)
         result.findings += _compare(archive, replicas, result)
     if with_account:
         _take_account(spark, replicas, archive, result)
-    result.seconds = clock.monotonic() - began
-    return result
 
 
 def _audit_archive(spark: SparkSession, archive: Archive, result: AuditResult) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from holdfast.model.records import CleanedRecord, QueueRecord
+from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.pipelines.findings import Finding
@@ -16,6 +18,7 @@ from holdfast.spark.pipelines.replica_audit import (
     first_difference,
     lost_beginnings,
     prove,
+    remote_digests,
 )
 from holdfast.testing.written_log import WrittenLog, message
 
@@ -101,3 +104,28 @@ def test_a_log_may_begin_late_only_if_it_was_cleaned(tmp_path: Path) -> None:
     assert [] == lost_beginnings(positions, cleaned)
     (found,) = lost_beginnings(positions, 12)
     assert ("missing", 13, 40) == (found.kind, found.first_index, found.last_index)
+
+
+def test_a_node_is_asked_for_its_digests_a_few_seconds_at_a_time() -> None:
+    """All of them at once may take hours, and an answer has to come within seconds."""
+    pages = [
+        {"segments": [segment(1), segment(20)], "next": 20},
+        {"segments": [segment(40)], "next": 40},
+        {"segments": [segment(60, is_sealed=False)]},
+    ]
+    asked: list[str] = []
+    told: list[int] = []
+
+    class SlowNode(RemoteLog):
+        def ask(self, method: str, path: str, *_: Any, **__: Any) -> dict[str, Any]:
+            asked.append(path.partition("?")[2])
+            return pages[len(asked) - 1]
+
+    found = remote_digests(SlowNode(("a:1",)), told.append)
+    assert {1: "d1", 20: "d20", 40: "d40"} == found
+    assert [f"after={after}&seconds=5" for after in (0, 20, 40)] == asked
+    assert [2, 3, 4] == told
+
+
+def segment(base: int, *, is_sealed: bool = True) -> dict[str, Any]:
+    return {"base_index": base, "sealed": is_sealed, "digest": f"d{base}" if is_sealed else ""}
