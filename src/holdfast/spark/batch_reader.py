@@ -7,7 +7,6 @@ however much it grows meanwhile. Every part is a segment of the log.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -24,6 +23,7 @@ from holdfast.spark.holds import (
     kept_while_reading,
     let_go,
     try_to_move,
+    wall_seconds,
 )
 from holdfast.spark.log_reading import LiveRows, LogReading
 from holdfast.spark.log_source import LogPosition, LogSource, first_index_at
@@ -105,7 +105,7 @@ def _held(planned: list[LogPartition], hold: Hold | None, kept_from: int) -> lis
     first = planned[0].first_index
     if first > kept_from:
         try_to_move(hold, first)
-    held = HeldRead(hold.name, time.time(), is_alone=len(planned) == 1)
+    held = HeldRead(hold.name, wall_seconds(), is_alone=len(planned) == 1)
     for partition in planned:
         partition.held = held
     return list(planned)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import uuid4
 
+from holdfast.environment.clock import SystemClock
 from holdfast.errors import AuthenticationError, HoldfastError
 from holdfast.spark.log_client import PATIENCE_SECONDS, RemoteLog
 from holdfast.spark.log_source import LogSource
@@ -123,6 +124,11 @@ class HeldRead:
         return self.is_alone or not 0 <= now - self.planned_at < fresh
 
 
+def wall_seconds() -> float:
+    """What time it is here; driver and workers may differ by minutes, which is little enough."""
+    return SystemClock().wall_microseconds() / 1_000_000
+
+
 def hold_for_read(source: LogSource, index: int, kind: str = "read") -> tuple[Hold | None, int]:
     """
     Keep the log for one read, from an entry on or from where it begins.
@@ -151,7 +157,7 @@ def kept_while_reading(source: LogSource, held: HeldRead | None, index: int) -> 
         yield
         return
     hold = _read_hold(source, held.name)
-    with renewed(hold, index, at_once=held.is_due(time.time())):
+    with renewed(hold, index, at_once=held.is_due(wall_seconds())):
         yield
     if held.is_alone:
         let_go(hold)

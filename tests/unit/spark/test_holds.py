@@ -134,7 +134,7 @@ def test_a_task_that_comes_late_says_so_at_once(
         return renewed(Hold(cluster, "other", expiry_seconds=10**6), 1)
 
     monkeypatch.setattr(holds, "renewed", note)
-    monkeypatch.setattr(holds.time, "time", lambda: 1_000.0)
+    monkeypatch.setattr(holds, "wall_seconds", lambda: 1_000.0)
     cluster.names.add("r")
     for planned_at, is_alone in ((990.0, False), (900.0, False), (2_000.0, False), (990.0, True)):
         with kept_while_reading(cluster, HeldRead("r", planned_at, is_alone), 5):
