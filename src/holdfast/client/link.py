@@ -44,6 +44,10 @@ WRITE_BYTES = 256 * KiB
 """Gathered frames of this size are written at once instead of at the loop's next turn."""
 
 
+_OF_OUR_HEADERS = {"bad-header", "header-too-long", "header-block-too-large"}
+"""Codes of a refused CONNECT: its client-id, login or passcode is one that no broker takes."""
+
+
 class LinkOwner(Protocol):
     """Who hears what a link brings."""
 
@@ -324,11 +328,15 @@ def _connect_frame(
     return control("CONNECT", **headers)
 
 
-def connect_refusal(address: Address, frame: Frame) -> LinkError | RemoteProtocolError:
+def connect_refusal(
+    address: Address, frame: Frame
+) -> LinkError | RemoteProtocolError | ConfigError:
     """The error that an ERROR frame in answer to CONNECT means."""
     code = frame.headers.get("code", "refused")
     text = frame.headers.get("message") or frame.body.decode(errors="replace").strip()
     sentence = f"{address} refused the connection: {text or code}"
     if code.startswith(("authentication", "not-authorized", "login")):
         return AuthenticationError(sentence)
+    if code in _OF_OUR_HEADERS:
+        return ConfigError([sentence])
     return RemoteProtocolError(sentence, code=code)

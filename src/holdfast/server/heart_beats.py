@@ -59,8 +59,10 @@ class HeartBeats:
     def _ask(self, connection: ClientConnection, now: float) -> None:
         """End a client whose machine is gone, whatever it agreed upon."""
         connection.ask_at = now + AGAIN_SECONDS
+        if connection.is_lost:
+            return
         opened = connection.transport.get_extra_info("socket")
-        if opened is not None and not connection.is_lost and has_vanished(opened):
+        if opened is not None and has_vanished(opened):
             connection.transport.abort()
 
     def _look(self, connection: ClientConnection, now: float) -> None:

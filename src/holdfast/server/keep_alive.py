@@ -57,7 +57,7 @@ def has_vanished(opened: Any) -> bool:
     """Whether what is on its way to the other end of a socket was not answered for so long."""
     try:
         told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-    except OSError:
+    except (OSError, ValueError):
         return False  # It is closed already, or no TCP.
     if len(told) < _TCP_INFO.size or sys.platform != "linux":
         return False

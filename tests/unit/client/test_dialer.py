@@ -125,6 +125,15 @@ async def test_a_mistake_at_this_end_is_raised_at_the_start(address: str) -> Non
             await Dialer(target, settings, SystemRandomness()).open(Deaf())
 
 
+async def test_a_client_id_that_no_broker_takes_is_raised_at_the_start() -> None:
+    """It is refused as a header that makes no sense: each broker says so, for ever."""
+    async with ScriptedBroker() as one, ScriptedBroker() as two:
+        for broker in (one, two):
+            broker.refuse_connect = ("bad-header", "a client-id of 2,000 bytes; at most 1,024")
+        with pytest.raises(ConfigError, match="at most 1,024"):
+            await dialer_for(one.failover(two)).open(Deaf())
+
+
 async def test_a_failure_for_good_is_warned_of_while_another_address_may_answer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

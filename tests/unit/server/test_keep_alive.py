@@ -35,6 +35,17 @@ class ToldSocket:
         return bytes(self.told[:size])
 
 
+class Closing(asyncio.Protocol):
+    """Tells when its transport has closed."""
+
+    def __init__(self) -> None:
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self.closed.set_result(None)
+
+
 def test_the_kernel_asks_clients_whether_they_are_there(node) -> None:
     """
     A client without heart-beats whose machine has died kept its messages for ever.
@@ -123,3 +134,15 @@ def test_a_closed_socket_tells_nothing() -> None:
     opened = socket.socket()
     opened.close()
     assert not has_vanished(opened)
+
+    async def of_closed_transport() -> bool:
+        listening = socket.create_server(("127.0.0.1", 0))
+        with listening, socket.create_connection(listening.getsockname()):
+            loop = asyncio.get_running_loop()
+            transport, protocol = await loop.create_connection(Closing, sock=listening.accept()[0])
+            known = transport.get_extra_info("socket")
+            transport.abort()
+            await protocol.closed
+            return has_vanished(known)
+
+    assert not uvloop.run(of_closed_transport())
