@@ -138,6 +138,8 @@ def on_append_response(state: State, peer: str, message: AppendResponse) -> None
         _on_rejection(state, progress, message)
         return
     match = message.match_index
+    if match > state.log.last_index:
+        return  # Nobody holds what was never written: it proves nothing of what was.
     if progress.pace is Pace.RESETTING and match < progress.next_index - 1:
         return
     if not _is_same_log(state, match, message.match_chain):

@@ -75,6 +75,20 @@ def test_two_followers_commit_without_us(leading, answered) -> None:
     assert (3, 0) == (bench.state.commit_index, bench.state.uncommitted_bytes)
 
 
+def test_what_was_never_written_is_not_held(leading, answered) -> None:
+    """A peer that says it holds more than there is proves nothing, and ends nobody."""
+    bench = leading()
+    leader.propose(bench.state, [b"x"], 1, 0)
+    bench.store()
+
+    answered(bench, "b", 4)
+    answered(bench, "c", 2**62)
+
+    assert 2 == bench.state.commit_index
+    answered(bench, "b", 3)
+    assert 3 == bench.state.commit_index
+
+
 def test_old_entries_are_not_committed_by_counting(member, answered) -> None:
     """Raft 5.4.2, figure 8: an older term's entry on a majority may still be overwritten."""
     bench = member(terms=[2, 2])
