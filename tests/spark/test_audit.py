@@ -236,7 +236,7 @@ def test_the_command_tells_and_writes_what_it_found(spark, place, tmp_path, monk
     """
     Exit code 1, a verdict, the differences as JSON lines and as Parquet; 0 where all is well.
     """
-    monkeypatch.setattr(pipelines, "open_spark", lambda *_: _Opened(spark))
+    monkeypatch.setattr(pipelines, "open_spark", lambda *_, **__: _Opened(spark))
     arguments = ["audit", "--no-account"]
     for name in NAMES:
         arguments += ["--path", str(place / name)]

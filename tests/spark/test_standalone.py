@@ -120,7 +120,11 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(cluster: Standalone, *arguments: str) -> dict[str, Any]:
-    """Run a command on the cluster; gives its JSON."""
+    """
+    Run a command on the cluster; gives its JSON.
+
+    Nothing of what Spark itself writes may be seen, unless it is asked for.
+    """
     settings = ("spark.executor.memory=512m", "spark.driver.memory=512m", "spark.cores.max=2")
     command = [sys.executable, "-m", "holdfast", *arguments, "--json", "--master", cluster.master]
     for setting in (*settings, "spark.sql.shuffle.partitions=2"):
@@ -129,6 +133,9 @@ def run(cluster: Standalone, *arguments: str) -> dict[str, Any]:
         command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    is_verbose = "--verbose" in arguments
+    assert ("log4j" in done.stderr) == is_verbose
+    assert is_verbose or "WARN" not in done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -136,7 +143,9 @@ def run(cluster: Standalone, *arguments: str) -> dict[str, Any]:
 def test_a_log_is_read_by_two_workers(standalone: Standalone, log: Path) -> None:
     """What is counted is what the log holds; both workers had an executor."""
     where = ("--where", "sequence > 1000 and body_size = 100")
-    found = run(standalone, "replay", "/queue/again", "--path", str(log), "--dry-run", *where)
+    found = run(
+        standalone, "replay", "/queue/again", "--path", str(log), "--dry-run", "--verbose", *where
+    )
     assert found["by_destination"] == {"orders": MESSAGES - 1000}
     for worker in ("one", "two"):
         assert list((standalone.directory / worker).glob("app-*/*/stderr"))

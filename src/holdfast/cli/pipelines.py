@@ -8,8 +8,6 @@ they did and how fast. With `--json` the result is one JSON document on standard
 
 from __future__ import annotations
 
-import signal
-import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,15 +23,22 @@ from holdfast.cli.output import (
     write_line,
     write_table,
 )
+from holdfast.cli.spark_checks import (
+    check_archive_from,
+    check_archive_to,
+    check_file_to,
+    check_new_directory,
+)
 from holdfast.cli.spark_options import (
     ConfOption,
     MasterOption,
     SecretFileOption,
+    VerboseOption,
     on_spark,
     open_spark,
     remote_log,
 )
-from holdfast.errors import ConfigError, LinkError
+from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from holdfast.spark.holds import Hold
@@ -43,7 +48,6 @@ if TYPE_CHECKING:
     from holdfast.spark.pipelines.restore import RestorePlan
 
 EXIT_DIFFERENT = 1
-SWEEP_SECONDS = 3600.0
 
 UrlOption = Annotated[
     str | None,
@@ -114,8 +118,10 @@ def archive(
     json: JsonOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Write the log to Parquet, every entry exactly once; safe to kill and to run again."""
+    from holdfast.cli.archive_run import ArchiveRun
     from holdfast.spark.archive_store import Archive
     from holdfast.spark.pipelines.archive import ArchiveSettings
     from holdfast.spark.places import hadoop_options
@@ -123,9 +129,12 @@ def archive(
     source = _source(url, path, secret_file, uncertain_end=uncertain_end)
     held = _hold(source, hold, hold_bytes, hold_expiry)
     settings = ArchiveSettings(accept_gap=accept_gap, compression=compression)
-    with open_spark("archive", master, conf) as spark:
+    check_archive_to(to, compression)
+    if not (continuous and url):  # Who goes on for ever waits for a cluster that does not answer.
+        source.position()
+    with open_spark("archive", master, conf, verbose=verbose) as spark:
         store = Archive.open(to, hadoop_options(spark))
-        run = _ArchiveRun(spark, source, store, settings, held, is_quiet=json)
+        run = ArchiveRun(spark, source, store, settings, held, told=None if json else _tell)
         run.keep_seconds = keep_superseded * 3600
         run.loop(interval if continuous else None)
     if json:
@@ -134,93 +143,8 @@ def archive(
     _tell_archived(run.progress, to)
 
 
-class _ArchiveRun:
-    """One run of the archiver: until all is archived, or until told to stop."""
-
-    def __init__(
-        self,
-        spark: Any,
-        source: LogSource,
-        store: Any,
-        settings: Any,
-        hold: Hold | None,
-        *,
-        is_quiet: bool,
-    ) -> None:
-        from holdfast.spark.pipelines.archive import ArchiveProgress
-
-        self.spark = spark
-        self.source = source
-        self.store = store
-        self.settings = settings
-        self.hold = hold
-        self.is_quiet = is_quiet
-        self.progress = ArchiveProgress()
-        self.stopping = threading.Event()
-        self.keep_seconds = 0.0
-        self._sweep_due = 0.0
-
-    def loop(self, interval_seconds: float | None) -> None:
-        """Archive once, or again and again until SIGTERM or SIGINT; what is begun is finished."""
-        self._sweep()
-        if self.hold is not None:
-            # What is gone from the log already is no reason not to hold the rest of it; whether
-            # the archive may go on behind a gap is decided, and said, by the archiver.
-            self.hold.move(self.store.catalogue().last_index + 1, or_first=True)
-        if interval_seconds is None:
-            self._turn()
-            return
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stopping.set())
-        while not self.stopping.is_set():
-            try:
-                self._turn()
-            except LinkError as error:
-                write_error(f"waiting for the cluster: {error}")
-            self.stopping.wait(interval_seconds)
-
-    def _turn(self) -> None:
-        from holdfast.spark.pipelines.archive import archive_once, compact
-
-        warned = len(self.progress.warnings)
-        commits = self.progress.commits
-        archive_once(
-            self.spark,
-            self.source,
-            self.store,
-            self.settings,
-            told=self._told,
-            move_hold=self._move_hold,
-            progress=self.progress,
-        )
-        if self.hold is not None:
-            self.hold.renew_if_due(self.progress.last_index + 1)
-        if self.progress.commits > commits:
-            self.progress.compacted += compact(self.spark, self.store, self.settings)
-        self._sweep()
-        for warning in self.progress.warnings[warned:]:
-            write_error(f"warning: {warning}")
-
-    def _move_hold(self, index: int) -> None:
-        if self.hold is not None:
-            self.hold.move(index, or_first=True)
-
-    def _sweep(self) -> None:
-        """Tidy the archive, at the start and then every hour."""
-        from holdfast.environment.clock import SystemClock
-        from holdfast.spark.archive_cleaning import sweep
-
-        clock = SystemClock()
-        if clock.monotonic() < self._sweep_due:
-            return
-        self._sweep_due = clock.monotonic() + SWEEP_SECONDS
-        self.progress.swept += sweep(
-            self.store, now_microseconds=clock.wall_microseconds(), keep_seconds=self.keep_seconds
-        )
-
-    def _told(self, progress: ArchiveProgress) -> None:
-        if not self.is_quiet:
-            write_error(progress_line(progress))
+def _tell(progress: ArchiveProgress) -> None:
+    write_error(progress_line(progress))
 
 
 def progress_line(progress: ArchiveProgress) -> str:
@@ -310,6 +234,7 @@ def audit(
     json: JsonOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Prove that replicas and archive hold the same, and that no message is missing."""
     from holdfast.spark.archive_store import Archive
@@ -327,7 +252,10 @@ def audit(
     replicas += [Replica(each, LogDirectory(each.removeprefix("file://"))) for each in path or []]
     if not replicas and archived is None:
         raise ConfigError(["--url, --path, --archive: name what is to be audited"])
-    with open_spark("audit", master, conf) as spark:
+    if archived is not None:
+        check_archive_from(archived)
+    check_file_to(Path(report) if report else None, "--report")
+    with open_spark("audit", master, conf, verbose=verbose) as spark:
         store = Archive.open(archived, hadoop_options(spark)) if archived else None
         told = (lambda *_: None) if json else _tell_hashed
         result = run_audit(spark, replicas, store, with_account=account, told=told)
@@ -436,6 +364,7 @@ def restore(
     json: JsonOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
+    verbose: VerboseOption = False,
 ) -> None:
     """Turn an archive into a data directory that boots as a new cluster."""
     from holdfast.spark.archive_store import Archive
@@ -459,7 +388,9 @@ def restore(
         )
     except ValueError as error:
         raise ConfigError([f"--as-of-time, --segment: {error}"]) from error
-    with open_spark("restore", master, conf) as spark:
+    check_archive_from(archived)
+    check_new_directory(None if dry_run else to)
+    with open_spark("restore", master, conf, verbose=verbose) as spark:
         store = Archive.open(archived, hadoop_options(spark))
         plan = run_restore(spark, store, None if dry_run else to, settings)
     if json:

@@ -11,13 +11,16 @@ import functools
 import importlib.util
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 
-from holdfast.errors import ConfigError, HoldfastError, StoreError
+from holdfast import errors
+from holdfast.cli.output import write_error
+from holdfast.cli.spark_words import SparkWords
+from holdfast.errors import ConfigError, HoldfastError, LinkError, LinkLostError, StoreError
 
 if TYPE_CHECKING:
     from holdfast.spark.log_client import RemoteLog
@@ -29,6 +32,9 @@ MasterOption = Annotated[
 ConfOption = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", help="Show what Spark itself writes, too.")
 ]
 SecretFileOption = Annotated[
     Path | None,
@@ -45,6 +51,8 @@ PACKAGES: Final = ("numpy", "pandas", "pyarrow", "pyspark")
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
+_OF_A_STORE: Final = re.compile(r"(?:^|\n)(?:OSError|FileNotFoundError|PermissionError): ([^\n]+)")
+"""What pyarrow raises in a worker when an object store or a disk does not do what it should."""
 _OWN_ERROR: Final = re.compile(r"holdfast\.errors\.(\w+): ([^\n]+)")
 
 
@@ -71,7 +79,9 @@ def on_spark(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, _
 
 
 @contextmanager
-def open_spark(app: str, master: str | None, conf: list[str] | None) -> Iterator[Any]:
+def open_spark(
+    app: str, master: str | None, conf: list[str] | None, *, verbose: bool = False
+) -> Iterator[Any]:
     """
     Start Spark for one command, and stop it at the end.
 
@@ -79,14 +89,38 @@ def open_spark(app: str, master: str | None, conf: list[str] | None) -> Iterator
         ConfigError: There is no Java, or a setting makes no sense.
         HoldfastError: What a worker raised, as one sentence.
     """
+    with started_spark(app, master, conf, verbose=verbose) as session:
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def started_spark(
+    app: str, master: str | None, conf: list[str] | None, *, verbose: bool = False
+) -> Iterator[Any]:
+    """
+    Start Spark for one command; it ends with the process.
+
+    Raises:
+        ConfigError: There is no Java, or a setting makes no sense.
+        HoldfastError: What a worker raised, as one sentence.
+    """
     from holdfast.spark.session import spark_session
 
-    session = spark_session(f"holdfast {app}", master, conf_of(conf))
+    words = SparkWords()
     try:
+        with nullcontext() if verbose else words.heard():
+            session = spark_session(f"holdfast {app}", master, conf_of(conf))
         with told_plainly():
             yield session
-    finally:
-        session.stop()
+    except (HoldfastError, OSError, typer.Exit, KeyboardInterrupt):
+        raise
+    except BaseException:
+        for line in words.last():
+            write_error(f"Spark: {line}")
+        raise
 
 
 def conf_of(pairs: list[str] | None) -> dict[str, str]:
@@ -113,16 +147,26 @@ def told_plainly() -> Iterator[None]:
     except (HoldfastError, OSError, typer.Exit):
         raise
     except Exception as error:
-        sentence = own_sentence(str(error))
-        if not sentence:
+        found = own_error(str(error))
+        if found is None:
             raise
-        raise StoreError(sentence) from error
+        raise found from error
 
 
-def own_sentence(text: str) -> str:
-    """Give the last of our own errors in a traceback; empty if there is none."""
+def own_error(text: str) -> HoldfastError | OSError | None:
+    """
+    Give the last of our own errors in a traceback of a worker, or what a store answered there.
+
+    A link that failed is told from the rest: who goes on for ever waits for it. None if the fault
+    is neither.
+    """
     found = _OWN_ERROR.findall(text)
-    return found[-1][1].strip() if found else ""
+    if not found:
+        answered = _OF_A_STORE.findall(text)
+        return OSError(answered[-1].strip()) if answered else None
+    name, sentence = found[-1]
+    kind = getattr(errors, name, StoreError)
+    return (LinkLostError if issubclass(kind, LinkError) else StoreError)(sentence.strip())
 
 
 def remote_log(url: str, secret_file: Path | None) -> RemoteLog:

@@ -23,14 +23,16 @@ from holdfast.cli.output import (
     write_line,
     write_lines,
 )
+from holdfast.cli.spark_checks import check_archive_from, check_file_to, check_source
 from holdfast.cli.spark_options import (
     ConfOption,
     MasterOption,
     SecretFileOption,
-    conf_of,
+    VerboseOption,
     on_spark,
-    told_plainly,
+    started_spark,
 )
+from holdfast.client import connect
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -90,15 +92,16 @@ def replay(
     ] = False,
     master: MasterOption = None,
     conf: ConfOption = None,
+    verbose: VerboseOption = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Send stored messages once more; run again it stores nothing twice."""
     check_destination(target)
     source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
-    settings = conf_of(conf)
+    if archive is not None:
+        check_archive_from(archive)
     from holdfast.spark.pipelines import replay as pipeline
-    from holdfast.spark.session import spark_session
 
     choice = pipeline.Choice(
         destinations=tuple(destination or ()),
@@ -106,22 +109,24 @@ def replay(
         end_time=end or "",
         where=where,
     )
-    spark = spark_session("holdfast replay", master, settings)
-    if dry_run:
-        with told_plainly():
+    check_source(source | _between(start, end))
+    client_options: dict[str, Any] = {"login": login, "passcode": passcode}
+    connect(uri, **client_options)  # Only looked at: nothing is sent before there is something.
+    with started_spark("replay", master, conf, verbose=verbose) as spark:
+        if dry_run:
             _tell_chosen(pipeline.count_chosen(spark, source, choice), is_json=json)
-        return
-    with told_plainly(), _status("replaying", is_quiet=quiet) as told:
-        done = pipeline.replay(
-            spark,
-            source,
-            choice,
-            target,
-            uri,
-            rate=rate,
-            told=lambda progress: told(_replayed(progress)),
-            client_options={"login": login, "passcode": passcode},
-        )
+            return
+        with _status("replaying", is_quiet=quiet) as told:
+            done = pipeline.replay(
+                spark,
+                source,
+                choice,
+                target,
+                uri,
+                rate=rate,
+                told=lambda progress: told(_replayed(progress)),
+                client_options=client_options,
+            )
     if json:
         write_json(_replay_json(done, target))
     elif not quiet:
@@ -167,29 +172,33 @@ def report(
     end: Until = None,
     master: MasterOption = None,
     conf: ConfOption = None,
+    verbose: VerboseOption = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write one HTML page of what became of the messages; with --json the figures instead."""
     source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
-    source |= {"start_time": start} if start else {}
-    source |= {"end_time": end} if end else {}
-    settings = conf_of(conf)
+    source |= _between(start, end)
+    if archive is not None:
+        check_archive_from(archive)
+    page = to or (None if json else REPORT_FILE)
+    check_file_to(page, "--to")
+    check_source(source)
     from holdfast.environment.clock import SystemClock
     from holdfast.spark.pipelines.report import make_report
     from holdfast.spark.pipelines.report_page import render_page
-    from holdfast.spark.session import spark_session
 
-    spark = spark_session("holdfast report", master, settings)
     clock = SystemClock()
-    began = clock.monotonic()
-    with told_plainly(), _status("reading the log", is_quiet=quiet):
+    with (
+        started_spark("report", master, conf, verbose=verbose) as spark,
+        _status("reading the log", is_quiet=quiet),
+    ):
+        began = clock.monotonic()
         found = make_report(spark, source)
     seconds = clock.monotonic() - began
     if json:
         write_json(found)
-    if to is not None or not json:
-        page = to or REPORT_FILE
+    if page is not None:
         page.write_text(render_page(found), encoding="utf-8")
         if not json:
             write_line(str(page))
@@ -199,6 +208,11 @@ def report(
             f"{events:,} events of {found['totals']['stored']:,} messages in"
             f" {format_seconds(seconds)} ({events / max(seconds, 1e-9):,.0f} per second)"
         )
+
+
+def _between(start: str | None, end: str | None) -> dict[str, str]:
+    """Return the data source's options for when."""
+    return ({"start_time": start} if start else {}) | ({"end_time": end} if end else {})
 
 
 def source_options(

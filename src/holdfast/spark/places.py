@@ -57,6 +57,23 @@ class Place:
             return f"file://{Path(self.uri).absolute()}"
         return self.uri.rstrip("/")
 
+    @property
+    def local_folder(self) -> Path | None:
+        """
+        The folder, if it is of this machine; None for another file system's.
+
+        Raises:
+            ConfigError: Nobody knows such a path.
+        """
+        parts = urlsplit(self.uri)
+        if len(parts.scheme) < 2:
+            return Path(self.uri).absolute()
+        if parts.scheme == "file":
+            return Path(parts.path)
+        if parts.scheme not in (*_S3, *_BY_PYARROW):
+            raise unknown_path(self.uri)
+        return None
+
     def write_durable(self, path: str) -> DurableFile:
         """Open a new file for writing, folders made as needed; durable once it is closed."""
         system, root = _opened(self)
@@ -200,8 +217,13 @@ def _opened(place: Place) -> tuple[fs.FileSystem, str]:
         except (OSError, ValueError, pa.ArrowException) as error:
             raise ConfigError([f"{place.uri} cannot be opened: {error}"]) from error
         return system, path.rstrip("/")
+    raise unknown_path(place.uri)
+
+
+def unknown_path(uri: str) -> ConfigError:
+    """Return the error for a path of a kind that is not known."""
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_S3[:2], *_BY_PYARROW))
-    raise ConfigError([f"{place.uri}: paths begin with / or one of {known}"])
+    return ConfigError([f"{uri}: paths begin with / or one of {known}"])
 
 
 def _s3_arguments(options: dict[str, str]) -> dict[str, Any]:

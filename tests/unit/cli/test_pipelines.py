@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from holdfast.cli.archive_run import ArchiveRun
 from holdfast.cli.main import main
-from holdfast.cli.pipelines import _ArchiveRun, progress_line
+from holdfast.cli.pipelines import progress_line
 from holdfast.errors import RecordNotFoundError
+from holdfast.model.records import QueueRecord
 from holdfast.spark.holds import Hold
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.pipelines.archive import ArchiveProgress, ArchiveSettings
+from holdfast.testing.written_log import WrittenLog
 
 
 @pytest.mark.parametrize(
@@ -32,16 +36,68 @@ from holdfast.spark.pipelines.archive import ArchiveProgress, ArchiveSettings
         (["audit"], "name what is to be audited"),
         (["restore", "--archive", "x"], "or ask for a --dry-run"),
         (["restore", "--archive", "x", "--dry-run", "--as-of-time", "soon"], "--as-of-time"),
+        (["archive", "--to", "ftp://x", "--path", "d"], "--to: ftp://x: paths begin with /"),
+        (["archive", "--to", "x", "--path", "d", "--compression", "rar"], "--compression: 'rar'"),
+        (["archive", "--to", "a-file/x", "--path", "d"], "a-file is a file, not a folder"),
+        (["audit", "--archive", "nowhere"], "--archive: there is no archive in"),
+        (["audit", "--path", "d", "--report", "no/file.json"], "--report: the folder no is not"),
+        (["restore", "--archive", "nowhere", "--to", "y"], "--archive: there is no archive in"),
+        (["restore", "--archive", "store", "--to", "store"], "--to: store is there already"),
+        (["replay", "/queue/q", "--archive", "nowhere"], "--archive: there is no archive in"),
+        (["replay", "/queue/q", "--path", "log", "--from", "soon"], "start_time: 'soon'"),
+        (["replay", "/queue/q", "--path", "log", "--uri", "x"], "x: unknown scheme"),
+        (["report", "--path", "log", "--to", "store"], "--to: store is a folder; name a file"),
+        (["report", "--archive", "nowhere"], "--archive: there is no archive in"),
     ],
 )
 def test_a_mistake_is_told_before_spark_starts(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """
     Exit code 2 and one sentence, without waiting for Java.
     """
+    (tmp_path / "a-file").touch()
+    (tmp_path / "store" / "_holdfast").mkdir(parents=True)
+    with WrittenLog(tmp_path / "log") as written:
+        written.put(QueueRecord(1, "orders"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     assert 2 == main_code(arguments)
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["archive", "--to", "x"],
+        ["replay", "/queue/q"],
+        ["report"],
+    ],
+)
+def test_a_log_that_is_not_there_is_told_before_spark_starts(
+    command: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """
+    Neither in files nor behind an address where nobody listens.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("holdfast.spark.log_client.PATIENCE_SECONDS", 0.0)
+    assert main_code([*command, "--path", "empty"]) == 1
+    assert main_code([*command, "--url", "http://127.0.0.1:1"]) == 1
+    told = capsys.readouterr().err
+    assert "empty" in told
+    assert "127.0.0.1:1" in told
+    assert "Java" not in told
 
 
 def main_code(arguments: list[str]) -> int:
@@ -90,7 +146,7 @@ def test_what_is_gone_already_does_not_keep_the_rest_from_being_held(
     object.__setattr__(cluster, "asked", [])
     store = SimpleNamespace(catalogue=lambda: SimpleNamespace(last_index=10))
     settings = ArchiveSettings(accept_gap=accept_gap)
-    run = _ArchiveRun(None, cluster, store, settings, Hold(cluster, "h"), is_quiet=True)
+    run = ArchiveRun(None, cluster, store, settings, Hold(cluster, "h"))
     turns: list[int] = []
     monkeypatch.setattr(run, "_turn", lambda: turns.append(1))
     monkeypatch.setattr(run, "_sweep", lambda: None)

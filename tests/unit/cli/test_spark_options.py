@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.spark_options import PACKAGES, conf_of, own_sentence, remote_log, told_plainly
-from holdfast.errors import ArchiveError, ConfigError, StoreError
+from holdfast.cli.spark_options import PACKAGES, conf_of, own_error, remote_log, told_plainly
+from holdfast.errors import ArchiveError, ConfigError, LinkError, StoreError
 
 TRACE = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -34,9 +34,21 @@ def test_a_workers_fault_is_one_sentence() -> None:
     """
     Of two tracebacks of other people's code the sentence that was meant is left.
     """
-    assert own_sentence(TRACE).startswith("the body checksum is wrong at segment 1")
+    assert str(own_error(TRACE)).startswith("the body checksum is wrong at segment 1")
     with pytest.raises(StoreError, match=r"^the body checksum"), told_plainly():
         raise RuntimeError(TRACE)
+
+
+def test_what_can_be_waited_for_is_told_from_the_rest() -> None:
+    """
+    A link that failed in a task, and an error of a store there, are what they are here.
+    """
+    lost = TRACE.replace("CorruptEntryError", "FailoverExhaustedError")
+    with pytest.raises(LinkError, match=r"^the body"), told_plainly():
+        raise RuntimeError(lost)
+    with pytest.raises(OSError, match=r"^AWS Error SLOW_DOWN$"), told_plainly():
+        raise RuntimeError("Traceback\nOSError: AWS Error SLOW_DOWN\n\tat org.apache")
+    assert own_error("Traceback\nKeyError: 'x'\n") is None
 
 
 def test_other_faults_stay_as_they_are() -> None:

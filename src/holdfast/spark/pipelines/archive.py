@@ -37,6 +37,7 @@ from holdfast.spark.log_proof import (
 )
 from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.manifests import NO_CHAIN, ArchivedFile, Catalogue, Manifest
+from holdfast.spark.pipelines.archive_continuity import check_same_log
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -147,12 +148,18 @@ def archive_once(
     position = source.position()
     catalogue = archive.catalogue()
     _check_continues(catalogue, position, settings, progress)
+    check_same_log(source, archive, catalogue, position)
     log_start = chain_before_log(source, position)
     next_record = next_record_of(source, position)
     while True:
         ranges = plan(catalogue, position, settings.tasks_per_commit, log_start)
         if ranges:
-            manifest = _commit(spark, source, archive, catalogue, ranges, settings, position)
+            try:
+                manifest = _commit(spark, source, archive, catalogue, ranges, settings, position)
+            except Exception:
+                # Promoted by force under the tasks, which only see entries that do not fit.
+                check_same_log(source, archive, catalogue, source.position())
+                raise
             catalogue = replace(catalogue, ranges=(*catalogue.ranges, manifest))
             _count(progress, manifest)
             if move_hold is not None:

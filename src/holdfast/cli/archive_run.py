@@ -1,0 +1,130 @@
+"""
+One run of the archiver: until all is archived, or until it is told to stop.
+
+Who archives for ever outlives what happens to a cluster and an object store in a year: a link that
+fails, here or in a task, a store that answers with an error. That is told and tried again after the
+interval. What does not go away by itself ends the command: an archive that does not fit the log,
+and one that could not be written to even once.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.cli.output import write_error
+from holdfast.cli.spark_options import told_plainly
+from holdfast.environment.clock import SystemClock
+from holdfast.errors import LinkError
+from holdfast.spark.archive_cleaning import sweep
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.holds import Hold
+from holdfast.spark.log_source import LogSource
+from holdfast.spark.pipelines.archive import (
+    ArchiveProgress,
+    ArchiveSettings,
+    Told,
+    archive_once,
+    compact,
+)
+
+SWEEP_SECONDS = 3600.0
+
+
+class ArchiveRun:
+    """Archives from a source into an archive, and tidies it."""
+
+    def __init__(
+        self,
+        spark: Any,
+        source: LogSource,
+        store: Archive,
+        settings: ArchiveSettings,
+        hold: Hold | None,
+        *,
+        told: Told | None = None,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self.spark = spark
+        self.source = source
+        self.store = store
+        self.settings = settings
+        self.hold = hold
+        self.told = told
+        self.progress = ArchiveProgress()
+        self.stopping = threading.Event()
+        self.keep_seconds = 0.0
+        self._wait = wait or self.stopping.wait
+        """Waits so many seconds, or until it is told to stop."""
+        self._sweep_due = 0.0
+        self._is_hold_set = hold is None
+        self._has_worked = False
+
+    def loop(self, interval_seconds: float | None) -> None:
+        """
+        Archive once, or again and again until SIGTERM or SIGINT; what is begun is finished.
+
+        Raises:
+            ArchiveError: Archive and log do not fit together.
+            LinkError: Once: no node answers.
+        """
+        if interval_seconds is None:
+            self._attempt()
+            return
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stopping.set())
+        while not self.stopping.is_set():
+            try:
+                with told_plainly():
+                    self._attempt()
+                self._has_worked = True
+            except LinkError as error:
+                write_error(f"waiting for the cluster: {error}")
+            except OSError as error:
+                if not self._has_worked:
+                    raise
+                write_error(f"waiting for the archive: {error}")
+            self._wait(interval_seconds)
+
+    def _attempt(self) -> None:
+        self._sweep()
+        if not self._is_hold_set:
+            # What is gone from the log already is no reason not to hold the rest of it; whether
+            # the archive may go on behind a gap is decided, and said, by the archiver.
+            self._move_hold(self.store.catalogue().last_index + 1)
+            self._is_hold_set = True
+        self._turn()
+
+    def _turn(self) -> None:
+        commits, warned = self.progress.commits, len(self.progress.warnings)
+        archive_once(
+            self.spark,
+            self.source,
+            self.store,
+            self.settings,
+            told=self.told,
+            move_hold=self._move_hold,
+            progress=self.progress,
+        )
+        if self.hold is not None:
+            self.hold.renew_if_due(self.progress.last_index + 1)
+        if self.progress.commits > commits:
+            self.progress.compacted += compact(self.spark, self.store, self.settings)
+        for warning in self.progress.warnings[warned:]:
+            write_error(f"warning: {warning}")
+
+    def _move_hold(self, index: int) -> None:
+        if self.hold is not None:
+            self.hold.move(index, or_first=True)
+
+    def _sweep(self) -> None:
+        """Tidy the archive, at the start and then every hour."""
+        clock = SystemClock()
+        if clock.monotonic() < self._sweep_due:
+            return
+        self.progress.swept += sweep(
+            self.store, now_microseconds=clock.wall_microseconds(), keep_seconds=self.keep_seconds
+        )
+        self._sweep_due = clock.monotonic() + SWEEP_SECONDS

@@ -1,0 +1,187 @@
+"""
+What a run of the archiver outlives, and what ends it; its tasks run in this process.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.archive_run import ArchiveRun
+from holdfast.errors import ArchiveError, LinkLostError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.pipelines.archive import ArchiveSettings
+from holdfast.testing.written_log import WrittenLog, message
+
+IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+{}: {}
+\tat org.apache.spark.api.python (Worker.scala:1)
+"""
+
+
+class PaperSpark:
+    """Runs tasks where it stands; a failure comes back as text, as Spark's does."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[str, str]] = []
+        self.work: list[Any] = []
+
+    @property
+    def sparkContext(self) -> PaperSpark:  # noqa: N802 - Spark's name
+        return self
+
+    def parallelize(self, work: list[Any], _: int) -> PaperSpark:
+        self.work = work
+        return self
+
+    def map(self, task: Callable[[Any], Any]) -> PaperSpark:
+        if self.failures:
+            raise RuntimeError(IN_A_TASK.format(*self.failures.pop(0)))
+        self.work = [task(each) for each in self.work]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self.work
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    handlers = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+
+
+def log(folder: Path, *bodies: bytes) -> LogDirectory:
+    """Write a log with one message an entry; the same bodies make the same log."""
+    with WrittenLog(folder) as written:
+        written.put(QueueRecord(1, "orders"))
+        for number, body in enumerate(bodies, 1):
+            written.put(message(1, number, body, b"", "p"))
+    return LogDirectory(str(folder))
+
+
+def run_turns(
+    spark: PaperSpark,
+    source: Any,
+    to: Path,
+    turns: int,
+    first: Callable[[], None] = lambda: None,
+) -> ArchiveRun:
+    """Run continuously for so many turns; `first` happens after the first of them."""
+    left = iter(range(turns - 1, -1, -1))
+
+    def wait(_: float) -> bool:
+        still = next(left)
+        if still == turns - 1:
+            first()
+        if not still:
+            run.stopping.set()
+        return True
+
+    store = Archive.open(str(to))
+    run = ArchiveRun(spark, source, store, ArchiveSettings(), None, wait=wait)
+    run.loop(1.0)
+    return run
+
+
+BODIES = [b"%d" % number for number in range(9)]
+
+
+def test_a_link_that_fails_in_a_task_is_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It comes back from Spark wrapped in text, and is told as a link that failed here is."""
+    spark = PaperSpark()
+    spark.failures = [("holdfast.errors.LinkLostError", "node a does not answer")] * 2
+    run = run_turns(spark, log(tmp_path / "log", *BODIES), tmp_path / "to", 3)
+    assert run.progress.messages == 9
+    told = capsys.readouterr().err
+    assert told.count("waiting for the cluster: node a does not answer") == 2
+
+
+def test_a_store_that_answers_with_an_error_is_waited_for_once_it_has_worked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the start it is a mistake in the command, and ends it."""
+    spark = PaperSpark()
+    fault = ("OSError", "When uploading part: AWS Error SLOW_DOWN")
+    spark.failures = [fault]
+    with pytest.raises(OSError, match="SLOW_DOWN"):
+        run_turns(spark, log(tmp_path / "log", *BODIES), tmp_path / "to", 1)
+
+    def grow() -> None:
+        with WrittenLog(tmp_path / "log") as written:
+            written.put(message(1, 10, b"more", b"", "p"))
+        spark.failures = [fault]
+
+    run = run_turns(spark, LogDirectory(str(tmp_path / "log")), tmp_path / "to", 3, grow)
+    assert run.progress.last_index == 11
+    assert "waiting for the archive: When uploading part" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("others", [2, 40], ids=["shorter", "longer"])
+def test_a_cluster_that_lost_archived_entries_ends_the_run(tmp_path: Path, others: int) -> None:
+    """Promoted by force: it has other entries there, fewer or more of them than are archived."""
+    spark, store = PaperSpark(), tmp_path / "to"
+    run_turns(spark, log(tmp_path / "log", *BODIES), store, 1)
+    before = sorted(store.rglob("*"))
+    promoted = log(tmp_path / "promoted", *BODIES[:5], *[b"other"] * others)
+    with pytest.raises(ArchiveError, match=r"promoted by force(.|\n)*up to 10\)"):
+        run_turns(spark, promoted, store, 5)
+    assert sorted(store.rglob("*")) == before
+
+
+def test_a_promotion_under_the_tasks_is_told_as_what_it_is(tmp_path: Path) -> None:
+    """They only see that an entry does not continue the log."""
+    spark, store = PaperSpark(), tmp_path / "to"
+    run_turns(spark, log(tmp_path / "log", *BODIES[:5]), store, 1)
+    grown = log(tmp_path / "grown", *BODIES)
+    promoted = log(tmp_path / "promoted", *BODIES[:4], *[b"other"] * 6)
+
+    class Promoted(LogDirectory):
+        looks = 0
+
+        def position(self) -> Any:
+            Promoted.looks += 1
+            return (grown if Promoted.looks == 1 else promoted).position()
+
+        def blocks(self, first_index: int, last_index: int) -> Any:
+            is_task = first_index > 6
+            place = promoted if is_task or Promoted.looks > 1 else grown
+            return place.blocks(first_index, last_index)
+
+    with pytest.raises(ArchiveError, match="promoted by force"):
+        run_turns(spark, Promoted(str(tmp_path / "grown")), store, 2)
+
+
+def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
+    """It has the same entries, fewer of them: nothing is wrong."""
+    spark, store = PaperSpark(), tmp_path / "to"
+    run_turns(spark, log(tmp_path / "log", *BODIES), store, 1)
+    run = run_turns(spark, log(tmp_path / "behind", *BODIES[:5]), store, 2)
+    assert run.progress.last_index == 10
+    run = run_turns(spark, log(tmp_path / "ahead", *BODIES, b"one", b"more"), store, 1)
+    assert run.progress.last_index == 12
+
+
+def test_once_a_link_that_fails_ends_the_run(tmp_path: Path) -> None:
+    """Whoever asked for it sees it, and may ask again."""
+
+    class Away(LogDirectory):
+        def position(self) -> Any:
+            raise LinkLostError("no node answers")
+
+    store = Archive.open(str(tmp_path / "to"))
+    run = ArchiveRun(PaperSpark(), Away(str(tmp_path)), store, ArchiveSettings(), None)
+    with pytest.raises(LinkLostError):
+        run.loop(None)
