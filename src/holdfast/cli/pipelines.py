@@ -178,13 +178,14 @@ def _source(
 ) -> LogSource:
     from holdfast.spark.log_directory import LogDirectory
     from holdfast.spark.log_proof import CommittedDirectory
+    from holdfast.spark.places import absolute
 
     if (url is None) == (path is None):
         raise ConfigError(["--url, --path: name one of them: where the log is read from"])
     if url is not None:
         return remote_log(url, secret_file)
     assert path is not None
-    directory = LogDirectory(path.removeprefix("file://"))
+    directory = LogDirectory(absolute(path))
     return directory if uncertain_end else CommittedDirectory(directory.path)
 
 
@@ -242,14 +243,14 @@ def audit(
     from holdfast.spark.pipelines.audit import audit as run_audit
     from holdfast.spark.pipelines.findings import write_findings
     from holdfast.spark.pipelines.replica_audit import Replica
-    from holdfast.spark.places import hadoop_options
+    from holdfast.spark.places import absolute, hadoop_options
 
     replicas = [
         Replica(address, remote_log(address, secret_file))
         for each in url or []
         for address in each.split(",")
     ]
-    replicas += [Replica(each, LogDirectory(each.removeprefix("file://"))) for each in path or []]
+    replicas += [Replica(each, LogDirectory(absolute(each))) for each in path or []]
     if not replicas and archived is None:
         raise ConfigError(["--url, --path, --archive: name what is to be audited"])
     if archived is not None:

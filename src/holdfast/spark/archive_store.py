@@ -43,7 +43,7 @@ from holdfast.spark.manifests import (
     range_of_name,
     resolve,
 )
-from holdfast.spark.places import DurableFile, Options, Place
+from holdfast.spark.places import DurableFile, Options, Place, absolute
 
 MANIFESTS: Final = "_holdfast"
 DATA: Final = "records"
@@ -67,7 +67,7 @@ class Archive:
     @classmethod
     def open(cls, path: str, options: Options = ()) -> Archive:
         """Give the archive at a path; nothing is read yet, and it need not exist."""
-        return cls(Place(path, options))
+        return cls(Place(absolute(path), options))
 
     def __str__(self) -> str:
         return str(self.place)

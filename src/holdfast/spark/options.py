@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from holdfast.admin.remote import admin_token
 from holdfast.errors import ConfigError
+from holdfast.spark.places import absolute
 from holdfast.spark.schema import PROBLEM, View, check_view, choose_columns, default_columns
 
 Mode = Literal["fail", "report"]
@@ -215,17 +216,13 @@ def _hold(text: str) -> str:
     return text
 
 
-def _path(text: str) -> str:
-    return text.removeprefix("file://")
-
-
 def _token(text: str) -> str:
     return admin_token(read_secret(text))
 
 
 _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("url", "urls", urls_of),
-    ("path", "path", _path),
+    ("path", "path", absolute),
     ("view", "view", check_view),
     ("columns", "columns", str),
     ("secret_file", "token", _token),

@@ -40,6 +40,17 @@ _HADOOP_KEYS: Final = (
 )
 
 
+def absolute(path: str) -> str:
+    """
+    Give a path that means the same in every process: workers stand in other folders than we do.
+
+    `file://` is left out; paths of other file systems stay as they are.
+    """
+    if path.startswith("file://"):
+        path = path.removeprefix("file://")
+    return path if len(urlsplit(path).scheme) > 1 else str(Path(path).absolute())
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A folder: `uri` as the user wrote it, and what its file system must be told."""

@@ -2,13 +2,17 @@
 One Spark session for every command and test, set up the way Holdfast wants it.
 
 `local[*]` unless a master is named. The workers run the very interpreter that this runs under: by
-default Spark takes whatever `python3` is on the path, and fails without pyarrow. A user's own
-PYSPARK_PYTHON and settings win over ours.
+default Spark takes whatever `python3` is on the path, and fails without pyarrow.
+
+What a user has set wins over ours: PYSPARK_PYTHON, `spark-defaults.conf`, and all that
+`spark-submit` was given. There the master is settled before any code of ours or theirs runs, so a
+program that names `local[*]` for trying it out runs where it is submitted to.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -19,6 +23,8 @@ from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_DEFAULT_LINE: Final = re.compile(r"\s*([^\s#=:]+)\s*[\s=:]\s*(.*?)\s*$")
 
 JAVA_HINT: Final = (
     "Spark needs Java 17 or newer, and there is none on this machine; install it with"
@@ -32,9 +38,14 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
     "spark.driver.memory": "2g",
-    "spark.driver.host": "localhost",
 }
 """What is set unless the user sets it."""
+
+LOCAL_SETTINGS: Final[Mapping[str, str]] = {"spark.driver.host": "localhost"}
+"""Where all of Spark runs in one process: nobody else must reach it, whatever the machine's name
+resolves to. On a cluster executors connect to the driver, by the address that Spark finds."""
+
+MASTER_DEFAULT: Final = "local[*]"
 
 
 def spark_session(
@@ -45,8 +56,8 @@ def spark_session(
 
     Args:
         app: The name shown in Spark's own pages.
-        master: `local[*]` by default.
-        conf: Spark's settings; they win over ours.
+        master: `local[*]` by default; under `spark-submit` what that says.
+        conf: Spark's settings; they win over ours, and over those of a file.
 
     Raises:
         ConfigError: There is no Java, or the packages for Spark are missing.
@@ -60,15 +71,74 @@ def spark_session(
         ) from error
     from holdfast.spark.data_source import HoldfastDataSource  # noqa: PLC0415 - see above
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = settings_for(app, master, conf or {}, given_settings(), is_submitted=is_submitted())
+    os.environ.setdefault("PYSPARK_PYTHON", settings.get("spark.pyspark.python", sys.executable))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app).master(master or "local[*]")
-    for key, value in {**SETTINGS, **(conf or {})}.items():
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     session.dataSource.register(HoldfastDataSource)
     return session
+
+
+def settings_for(
+    app: str,
+    master: str | None,
+    conf: Mapping[str, str],
+    given: Mapping[str, str],
+    *,
+    is_submitted: bool,
+) -> dict[str, str]:
+    """
+    Work out what a session is told.
+
+    Args:
+        conf: What the program asks for; it wins over `given`, save where it is too late.
+        given: What Spark has from elsewhere: from a file, or from `spark-submit`.
+        is_submitted: Java runs already, and what `spark-submit` was told stays.
+    """
+    wanted = {"spark.app.name": app, **conf}
+    if master is not None:
+        wanted["spark.master"] = master
+    wanted.setdefault("spark.master", given.get("spark.master", MASTER_DEFAULT))
+    if is_submitted and "spark.master" in given:
+        wanted["spark.master"] = given["spark.master"]
+    is_local = wanted["spark.master"].startswith("local")
+    ours = {**SETTINGS, **(LOCAL_SETTINGS if is_local else {})}
+    return {key: value for key, value in ours.items() if key not in given} | wanted
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this program, so that Java runs already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def given_settings() -> dict[str, str]:
+    """Give what Spark was told elsewhere than by this program."""
+    if not is_submitted():
+        return defaults_in_file()
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - the packages are an extra
+
+    SparkContext._ensure_initialized()  # noqa: SLF001 - as SparkContext itself does before SparkConf
+    return dict(SparkConf().getAll())
+
+
+def defaults_in_file() -> dict[str, str]:
+    """Read `spark-defaults.conf` where Spark looks for it: words, an equals sign or a space."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder is None and "SPARK_HOME" in os.environ:
+        folder = str(Path(os.environ["SPARK_HOME"]) / "conf")
+    file = Path(folder or "") / "spark-defaults.conf"
+    if folder is None or not file.is_file():
+        return {}
+    found = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        match = _DEFAULT_LINE.match(line)
+        if match is not None:
+            found[match[1]] = match[2]
+    return found
 
 
 def check_java() -> None:

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.spark.places import Place, _s3_arguments, hadoop_options
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.options import read_options
+from holdfast.spark.places import Place, _s3_arguments, absolute, hadoop_options
 
 
 @pytest.mark.parametrize("spelling", ["{}", "file://{}", "{}/"])
@@ -34,6 +36,24 @@ def test_write_publish_list_read_remove(tmp_path: Path, spelling: str) -> None:
     place.remove("other/folder/two")
     with pytest.raises(FileNotFoundError):
         place.read("deep/two")
+
+
+def test_a_path_means_the_same_in_a_worker_that_stands_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Executors on a cluster of Spark's have folders of their own to stand in.
+    """
+    monkeypatch.chdir(tmp_path)
+    archive = Archive.open("store")
+    options = read_options({"path": "log"})
+    (tmp_path / "worker").mkdir()
+    monkeypatch.chdir(tmp_path / "worker")
+    archive.place.publish("x", b"1")
+    assert (tmp_path / "store" / "x").read_bytes() == b"1"
+    assert options.path == str(tmp_path / "log")
+    assert absolute("file:///a/b") == "/a/b"
+    assert absolute("s3a://bucket/a") == "s3a://bucket/a"
 
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
