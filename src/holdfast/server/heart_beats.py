@@ -77,7 +77,10 @@ class HeartBeats:
         try:
             outcome = protocol.handle_deadline(now)
             if outcome is HeartBeat.SEND:
-                connection.transport.write(HEART_BEAT)
+                # What its socket has not taken is a sign of life as well. Beats behind it would
+                # only heap up, ten a second for as long as it reads nothing.
+                if not connection.transport.get_write_buffer_size():
+                    connection.transport.write(HEART_BEAT)
                 protocol.note_sent(now)
             elif outcome is HeartBeat.PEER_DEAD:
                 connection.transport.abort()

@@ -69,6 +69,29 @@ def test_clients_that_are_quiet_and_well_are_not_looked_at_before_their_time(
     assert 1 <= looks.count(beating) <= 10
 
 
+def test_no_beats_heap_up_for_a_client_that_reads_nothing(new_node) -> None:
+    """Ten a second waited for it, for days, and were counted nowhere."""
+    node = new_node()
+    node.serve()
+    client = node.open()
+    client.data_received(BEATING)
+    node.turn()
+    client.transport.take()
+    client.transport.unsent = 1
+
+    def beats(count: int) -> bytes:
+        for _ in range(count):
+            node.clock.now += 0.5
+            client.data_received(b"\n")
+            node.conductor.tick()
+        return client.transport.take()
+
+    assert beats(20) == b""
+    client.transport.unsent = 0
+    assert len(beats(20)) > 5
+    assert not client.transport.is_aborted
+
+
 def test_silence_while_a_client_was_not_read_is_not_held_against_it(new_node) -> None:
     """Who is not read cannot be heard; its time begins anew when it is read again."""
     node = new_node()
