@@ -264,6 +264,14 @@ def test_damage_can_be_reported_as_a_row(
         assert {*range(2, 12), *range(13, 31)} == {row["index"] for row in all_rows} - {1, 12}
 
 
+def test_damage_is_reported_whatever_is_asked_for(
+    spark: SparkSession, damaged: tuple[Path, str, int]
+) -> None:
+    """A condition on anything else knows nothing of the damaged entry."""
+    found = load(spark, damaged[0], mode="report").where("destination = 'a' and sequence < 3")
+    assert [12] == [row["index"] for row in found.collect() if row.problem is not None]
+
+
 def test_a_missing_segment_is_an_error(spark: SparkSession, damaged: tuple[Path, str, int]) -> None:
     """A hole is never passed over in silence."""
     path, name, _ = damaged

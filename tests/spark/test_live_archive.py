@@ -38,7 +38,11 @@ def test_a_running_cluster_is_archived_held_and_audited(spark, cluster, tmp_path
     assert [] == result.findings
     assert result.account is not None
     assert result.account.messages >= done.messages
+    found = [it for it in result.served if not it.not_told]
+    assert found, result.served
+    assert all(300 in it.depths.values() for it in found)
     cluster.wait_level()  # Any node answers, and a follower hears of a commit a little later.
     holds = {each["name"]: each for each in log.ask("GET", "/holds")["holds"]}
     assert done.last_index + 1 == holds["s2-test"]["index"]
+    assert not [name for name in holds if name.startswith("audit-")]
     log.ask("DELETE", "/holds/s2-test")

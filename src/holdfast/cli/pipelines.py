@@ -282,6 +282,8 @@ def audit_json(result: AuditResult) -> dict[str, Any]:
     return {
         "sound": result.is_sound,
         "verdict": result.verdict,
+        "proven": result.proven,
+        "not_proven": result.not_proven,
         "findings": [asdict(each) for each in result.findings],
         "replicas": {
             name: {"first_index": it.first_index, "last_index": it.last_index}
@@ -321,6 +323,10 @@ def _tell_audit(result: AuditResult) -> None:
     for finding in result.findings:
         write_line(f"- {finding}")
     write_line(result.verdict)
+    for sentence in result.proven:
+        write_line(f"  proven: {sentence}")
+    for sentence in result.not_proven:
+        write_line(f"  not proven: {sentence}")
     write_line(f"took {format_seconds(result.seconds)}")
 
 

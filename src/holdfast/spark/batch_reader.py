@@ -31,6 +31,7 @@ from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.partitions import BacklogPartition, LogPartition, carried, split
 from holdfast.spark.pushdown import narrow
+from holdfast.spark.row_conditions import keep, taken
 from holdfast.spark.row_filter import RowFilter
 
 
@@ -40,6 +41,8 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.wanted = RowFilter()
+        self.conditions: list[Filter] = []
+        """What is decided here and not by Spark, for the sake of rows that tell of damage."""
 
     @property
     def pushFilters(self) -> Callable[[list[Filter]], Iterable[Filter]]:  # noqa: N802 - Spark's name; see _Pushdown
@@ -68,7 +71,8 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part of the log, on an executor."""
-        return read_partition(self.options, partition, self.wanted)
+        for batch in read_partition(self.options, partition, self.wanted):
+            yield keep(batch, self.conditions)
 
 
 def read_partition(
@@ -176,6 +180,15 @@ class _Pushdown:
         self.reader = reader
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Note what can be decided early; all of it stays with Spark as well."""
-        self.reader.wanted = narrow(self.reader.wanted, filters, self.reader.options.view)
-        return filters
+        """
+        Note what can be decided early; all of it stays with Spark as well.
+
+        With mode=report it does not: Spark would drop the rows that tell of damage.
+        """
+        reader = self.reader
+        reader.wanted = narrow(reader.wanted, filters, reader.options.view)
+        if reader.options.mode == "fail":
+            return filters
+        options = reader.options
+        reader.conditions, left = taken(filters, options.view, options.columns)
+        return left

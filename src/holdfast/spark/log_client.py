@@ -98,14 +98,18 @@ class RemoteLog:
 
     def queue_names(self) -> dict[int, str]:
         """The names of the queues there are now."""
-        names: dict[int, str] = {}
+        return {int(queue["number"]): str(queue["name"]) for queue in self.queues()}
+
+    def queues(self) -> list[dict[str, Any]]:
+        """The queues there are now, with their numbers, names and depths, as one node has them."""
+        found: list[dict[str, Any]] = []
         after = ""
         while True:
             answer = self.ask("GET", f"/queues?local{after}", is_furthest_first=True)
-            names |= {int(queue["number"]): str(queue["name"]) for queue in answer["queues"]}
+            found += answer["queues"]
             following = answer.get("next")
             if not following:
-                return names
+                return found
             after = f"&after={quote(str(following), safe='')}"
 
     def reach(self, from_index: int, bytes_max: int) -> int:

@@ -101,8 +101,11 @@ def _integer(value: Any) -> int | None:
 
 
 def _microseconds(value: Any) -> int | None:
-    if not isinstance(value, datetime):
-        return None
+    return microseconds_of(value) if isinstance(value, datetime) else None
+
+
+def microseconds_of(value: datetime) -> int:
+    """Return the microseconds since the epoch; without a zone it is UTC."""
     moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     seconds = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (seconds.days * 86_400 + seconds.seconds) * 1_000_000 + seconds.microseconds

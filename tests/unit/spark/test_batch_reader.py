@@ -192,3 +192,16 @@ def test_no_more_is_held_than_is_planned(cluster: BusyCluster) -> None:
     assert [last] == list(cluster.holds.values())
     assert list(made.read(alone))
     assert {} == cluster.holds
+
+
+def test_who_wants_damage_reported_sees_it_whatever_is_asked_for(log: Path) -> None:
+    """Spark is not left with a condition that would drop the row."""
+    made = reader(log, mode="report")
+    assert [] == list(made.pushFilters([EqualTo(("destination",), "b")]))
+    path = sorted((log / "journal").glob("*.segment"))[1]
+    data = bytearray(path.read_bytes())
+    data[4096 + 200] ^= 1
+    path.write_bytes(data)
+    assert [int(path.stem)] == [row["index"] for row in rows(made)]
+    plain = reader(log)
+    assert 1 == len(list(plain.pushFilters([EqualTo(("destination",), "b")])))

@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,17 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, HoldfastError
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.holds import held_for_a_while
+from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_proof import ArchivedSource, chain_at
 from holdfast.spark.manifests import ArchivedFile, Catalogue
 from holdfast.spark.pipelines.accounting import Account, take_account
 from holdfast.spark.pipelines.findings import Finding
-from holdfast.spark.pipelines.log_state import archived_records, log_records, without_content
+from holdfast.spark.pipelines.log_state import (
+    archived_records,
+    live,
+    log_records,
+    without_content,
+)
 from holdfast.spark.pipelines.replica_audit import (
     Replica,
     ReplicaAudit,
@@ -32,6 +38,7 @@ from holdfast.spark.pipelines.replica_audit import (
     audit_replicas,
     spread,
 )
+from holdfast.spark.pipelines.served_depths import ServedDepths, compared, served_depths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +53,8 @@ class AuditResult:
     archive_entries: int = 0
     account: Account | None = None
     account_of: str = ""
+    served: list[ServedDepths] = field(default_factory=list)
+    """Nodes that were asked what they serve, whether that could be compared or not."""
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -77,6 +86,16 @@ class AuditResult:
             parts.append(f"all {self.account.messages:,} messages are accounted for")
         return f"{'; '.join(parts)}."
 
+    @property
+    def proven(self) -> list[str]:
+        """What a good verdict stands for, one sentence each."""
+        return what_is_proven(self)
+
+    @property
+    def not_proven(self) -> list[str]:
+        """What was not asked, or cannot be told, one sentence each."""
+        return what_is_not_proven(self)
+
 
 def audit(
     spark: SparkSession,
@@ -106,6 +125,13 @@ def audit(
         clock = clock or SystemClock()
         began = clock.monotonic()
         result = AuditResult()
+        if with_account:
+            # Before it is asked how far the logs go, so that those entries are in them.
+            result.served = [
+                served_depths(each.name, each.source)
+                for each in replicas
+                if isinstance(each.source, RemoteLog)
+            ]
         if replicas:
             result.replicas = audit_replicas(spark, replicas, kept_from, told)
         _audit_rest(spark, replicas, archive, result, with_account=with_account)
@@ -253,7 +279,7 @@ def _take_account(
     spark: SparkSession, replicas: list[Replica], archive: Archive | None, result: AuditResult
 ) -> None:
     try:
-        records, is_whole, where = _records(spark, replicas, archive, result)
+        records, is_whole, where, last_index = _records(spark, replicas, archive, result)
     except ArchiveError:
         return
     slim = without_content(records).cache()
@@ -261,6 +287,8 @@ def _take_account(
         result.account = take_account(slim, where, is_whole=is_whole)
         result.account_of = where
         result.findings += result.account.findings
+        result.findings += _unbalanced(result.account, where)
+        _compare_served(slim, last_index, result)
     except Exception as error:
         # What cannot be read was found and named before; Spark only says so once more.
         if not result.findings:
@@ -271,10 +299,37 @@ def _take_account(
         slim.unpersist()
 
 
+def _unbalanced(account: Account, where: str) -> list[Finding]:
+    """Messages with no fate, or with two: then the account itself cannot be believed."""
+    if account.is_balanced:
+        return []
+    total = sum(account.fates.values())
+    reason = f"the account does not add up: {account.messages:,} messages have {total:,} fates"
+    return [Finding(where=where, kind="account", reason=reason)]
+
+
+def _compare_served(records: DataFrame, last_index: int, result: AuditResult) -> None:
+    """Compare what nodes serve with what lives in the log after the same entry."""
+    lives: dict[int, dict[int, int]] = {}
+    for place, served in enumerate(result.served):
+        if served.not_told:
+            continue
+        if served.index > last_index:
+            reason = f"it was at entry {served.index:,}, the account ends with {last_index:,}"
+            result.served[place] = replace(served, not_told=reason)
+            continue
+        if served.index not in lives:
+            rows = live(records.where(f"index <= {served.index}")).groupBy("queue_number")
+            lives[served.index] = {
+                int(row["queue_number"]): int(row["count"]) for row in rows.count().collect()
+            }
+        result.findings += compared(served, lives[served.index])
+
+
 def _records(
     spark: SparkSession, replicas: list[Replica], archive: Archive | None, result: AuditResult
-) -> tuple[DataFrame, bool, str]:
-    """The longest history there is: the archive, and the log from its end on."""
+) -> tuple[DataFrame, bool, str, int]:
+    """The longest history there is: the archive, and the log from its end on; and where it ends."""
     catalogue = result.archive
     bad = {finding.where for finding in result.findings}
     sound = [each for each in replicas if each.name not in bad]
@@ -295,11 +350,66 @@ def _records(
         where, is_whole = str(archive), catalogue.first_index == 1
         if log is not None and log_position is not None and log_position.last_index > last:
             if log_position.first_index > last + 1:
-                return found, is_whole, where
+                return found, is_whole, where, last
             tail = log_records(spark, log.source, last + 1, log_position.last_index)
-            return found.union(tail), is_whole, f"{where} and {log.name}"
-        return found, is_whole, where
+            names = f"{where} and {log.name}"
+            return found.union(tail), is_whole, names, log_position.last_index
+        return found, is_whole, where, last
     if log is None or log_position is None:
         raise ArchiveError("there is nothing whole to take account of")
     rows = log_records(spark, log.source, log_position.first_index, log_position.last_index)
-    return rows, log_position.first_index == 1, log.name
+    return rows, log_position.first_index == 1, log.name, log_position.last_index
+
+
+def what_is_proven(result: AuditResult) -> list[str]:
+    """Say what was looked at and found right; nothing where something was found."""
+    if result.findings:
+        return []
+    found = []
+    if result.replicas is not None:
+        first = min(it.first_index for it in result.replicas.positions.values())
+        last = max(it.last_index for it in result.replicas.positions.values())
+        found.append(
+            f"entries {first:,} to {last:,}: each was read, from one copy at least, with both its"
+            f" checksums and the chain hash of all before it; {result.replicas.segments_equal:,}"
+            f" more files are the same by their hash"
+        )
+    if result.archive is not None and not result.archive.is_empty:
+        found.append(
+            f"archive: {result.archive_entries:,} entries were rebuilt from their rows, byte for"
+            f" byte"
+        )
+    if result.account is not None:
+        found.append(
+            f"account: {result.account.messages:,} messages of {result.account.queues:,} queues"
+            f" have one fate each, and no queue's and no producer's numbers have a hole"
+        )
+    found += [
+        f"{it.replica}: it serves what lived in the log after entry {it.index:,}"
+        + (", and what is not persistent" if it.is_leader else "")
+        for it in result.served
+        if not it.not_told and result.account is not None
+    ]
+    return found
+
+
+def what_is_not_proven(result: AuditResult) -> list[str]:
+    """Say what nobody looked at, so that nobody takes it for proven."""
+    found = []
+    positions = result.replicas.positions if result.replicas is not None else {}
+    late = [f"{name} before entry {it.first_index:,}" for name, it in positions.items()]
+    cleaned = [
+        text for text, it in zip(late, positions.values(), strict=True) if it.first_index > 1
+    ]
+    if cleaned:
+        found.append(f"what was cleaned away: {', '.join(cleaned)}")
+    if len(positions) == 1:
+        found.append("that other nodes hold the same: one copy was named")
+    if result.account is None:
+        found.append("what became of the messages: no account was taken")
+    found += [f"what {it.replica} serves: {it.not_told}" for it in result.served if it.not_told]
+    unasked = positions.keys() - {it.replica for it in result.served}
+    if unasked:
+        found.append(f"what is served from {', '.join(sorted(unasked))}: only the log was read")
+    found.append("messages that no client was told of as stored, and what consumers made of theirs")
+    return found

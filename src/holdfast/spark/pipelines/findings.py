@@ -24,7 +24,8 @@ class Finding:
     where: str
     """The replica or archive."""
     kind: str
-    """damaged, missing, diverged, edited, archive-gap, sequence, producer or message"""
+    """damaged, missing, diverged, edited, archive-gap, sequence, producer, message, account or
+    served"""
     reason: str
     place: str = ""
     """The segment or data file."""

@@ -12,9 +12,10 @@ from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.manifests import Catalogue
 from holdfast.spark.pipelines.accounting import Account
-from holdfast.spark.pipelines.audit import AuditResult, audit, prove_file
+from holdfast.spark.pipelines.audit import AuditResult, _unbalanced, audit, prove_file
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.replica_audit import ReplicaAudit
+from holdfast.spark.pipelines.served_depths import ServedDepths
 from holdfast.testing.written_log import block_of, message
 
 
@@ -81,3 +82,41 @@ def test_a_data_file_is_proven_or_named(tmp_path: Path) -> None:
 
     assert ([], 2) == good
     assert (0, ["missing"], file.path) == (count, [it.kind for it in bad], bad[0].place)
+
+
+def test_messages_without_a_fate_are_a_finding() -> None:
+    """The account was believed whatever it added up to."""
+    balanced, off = Account(messages=5), Account(messages=5)
+    balanced.fates |= {"live": 3, "purged": 2}
+    off.fates |= {"live": 4}
+    assert [] == _unbalanced(balanced, "a")
+    (found,) = _unbalanced(off, "a")
+    assert ("a", "account") == (found.where, found.kind)
+    assert "5 messages have 4 fates" in found.reason
+
+
+def test_the_audit_says_what_it_proves_and_what_not() -> None:
+    """So that nobody takes for proven what nobody looked at."""
+    served = [
+        ServedDepths(replica="0", index=2, is_leader=True),
+        ServedDepths(replica="1", index=0, not_told="its log grew at every look"),
+    ]
+    result = AuditResult(replicas=replicas(3), account=Account(messages=5, queues=2), served=served)
+    proven, missing = "\n".join(result.proven), "\n".join(result.not_proven)
+    assert "entries 1 to 2" in proven
+    assert "5 messages of 2 queues have one fate each" in proven
+    assert "0: it serves what lived in the log after entry 2, and what is not persistent" in proven
+    assert "what 1 serves: its log grew at every look" in missing
+    assert "what is served from 2: only the log was read" in missing
+    assert "what consumers made of theirs" in missing
+    result.findings.append(Finding(where="b", kind="damaged", reason="x"))
+    assert [] == result.proven
+
+
+def test_a_short_audit_says_so() -> None:
+    """One copy, cleaned, without an account."""
+    position = LogPosition(first_index=7, last_index=9)
+    result = AuditResult(replicas=ReplicaAudit([], {"a": position}))
+    missing = "\n".join(result.not_proven)
+    for sentence in ("a before entry 7", "one copy was named", "no account was taken"):
+        assert sentence in missing
