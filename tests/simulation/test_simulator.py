@@ -151,6 +151,8 @@ AS_DRAWN = [
     (96036298, "a simulated disk hung while whom it needs lacked two hundred entries"),
     (96037284, "one that was started again after it was shut out dialed once only"),
     (96043001, "the dead letter of what may be stored twice was taken for a third"),
+    (96046205, "a simulated operator forced a copy on beside one that was just elected"),
+    (96047790, "two were started that knew of no promotion, and the copy died before it told them"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),
 ]
 """The same, with all that the seed draws."""

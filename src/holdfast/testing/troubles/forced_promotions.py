@@ -183,7 +183,7 @@ class Story:
                 self._after(self.chance.uniform(0.3, 1.0), self._crash, copy.life)
             self._after(self.chance.uniform(0.2, 1.5), self.bring_back, self._shuffled())
             return
-        leader = world.leader()
+        leader = world.leader() or self._elected()
         if leader is not None and (leader is not copy or copy.driver.generation == self.generation):
             self._give_up()
             return
@@ -196,6 +196,13 @@ class Story:
                 self._bring_one_early()
             else:
                 self._ask()
+
+    def _elected(self) -> SimulatedNode | None:
+        """Whoever its status names as the leader, though it does not serve yet."""
+        if self.copy.is_alive and self.copy.driver.generation > self.generation:
+            return None  # It was asked: what is begun is brought to its end.
+        awake = (it for it in self.others if it.is_running and not it.is_paused)
+        return next((it for it in awake if it.driver.is_leader), None)
 
     def _give_up(self) -> None:
         """Somebody leads after all: nothing is to be forced, and what was begun is given up."""

@@ -58,15 +58,19 @@ class _OutTogether(Story):
                 left = [self.asleep, *(node for node in left if node is not self.asleep)]
                 self.asleep.stop(power=False)
                 self.asleep = None
-            for node in left:
-                if not node.is_alive:
-                    self.nemesis.revive(node)
-            self._after(LOOK_SECONDS, self._await_told, left)
+            self._tell_next(left, list(left))
 
-    def _await_told(self, left: list[SimulatedNode]) -> None:
-        if any(node.is_alive for node in left):
-            self._after(LOOK_SECONDS, self._await_told, left)
-            return
+    def _tell_next(self, left: list[SimulatedNode], untold: list[SimulatedNode]) -> None:
+        """Start one when the one before has ended: two could elect who knows of no promotion."""
+        if any(node.is_alive for node in left) or (untold and not self.copy.is_listening):
+            self._after(LOOK_SECONDS, self._tell_next, left, untold)
+        elif untold:
+            self.nemesis.revive(untold[0])
+            self._after(LOOK_SECONDS, self._tell_next, left, untold[1:])
+        else:
+            self._start_together(left)
+
+    def _start_together(self, left: list[SimulatedNode]) -> None:
         told = [node for node in left if node.is_ending]
         self.nemesis.kept_down.add(self.copy.name)
         self.copy.stop(power=self.chance.random() < 0.5)
