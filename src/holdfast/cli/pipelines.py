@@ -255,13 +255,15 @@ def audit(
         raise ConfigError(["--url, --path, --archive: name what is to be audited"])
     if archived is not None:
         check_archive_from(archived)
-    check_file_to(Path(report) if report else None, "--report")
+    if report is not None and "://" not in report:
+        check_file_to(Path(report), "--report")
     with open_spark("audit", master, conf, verbose=verbose) as spark:
-        store = Archive.open(archived, hadoop_options(spark)) if archived else None
+        settings = hadoop_options(spark)
+        store = Archive.open(archived, settings) if archived else None
         told = (lambda *_: None) if json else _tell_hashed
         result = run_audit(spark, replicas, store, with_account=account, told=told)
     if report is not None:
-        write_findings(result.findings, report)
+        write_findings(result.findings, report, settings)
     if json:
         write_json(audit_json(result))
     else:

@@ -27,5 +27,5 @@ def open_source(options: ReadOptions) -> LogSource:
     if options.urls:
         return RemoteLog(options.urls, token=options.token)
     if "://" in options.path or (Path(options.path) / MANIFESTS).is_dir():
-        return ArchivedSource.open(options.path)
+        return ArchivedSource.open(options.path, options.place_options)
     return LogDirectory(options.path, cluster_id=options.cluster_id)

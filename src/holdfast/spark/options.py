@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from holdfast.admin.remote import admin_token
 from holdfast.errors import ConfigError
-from holdfast.spark.places import absolute
+from holdfast.spark.places import HADOOP_KEYS, Options, absolute, place_options
 from holdfast.spark.schema import PROBLEM, View, check_view, choose_columns, default_columns
 
 Mode = Literal["fail", "report"]
@@ -48,6 +48,9 @@ class ReadOptions:
     """Admin ports, `host:port`."""
 
     path: str = ""
+    place_options: Options = field(default=(), repr=False)
+    """What the file system of `path` is told: Hadoop's names for an object store."""
+
     token: str = field(default="", repr=False)
     cluster_id: str = ""
     start_index: int | None = None
@@ -79,9 +82,12 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     given = {key.lower(): value for key, value in options.items()}
     fields: dict[str, Any] = {}
     problems += [
-        f"{key}: there is no such option; there are {', '.join(sorted(_NAMES))}"
-        for key in sorted(set(given) - set(_READERS))
+        f"{key}: there is no such option; there are {', '.join(sorted(_NAMES))}, and for an archive"
+        f" in an object store {', '.join(HADOOP_KEYS)}"
+        for key in sorted(set(given) - set(_READERS) - set(HADOOP_KEYS))
     ]
+    if told := place_options({key: value.strip() for key, value in given.items()}):
+        fields["place_options"] = told
     for key, (name, read) in _READERS.items():
         if key in given:
             try:

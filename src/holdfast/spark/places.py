@@ -2,8 +2,8 @@
 Where an archive is: any path that Spark can write, seen through pyarrow's file systems.
 
 Workers write and read files without the Java side, so the settings that Hadoop has for an object
-store are handed on to pyarrow (`hadoop_options`). A place is a value: it is sent to the workers,
-and each process opens its file system once.
+store, and options of the same names, are handed on to pyarrow. A place is a value: it is sent to
+the workers, and each process opens its file system once.
 
 Invariants:
     `publish` is all or nothing: a reader finds the whole file or none.
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,13 +25,13 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from holdfast.errors import ArchiveError, ConfigError
+from holdfast.errors import ConfigError
 
 Options = tuple[tuple[str, str], ...]
 
 _S3: Final = ("s3", "s3a", "s3n")
 _BY_PYARROW: Final = ("hdfs", "viewfs", "gs", "gcs", "abfs", "abfss")
-_HADOOP_KEYS: Final = (
+HADOOP_KEYS: Final = (
     "fs.s3a.access.key",
     "fs.s3a.secret.key",
     "fs.s3a.session.token",
@@ -60,13 +61,6 @@ class Place:
 
     def __str__(self) -> str:
         return self.uri
-
-    @property
-    def spark_uri(self) -> str:
-        """The folder as Spark's own readers take it."""
-        if len(urlsplit(self.uri).scheme) < 2:
-            return f"file://{Path(self.uri).absolute()}"
-        return self.uri.rstrip("/")
 
     @property
     def local_folder(self) -> Path | None:
@@ -145,19 +139,25 @@ class Place:
         full = f"{root}/{target}"
         if isinstance(system, fs.LocalFileSystem | fs.HadoopFileSystem):
             system.create_dir(full.rpartition("/")[0], recursive=True)
-        try:
-            system.move(f"{root}/{path}", full)
-        except FileNotFoundError:
+        # Of what is not there object stores make an error like any other.
+        if system.get_file_info(f"{root}/{path}").type != fs.FileType.File:
             return
+        with suppress(FileNotFoundError):  # moved by somebody else meanwhile
+            system.move(f"{root}/{path}", full)
 
     def files(self, folder: str) -> Iterator[FoundFile]:
-        """Give the files below a folder, in the order of their paths; none if it is not there."""
+        """
+        Give the files below a folder, in the order of their paths; none if it is not there.
+
+        Raises:
+            OSError: The folder cannot be listed; an object store may do better the next time.
+        """
         system, root = _opened(self)
         selector = fs.FileSelector(f"{root}/{folder}", allow_not_found=True, recursive=True)
         try:
             found = system.get_file_info(selector)
         except OSError as error:
-            raise ArchiveError(f"{self.uri} cannot be listed: {error}") from error
+            raise OSError(f"{self.uri} cannot be listed: {error}") from error
         for item in sorted(found, key=lambda item: item.path):
             if item.type == fs.FileType.File:
                 modified = item.mtime_ns or 0
@@ -252,11 +252,15 @@ def _s3_arguments(options: dict[str, str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
+def place_options(options: Mapping[str, str]) -> Options:
+    """Pick what a `Place` must be told out of any settings."""
+    return tuple((key, options[key]) for key in HADOOP_KEYS if options.get(key))
+
+
 def hadoop_options(spark: Any) -> Options:
     """Give what Hadoop is told about object stores, as options for a `Place`."""
     context = getattr(spark, "_jsc", None)
     if context is None:
         return ()
     settings = context.hadoopConfiguration()
-    pairs = ((key, settings.get(key)) for key in _HADOOP_KEYS)
-    return tuple((key, str(value)) for key, value in pairs if value)
+    return place_options({key: settings.get(key) for key in HADOOP_KEYS})

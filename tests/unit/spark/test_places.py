@@ -28,7 +28,6 @@ def test_write_publish_list_read_remove(tmp_path: Path, spelling: str) -> None:
 
     assert [("deep/down/one", 1), ("deep/two", 2)] == found
     assert b"22" == place.read("deep/two")
-    assert f"file://{tmp_path}/x" == place.spark_uri
     place.move("deep/two", "other/folder/two")
     place.move("deep/none", "other/folder/two")
     assert b"22" == place.read("other/folder/two")

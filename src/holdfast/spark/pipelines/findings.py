@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.errors import ConfigError
-from holdfast.spark.places import Place
+from holdfast.spark.places import Options, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Finding:
         return f"{where}: {self.reason}"
 
 
-def write_findings(findings: Iterable[Finding], path: str) -> None:
+def write_findings(findings: Iterable[Finding], path: str, options: Options = ()) -> None:
     """
     Write findings to a file: JSON lines if its name ends in .json, else Parquet.
 
@@ -59,7 +59,7 @@ def write_findings(findings: Iterable[Finding], path: str) -> None:
     folder, _, name = path.rpartition("/")
     if not name:
         raise ConfigError([f"report: {path} names no file"])
-    place = Place(folder or ".")
+    place = Place(folder or ".", options)
     if name.endswith(".json"):
         place.publish(name, "".join(json.dumps(row) + "\n" for row in rows).encode())
         return

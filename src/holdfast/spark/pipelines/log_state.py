@@ -17,13 +17,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
 from holdfast.model.numbering import generation_of
 from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.spark.archive_rows import CONTENT, RECORDS, RangeFacts, block_rows
+from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_proof import ArchivedSource, blocks_of
 from holdfast.spark.log_source import LogSource
+from holdfast.spark.manifests import NO_CHAIN, ArchivedFile
 from holdfast.spark.partitions import split
 
 if TYPE_CHECKING:
@@ -33,6 +36,17 @@ if TYPE_CHECKING:
 
 REMOVING: Final = ("acknowledge", "dead-letter")
 _EVERYTHING: Final = 2**62
+_FILES: Final = "path string, first_index long, last_index long, messages long"
+_UNKNOWN: Final[dict[str, Any]] = {
+    "day": "",
+    "rows": 0,
+    "bytes": 0,
+    "digest": "",
+    "chain_before": NO_CHAIN,
+    "chain_after": NO_CHAIN,
+}
+"""What of a data file its reader need not know."""
+_WITH_FILE: Final = RECORDS.append(pa.field("file", pa.string()))
 ROWS_MAX: Final = 16_384
 
 
@@ -44,21 +58,52 @@ def spark_schema() -> Any:
 
 
 def archived_records(
-    spark: SparkSession, source: ArchivedSource, last_index: int, paths: Iterable[str] | None = None
+    spark: SparkSession,
+    source: ArchivedSource,
+    last_index: int,
+    files: Iterable[ArchivedFile] | None = None,
 ) -> DataFrame:
     """
-    Give the archived records up to an entry, and in `file` the name of the file each stands in.
+    Give the archived records up to an entry without contents, and in `file` the name of the file.
 
-    `paths` are the data files to read, by default all.
+    Workers read the files as they write them, through pyarrow: Spark's own reader knows object
+    stores only with packages for Java that are not installed with it. `files` are those to be read,
+    by default all.
     """
-    files = source.catalogue.files(last_index=last_index)
-    chosen = [file.path for file in files] if paths is None else list(paths)
-    root = source.archive.place.spark_uri
+    chosen = source.catalogue.files(last_index=last_index) if files is None else list(files)
     if not chosen:
         return spark.createDataFrame([], spark_schema()).withColumn("file", f.lit(""))
-    found = spark.read.schema(spark_schema()).parquet(*(f"{root}/{path}" for path in chosen))
-    found = found.withColumn("file", f.col("_metadata.file_name"))
-    return found.where(f.col("index") <= last_index)
+    rows = [(file.path, file.first_index, file.last_index, file.messages) for file in chosen]
+    work = spark.sparkContext.parallelize(rows, len(rows))
+    task = partial(_archived_rows, archive=source.archive, last_index=last_index)
+    with_file = spark_schema().add("file", "string")
+    return spark.createDataFrame(work, _FILES).mapInArrow(task, with_file)
+
+
+def _archived_rows(
+    batches: Iterable[pa.RecordBatch], *, archive: Archive, last_index: int
+) -> Iterator[pa.RecordBatch]:
+    """Read data files; runs in a worker."""
+    names = [name for name in RECORDS.names if name not in CONTENT]
+    for batch in batches:
+        for row in batch.to_pylist():
+            file = ArchivedFile(**_UNKNOWN, **row)
+            for found in archive.batches(file, names):
+                kept = found.filter(pc.less_equal(found.column("index"), last_index))
+                rows = _without_content(kept, file.path.rpartition("/")[2])
+                for start in range(0, rows.num_rows, ROWS_MAX):
+                    yield rows.slice(start, ROWS_MAX)
+
+
+def _without_content(found: pa.RecordBatch, file: str) -> pa.RecordBatch:
+    """Put nulls where contents were not read, and the name of the file behind."""
+    count = found.num_rows
+    arrays = [
+        pa.nulls(count, field.type) if field.name in CONTENT else found.column(field.name)
+        for field in RECORDS
+    ]
+    arrays.append(pa.array([file] * count, pa.string()))
+    return pa.RecordBatch.from_arrays(arrays, schema=_WITH_FILE)
 
 
 def log_records(

@@ -41,6 +41,7 @@ from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import microseconds, read_options
 from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.places import hadoop_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,6 +141,7 @@ def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> 
         ConfigError: The condition is not one, or would choose differently another time.
         StoreError: The source no longer has its beginning and is no archive.
     """
+    source = {**dict(hadoop_options(spark)), **source}
     options = {**source, "view": "messages", "columns": "*,header_block"}
     log = open_source(read_options(options))
     position = log.position()
@@ -251,6 +253,7 @@ def replay(
         HoldfastError: The target refused a message, or the source is damaged.
     """
     target = str(parse_destination(target))
+    source = {**dict(hadoop_options(spark)), **source}
     # Sending takes as long as it takes, and each part of the log is read when its turn comes.
     with held_for_a_while(open_source(read_options(source)), "replay"):
         chosen = read_chosen(spark, source, choice)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import read_options
+from holdfast.spark.places import hadoop_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -89,7 +90,8 @@ def make_report(spark: SparkSession, source: dict[str, str]) -> Report:
     Raises:
         HoldfastError: The source cannot be read.
     """
-    options = {**source, "view": "events", "columns": _EVENT_COLUMNS}
+    told = dict(hadoop_options(spark))
+    options = {**told, **source, "view": "events", "columns": _EVENT_COLUMNS}
     position = open_source(read_options(options)).position()
     events = spark.read.format("holdfast").options(**options).load()
     found = summarize(events)

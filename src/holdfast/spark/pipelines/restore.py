@@ -121,7 +121,7 @@ def restore(
     as_of = as_of_index(archive, catalogue, settings)
     files, missing = usable_files(spark, archive, catalogue, as_of, settings)
     source = ArchivedSource(archive, catalogue)
-    records = archived_records(spark, source, as_of, [file.path for file in files])
+    records = archived_records(spark, source, as_of, files)
     slim = without_content(records).cache()
     try:
         state = moved_on(lasting_state(slim), QUEUES_SKIPPED)
@@ -137,7 +137,7 @@ def restore(
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
                 log.begin(settings.member, state.generation)
                 log.add_state(state.queues, state.producers, state.next_queue_number)
-                scratch = Place(settings.scratch or str(log.scratch))
+                scratch = Place(settings.scratch or str(log.scratch), archive.place.options)
                 parts = pack_files(archive, files, living, scratch)
                 for body, count in unpacked(scratch, parts):
                     log.add_messages(body, count)

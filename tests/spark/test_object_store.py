@@ -1,0 +1,109 @@
+"""
+Places, archives and logs in a real S3 server, one that fails now and then: without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ConfigError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.archive_cleaning import sweep
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_source import LogSource
+from holdfast.spark.open_source import open_source
+from holdfast.spark.options import read_options
+from holdfast.spark.pipelines.archive import joined, plan, write_range
+from holdfast.spark.places import Place, place_options
+from holdfast.testing.s3_server import S3Server
+from holdfast.testing.written_log import WrittenLog, message
+
+pytestmark = pytest.mark.processes
+
+MESSAGES = 30
+FAULTS_EVERY = 7
+IN_2100 = 4_102_444_800_000_000
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[S3Server]:
+    """Every seventh request is answered with 503, or its connection is dropped."""
+    with S3Server(FAULTS_EVERY) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> LogDirectory:
+    folder = tmp_path_factory.mktemp("log")
+    with WrittenLog(folder) as written:
+        written.put(QueueRecord(1, "orders"))
+        for number in range(1, MESSAGES + 1):
+            written.put(message(1, number, b"%d" % number, b"", "p"))
+    return LogDirectory(str(folder))
+
+
+def archive_all(source: LogSource, archive: Archive) -> None:
+    """What `archive` does, with the tasks in this process."""
+    position = source.position()
+    start = "00" * 16
+    for wanted in plan(archive.catalogue(), position, 1, start):
+        written = write_range(wanted, source=source, archive=archive, names={1: "orders"})
+        archive.publish(joined([written], position.cluster_id))
+
+
+def chains(source: LogSource) -> bytes:
+    """What stands for every byte of all entries."""
+    blocks = source.blocks(1, MESSAGES + 1)
+    return b"".join(block.chains for block in blocks if isinstance(block, EntryBlock))
+
+
+def test_a_place_in_a_store_is_as_one_on_a_disk(store: S3Server) -> None:
+    """Files appear whole, are listed, moved and removed; what is not there is no fault."""
+    place = Place("s3a://backup/place", place_options(store.options))
+    assert list(place.files("")) == []
+    place.publish("a/one", b"1")
+    place.publish("a/one", b"22")
+    with place.write_durable("b/large") as out:
+        for _ in range(11):
+            out.write(bytes(1 << 20))  # beyond the size from which it goes in parts
+    assert [(it.path, it.size) for it in place.files("")] == [("a/one", 2), ("b/large", 11 << 20)]
+    assert place.read("a/one") == b"22"
+    place.move("a/one", "c/one")
+    place.move("a/none", "c/none")
+    place.remove("b/large")
+    place.remove("b/large")
+    assert [it.path for it in place.files("")] == ["c/one"]
+    with pytest.raises(FileNotFoundError):
+        place.read("a/one")
+
+
+def test_an_archive_in_a_store_is_written_read_and_tidied(
+    store: S3Server, log: LogDirectory
+) -> None:
+    """By the options of the data source, too; every entry comes back as it was."""
+    path = "s3a://backup/archive"
+    archive = Archive.open(path, place_options(store.options))
+    archive_all(log, archive)
+    source = open_source(read_options({"path": path, **store.options}))
+    position = source.position()
+    assert position.last_index == MESSAGES + 1
+    assert chains(source) == chains(log)
+    with archive.place.write_durable(f"records/day=1970-01-01/{1:020d}-killed.parquet") as left:
+        left.write(b"of a job that was killed")
+    assert sweep(archive, now_microseconds=IN_2100, keep_seconds=0.0) == 1
+    assert open_source(read_options({"path": path, **store.options})).position() == position
+
+
+def test_the_settings_of_a_store_are_options_of_the_data_source(tmp_path: Path) -> None:
+    """Under Hadoop's names; a misspelled one is a mistake, and no secret shows in the options."""
+    given = {"path": "s3a://backup/x", "fs.s3a.access.key": "k", "fs.s3a.secret.key": "s3cret"}
+    options = read_options(given)
+    assert options.place_options == (("fs.s3a.access.key", "k"), ("fs.s3a.secret.key", "s3cret"))
+    assert "s3cret" not in repr(options)
+    with pytest.raises(ConfigError, match=r"fs\.s3a\.access\.keys: there is no such option"):
+        read_options({"path": str(tmp_path), "fs.s3a.access.keys": "k"})
