@@ -105,5 +105,6 @@ def test_the_settings_of_a_store_are_options_of_the_data_source(tmp_path: Path) 
     options = read_options(given)
     assert options.place_options == (("fs.s3a.access.key", "k"), ("fs.s3a.secret.key", "s3cret"))
     assert "s3cret" not in repr(options)
+    assert "s3cret" not in repr(Archive.open(options.path, options.place_options))
     with pytest.raises(ConfigError, match=r"fs\.s3a\.access\.keys: there is no such option"):
         read_options({"path": str(tmp_path), "fs.s3a.access.keys": "k"})

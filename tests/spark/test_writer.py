@@ -97,15 +97,15 @@ def test_a_batch_that_a_query_repeats_is_stored_once(
 def test_the_producers_of_a_batch_are_forgotten_when_the_next_is_done(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """The last batch may come again, those before it never; each had a producer per partition."""
-    for number in range(3):
+    """The last batch may come again, the one before it never; each had a producer per partition."""
+    for number in range(2):
         (tmp_path / f"{number}.txt").write_text("row\n" * 6)
     frame = spark.readStream.format("text").option("maxFilesPerTrigger", 1)
     writer = frame.load(str(tmp_path / "*.txt")).selectExpr("value as body").writeStream
     writer = writer.format("holdfast").trigger(availableNow=True).options(url=url(cluster))
     writer = writer.option("destination", "written.forgotten")
     writer.option("checkpointLocation", str(tmp_path / "notes")).start().awaitTermination(90)
-    name = stored(spark, cluster, "written.forgotten").collect()[17].producer_id.split("-")
+    name = stored(spark, cluster, "written.forgotten").collect()[11].producer_id.split("-")
     query = "-".join(name[:6])
 
     def forgotten() -> set[str]:
@@ -119,7 +119,7 @@ def test_the_producers_of_a_batch_are_forgotten_when_the_next_is_done(
         }
 
     # They are looked for after the receipt: within milliseconds, and a look takes far longer.
-    assert any(forgotten() == {"0", "1"} for _ in range(20))
+    assert any(forgotten() == {"0"} for _ in range(20))
 
 
 def test_a_partition_with_other_rows_than_before_loses_none(

@@ -16,7 +16,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Self
@@ -57,7 +57,7 @@ class Place:
     """A folder: `uri` as the user wrote it, and what its file system must be told."""
 
     uri: str
-    options: Options = ()
+    options: Options = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return self.uri
