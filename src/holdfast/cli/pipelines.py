@@ -109,7 +109,7 @@ def archive(
             "--keep-superseded",
             min=0.0,
             metavar="HOURS",
-            help="How long files that were merged stay for who is reading them.",
+            help="How long merged files stay for who reads them; any stays until it is a day old.",
         ),
     ] = 24.0,
     compression: Annotated[
