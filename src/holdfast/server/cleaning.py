@@ -252,11 +252,10 @@ class Cleaner:
         the log says so for good: only if no other reader keeps what it has not taken.
         """
         leaving: list[tuple[HoldRecord, HoldLoss]] = []
-        holds = self.broker.state.holds | holds_under_way(self.broker)
-        for hold in holds.values():
-            if not 0 < hold.index <= last_index:
-                continue
-            held_bytes = self.store.bytes_from(hold.index)
+        known = self.broker.state.holds | holds_under_way(self.broker)
+        holds = [hold for hold in known.values() if 0 < hold.index <= last_index]
+        kept = self.store.bytes_from(hold.index for hold in holds) if holds else []
+        for hold, held_bytes in zip(holds, kept, strict=True):
             loss = why_it_goes(hold, held_bytes, self.settings, is_space_low=is_low)
             if loss is HoldLoss.NONE:
                 return True

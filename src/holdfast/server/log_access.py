@@ -8,11 +8,13 @@ done elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import structlog
 
 from holdfast.admin.status import HoldRequest, HoldStatus, LogPosition, LogSlice
+from holdfast.broker.cleaning import holds_under_way
 from holdfast.errors import DestinationError, RecordNotFoundError
 from holdfast.model.records import HoldLoss, HoldRecord
 from holdfast.server.learner_holds import LEARNER_PREFIX
@@ -95,8 +97,11 @@ def hold_record(node: Node, name: str, wanted: HoldRequest) -> HoldRecord:
     if name.startswith(LEARNER_PREFIX):
         raise DestinationError(f"{name} is a learner's hold: the leader keeps it")
     settings = node.conductor.settings
-    known = node.broker.state.holds.get(name)
-    bound = admitted_bytes(node.broker.state.holds, name, wanted.bytes_max, settings)
+    # What is on its way to the log comes before this.
+    on_their_way = node.broker.state.holds | holds_under_way(node.broker)
+    holds = {key: hold for key, hold in on_their_way.items() if hold.index}
+    known = holds.get(name)
+    bound = admitted_bytes(holds, name, wanted.bytes_max, settings)
     if known is None:
         known = HoldRecord(name, wanted.index, bound)
     index = known.index if wanted.only_renews else wanted.index
@@ -121,10 +126,16 @@ def hold_record(node: Node, name: str, wanted: HoldRequest) -> HoldRecord:
     )
 
 
-def hold_status(node: Node, hold: HoldRecord) -> HoldStatus:
-    """Say how much of the log a hold keeps, by whole segments, and how old it is."""
+def hold_statuses(node: Node, holds: Collection[HoldRecord]) -> list[HoldStatus]:
+    """Say how much of the log each hold keeps, by whole segments, and how old it is."""
+    if not holds:
+        return []
+    kept = node.store.bytes_from(hold.index for hold in holds)
+    return [_status(node, hold, held) for hold, held in zip(holds, kept, strict=True)]
+
+
+def _status(node: Node, hold: HoldRecord, held: int) -> HoldStatus:
     settings = node.conductor.settings
-    held = node.store.bytes_from(hold.index)
     bound = bound_bytes(hold, settings)
     expiry = expiry_seconds(hold, settings)
     silent = max(node.clock.wall_microseconds() - hold.renewed_at, 0) / 1_000_000
@@ -158,7 +169,7 @@ class HoldWatch:
         if now < self._next or not holds:
             return
         self._next = now + HOLD_WATCH_SECONDS
-        found = {name: hold_status(self._node, hold) for name, hold in holds.items()}
+        found = {status.name: status for status in hold_statuses(self._node, holds.values())}
         alarms = {name for name, status in found.items() if status.is_alarm}
         for name in sorted(alarms - self._told):
             _tell(found[name])

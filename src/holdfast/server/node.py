@@ -80,7 +80,7 @@ from holdfast.server.founding import FoundingWatch, awaited
 from holdfast.server.log_access import (
     HoldWatch,
     hold_record,
-    hold_status,
+    hold_statuses,
     log_position,
     log_slice,
 )
@@ -516,7 +516,7 @@ class Node:
         self.broker.keep_log(hold_record(self, name, wanted), reply, b"")
         self.conductor.schedule()
         await asyncio.wait_for(reply.done, _COMMIT_WAIT_SECONDS)
-        return hold_status(self, self.broker.state.holds[name])
+        return hold_statuses(self, [self.broker.state.holds[name]])[0]
 
     async def release_log(self, name: str) -> None:
         """End a hold; returns once that is committed."""

@@ -8,7 +8,8 @@ before reading.
 
 How old a hold is, is counted in log time, so that every later leader counts on. Log time may jump,
 and while nobody led no reader could be heard; so a leader also has watched a hold for a while
-before it ends it.
+before it ends it. Log time may stand still too, after a leader whose clock was far ahead: what a
+leader has watched for the whole time itself has been silent, whatever the log says.
 
 Owned by the loop; used on the leader.
 """
@@ -73,7 +74,8 @@ class ReaderHolds:
 
     def _is_over(self, hold: HoldRecord, watched_seconds: float) -> bool:
         expiry = expiry_seconds(hold, self._settings)
-        silent_seconds = (self._broker.state.timestamp - hold.renewed_at) / 1_000_000
+        in_log_time = (self._broker.state.timestamp - hold.renewed_at) / 1_000_000
+        silent_seconds = max(in_log_time, watched_seconds)
         if not expiry or silent_seconds < expiry:
             return False
         if watched_seconds < min(expiry / 2, WATCH_SECONDS):

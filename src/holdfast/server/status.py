@@ -29,7 +29,7 @@ from holdfast.broker.queue import Queue
 from holdfast.journal.scan import Damage
 from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.founding import awaited
-from holdfast.server.log_access import hold_status
+from holdfast.server.log_access import hold_statuses
 
 if TYPE_CHECKING:
     from holdfast.journal.journal import Journal
@@ -89,7 +89,9 @@ def node_status(node: Node) -> NodeStatus:
             used_bytes=node.broker.state.memory_bytes, limit_bytes=node.config.memory_bytes
         ),
         producers=_producers(node),
-        holds=tuple(hold_status(node, hold) for _, hold in sorted(node.broker.state.holds.items())),
+        holds=tuple(
+            sorted(hold_statuses(node, node.broker.state.holds.values()), key=lambda it: it.name)
+        ),
     )
 
 

@@ -12,7 +12,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Final
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
@@ -307,10 +309,13 @@ class ReplicatedStore:
         bases = [segment.base_index for segment in self.journal.segments()]
         return max((base for base in bases if base <= index), default=bases[0])
 
-    def bytes_from(self, index: int) -> int:
-        """Bytes of the segments that hold entry `index` or later ones."""
+    def bytes_from(self, indexes: Iterable[int]) -> list[int]:
+        """For each of these entries the bytes of the segments that hold it or later ones."""
         segments = self.journal.segments()
-        return sum(segment.bytes for segment in segments if segment.last_index >= index)
+        ends = [segment.last_index for segment in segments]
+        # One pass however many ask: a thousand readers may hold a log of thousands of segments.
+        sums = [0, *accumulate(segment.bytes for segment in segments)]
+        return [sums[-1] - sums[bisect_left(ends, index)] for index in indexes]
 
     @property
     def segment_bytes(self) -> int:

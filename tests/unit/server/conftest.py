@@ -186,8 +186,8 @@ class FakeStore:
     def log_bytes(self) -> int:
         return sum(len(entry.raw) for entry in self.entries[self.first_index - 1 :])
 
-    def bytes_from(self, index: int) -> int:
-        return sum(len(entry.raw) for entry in self.entries[index - 1 :])
+    def bytes_from(self, indexes):
+        return [sum(len(entry.raw) for entry in self.entries[it - 1 :]) for it in indexes]
 
     def learner_matches(self) -> dict[str, int]:
         return self.learners

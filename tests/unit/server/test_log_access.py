@@ -10,20 +10,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from holdfast.admin.status import HoldRequest, LogSlice
+from holdfast.admin.status import HoldRequest, HoldStatus, LogSlice
 from holdfast.errors import DestinationError, LimitReachedError, RecordNotFoundError
 from holdfast.model.limits import GiB
 from holdfast.model.records import HoldLoss, HoldRecord
 from holdfast.server.log_access import (
     HoldWatch,
     hold_record,
-    hold_status,
+    hold_statuses,
     log_position,
     log_slice,
 )
 from holdfast.server.reader_holds import HOLD_BYTES_DEFAULT
 from holdfast.server.settings import ServerSettings
 from holdfast.spark.entry_block import cut_entries
+from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.local_journal import LocalJournal
 
 NOW = 1_700_000_000_000_000
@@ -38,6 +39,11 @@ def hold(
     return HoldRecord("h", index, bytes_max, *rest, renewed_at=renewed_at, **more)
 
 
+def hold_status(node: PaperNode, kept: HoldRecord) -> HoldStatus:
+    """What is said of one hold."""
+    return hold_statuses(node, [kept])[0]
+
+
 class PaperNode:
     """A node of which only the log is real; commit and applied index are set by the test."""
 
@@ -49,8 +55,15 @@ class PaperNode:
         self.config = SimpleNamespace(name="a")
         status = SimpleNamespace(name="a", role="follower", cluster_id="c1", generation=2)
         self.driver = SimpleNamespace(commit_index=11, is_witness=False, status=lambda: status)
-        self.store = SimpleNamespace(applied_index=10, bytes_from=lambda index: 900)
-        self.broker = SimpleNamespace(state=SimpleNamespace(holds={}))
+        self.store = SimpleNamespace(
+            applied_index=10, bytes_from=lambda indexes: [900 for _ in indexes]
+        )
+        self.broker = SimpleNamespace(
+            state=SimpleNamespace(holds={}),
+            in_flight=[],
+            closed=[],
+            batch=SimpleNamespace(holds=[]),
+        )
         self.conductor = SimpleNamespace(
             cleaner=SimpleNamespace(leaving_through=0),
             settings=ServerSettings(hold_count_max=3, reader_hold_bytes_max=20 * GiB),
@@ -195,6 +208,40 @@ def test_the_log_is_kept_for_so_many_readers(node: PaperNode) -> None:
     with pytest.raises(LimitReachedError, match="for 3 readers already"):
         hold_record(node, "h", HoldRequest(index=3))
     assert hold_record(node, "a", HoldRequest(index=4)).index == 4
+
+
+def test_what_is_on_its_way_to_the_log_comes_first(node: PaperNode) -> None:
+    """
+    Else a renewal undoes the move before it, or what says that entries were lost; nor is the bound
+    on how many there may be passed by those who all ask at once.
+    """
+    node.broker.state.holds["h"] = hold(3, GiB)
+    node.broker.batch.holds = [hold(5, GiB, 4, loss=HoldLoss.SPACE)]
+    renewed = hold_record(node, "h", HoldRequest(index=3, only_renews=True))
+    assert (5, 4, HoldLoss.SPACE) == (renewed.index, renewed.lost_through, renewed.loss)
+    node.broker.batch.holds += [HoldRecord(name, 3, 1) for name in "ab"]
+    with pytest.raises(LimitReachedError, match="for 3 readers already"):
+        hold_record(node, "c", HoldRequest(index=3))
+    node.broker.in_flight = [SimpleNamespace(holds=node.broker.batch.holds)]
+    node.broker.batch = SimpleNamespace(holds=[HoldRecord("h", 0, 0)])
+    assert 0 == hold_record(node, "c", HoldRequest(index=3)).lost_through
+    assert 3 == hold_record(node, "a", HoldRequest(index=9, only_renews=True)).index
+
+
+def test_the_log_is_gone_through_once_for_all_holds(node: PaperNode) -> None:
+    """
+    A thousand holds, each with its own look at a thousand segments, keep the loop for seconds.
+    """
+    looks = []
+    store = ReplicatedStore.__new__(ReplicatedStore)
+    store.journal = SimpleNamespace(segments=lambda: looks.append(1) or node.journal.segments())
+    node.store = store
+    node.broker.state.holds |= {f"h{index}": hold(index, GiB) for index in range(1, 11)}
+    HoldWatch(node).step(100.0)
+    assert 1 == len(looks)
+    segments = node.journal.segments()
+    expected = [sum(it.bytes for it in segments if it.last_index >= at) for at in range(15)]
+    assert expected == store.bytes_from(range(15))
 
 
 def test_a_reader_that_is_silent_for_long_is_an_alarm(node: PaperNode) -> None:

@@ -84,6 +84,20 @@ def test_a_new_leader_goes_on_counting_but_watches_first(node) -> None:
     assert "archive" not in node.broker.state.holds
 
 
+def test_a_hold_ends_though_log_time_stands_still(node) -> None:
+    """A leader whose clock was ahead by years leaves a log that goes on in microseconds."""
+    hold(node)
+    hold(node, "query", renewed_at=node.broker.state.timestamp + 10**15)
+    for _ in range(5):
+        node.conductor.cleaner.reader_holds.step(node.clock.now)
+        node.settle()
+        assert "query" in node.broker.state.holds
+        node.clock.now += HOUR / 4.5
+    node.conductor.cleaner.reader_holds.step(node.clock.now)
+    node.settle()
+    assert not node.broker.state.holds
+
+
 def test_a_hold_that_is_being_renewed_does_not_end(node) -> None:
     """Its renewal is on the way to the log: the end would come behind it."""
     hold(node)

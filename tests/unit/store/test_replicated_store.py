@@ -343,7 +343,7 @@ def test_segments_and_damage(store, driver, journal) -> None:
     assert (store.log_bytes, store.segment_bytes) == (2700, 1000)
     assert [segment.base_index for segment in store.sealed_segments()] == [1, 4]
     assert store.last_segment_base == 7
-    assert store.bytes_from(4) == 2000
+    assert store.bytes_from([4, 10]) == [2000, 0]
     journal.damage.append(SimpleNamespace(index=5))
     assert [store.is_damaged(base) for base in (1, 4, 7, 99)] == [False, True, False, False]
     store.report_damage(CorruptEntryError("bad", index=5))
