@@ -29,6 +29,9 @@ from holdfast.journal.segment import SegmentStatistics, file_digest
 AGE_SECONDS_MAX: Final = 600.0
 """After this a digest is taken from the file again."""
 
+_LOOKED_AT_ONCE: Final = 100
+"""Segments; a log may have thousands, and the loop serves others too."""
+
 Key = tuple[int, int, int]
 """First and last index of a segment and the term of the last: two such segments are the same."""
 
@@ -56,11 +59,13 @@ class SegmentDigests:
         behind which to go on; 0 where nothing is left.
         """
         async with self._one_at_a_time:
-            self._forget()
+            await self._forget()
             begun_at = self._clock.monotonic()
             found: list[SegmentStatus] = []
             left = [it for it in self._journal.segments() if it.base_index > after]
-            for segment in sorted(left, key=lambda it: it.base_index):
+            for count, segment in enumerate(sorted(left, key=lambda it: it.base_index), 1):
+                if not count % _LOOKED_AT_ONCE:
+                    await asyncio.sleep(0)
                 is_over = self._clock.monotonic() - begun_at >= (seconds_max or inf)
                 if is_over and found:
                     return found, found[-1].base_index
@@ -111,10 +116,14 @@ class SegmentDigests:
         except StoreError:
             return None
 
-    def _forget(self) -> None:
+    async def _forget(self) -> None:
         """Keep only what is of a segment that is there, whole, and not too old."""
         oldest = self._clock.monotonic() - AGE_SECONDS_MAX
-        present = {self._key(segment) for segment in self._journal.segments()}
+        present = set()
+        for count, segment in enumerate(self._journal.segments(), 1):
+            present.add(self._key(segment))
+            if not count % _LOOKED_AT_ONCE:
+                await asyncio.sleep(0)
         self._known = {
             key: (taken, digest)
             for key, (taken, digest) in self._known.items()

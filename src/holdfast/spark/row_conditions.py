@@ -48,6 +48,14 @@ _OF_TEXT: Final[dict[type[Filter], Callable[..., Any]]] = {
     StringEndsWith: pc.ends_with,
     StringContains: pc.match_substring,
 }
+_VALUES: Final[tuple[tuple[Callable[[pa.DataType], bool], tuple[type, ...]], ...]] = (
+    (pa.types.is_boolean, (bool,)),
+    (pa.types.is_integer, (int,)),
+    (pa.types.is_string, (str,)),
+    (pa.types.is_binary, (bytes, bytearray)),
+    (pa.types.is_timestamp, (datetime,)),
+)
+"""What is compared with a column of which kind."""
 
 
 def taken(
@@ -82,7 +90,7 @@ def _is_understood(condition: Filter, view: View, columns: tuple[str, ...]) -> b
     kind = arrow_type(view, attribute[0])
     value = getattr(condition, "value", None)
     if type(condition) in _OF_TEXT:
-        return bool(pa.types.is_string(kind)) and isinstance(value, str)
+        return pa.types.is_string(kind) and isinstance(value, str)
     if type(condition) not in _COMPARED and not isinstance(condition, EqualNullSafe | In):
         return False
     values = list(condition.value) if isinstance(condition, In) else [value]
@@ -95,7 +103,17 @@ def _is_understood(condition: Filter, view: View, columns: tuple[str, ...]) -> b
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    if pa.types.is_nested(kind) or isinstance(value, bool) != pa.types.is_boolean(kind):
+    """
+    Make what is compared with a column, without changing it: 1.5 is no whole number.
+
+    Raises:
+        TypeError: It is of another type.
+        ArrowException: It is out of the column's range.
+    """
+    fits = value is None or any(
+        is_kind(kind) and type(value) in types for is_kind, types in _VALUES
+    )
+    if not fits:
         raise TypeError(f"{value!r} is not compared with {kind}")
     if isinstance(value, datetime):
         return pa.scalar(microseconds_of(value), kind)
@@ -117,6 +135,8 @@ def _mask(condition: Filter, batch: pa.RecordBatch) -> Any:
         return _is_one_of(column, condition.value)
     value = _scalar(condition.value, column.type)  # type: ignore[attr-defined]
     if isinstance(condition, EqualNullSafe):
+        if not value.is_valid:
+            return pc.is_null(column)
         return pc.fill_null(pc.equal(column, value), fill_value=False)
     return _COMPARED[type(condition)](column, value)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -86,6 +88,39 @@ def test_a_segment_that_is_cleaned_away_meanwhile_is_left_out(log: LocalJournal)
     found, _ = asyncio.run(digests.segments())
 
     assert [it.base_index for it in log.journal.segments()][1:] == [it.base_index for it in found]
+
+
+def test_a_long_list_is_made_in_steps(log: LocalJournal) -> None:
+    """Also where all is known: thousands of segments in one go would keep the loop from clients."""
+    digests = SegmentDigests(log.journal, _Clock())
+    known = digests._key
+    looks: list[int] = []
+    turn = 0
+
+    def key(segment):
+        looks.append(turn)
+        return known(segment)
+
+    async def ask() -> None:
+        nonlocal turn
+        await digests.segments()
+        digests._journal = SimpleNamespace(  # type: ignore[assignment]
+            segments=lambda: log.journal.segments()[:2] * 500,
+            damage=[],
+            term_at=log.journal.term_at,
+        )
+        looks.clear()
+        asked = asyncio.create_task(digests.segments())
+        while not asked.done():
+            turn += 1
+            await asyncio.sleep(0)
+        assert 1_000 == len((await asked)[0])
+
+    digests._key = key  # type: ignore[method-assign]
+    asyncio.run(ask())
+    assert 2_000 == len(looks)
+    assert 100 >= max(Counter(looks).values())
+    assert 2 == digests.files_read
 
 
 def test_it_can_be_closed_before_and_after_use(log: LocalJournal) -> None:

@@ -5,6 +5,7 @@ Conditions decided as Spark decides them, and rows of damage that no condition l
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -56,6 +57,7 @@ DAMAGED = 4
         (Not(EqualTo(NAME, "orders")), {2}),
         (EqualNullSafe(NAME, "orders"), {1}),
         (Not(EqualNullSafe(NAME, "orders")), {2, 3}),
+        (EqualNullSafe(NAME, None), {3}),
         (In(NAME, ("orders", "x")), {1}),
         (Not(In(NAME, ("orders", "x"))), {2}),
         (Not(In(NAME, ("orders", None))), set()),
@@ -94,6 +96,11 @@ def test_conditions_hold_together() -> None:
         EqualTo(NAME, 5),
         EqualTo(INDEX, "5"),
         EqualTo(INDEX, True),
+        EqualTo(INDEX, 1.5),
+        GreaterThan(INDEX, Decimal("1.5")),
+        LessThan(TIME, 5),
+        EqualTo(NAME, b"orders"),
+        LessThan(INDEX, moment(1)),
         StringContains(INDEX, "1"),
         IsNotNull((PROBLEM,)),
     ],
