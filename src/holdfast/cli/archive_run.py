@@ -120,11 +120,19 @@ class ArchiveRun:
             self.hold.move(index, or_first=True)
 
     def _sweep(self) -> None:
-        """Tidy the archive, at the start and then every hour."""
+        """
+        Tidy the archive, at the start and then every hour.
+
+        A store that lets nothing go is no reason to archive nothing: the log does not wait.
+        """
         clock = SystemClock()
         if clock.monotonic() < self._sweep_due:
             return
-        self.progress.swept += sweep(
-            self.store, now_microseconds=clock.wall_microseconds(), keep_seconds=self.keep_seconds
-        )
+        now = clock.wall_microseconds()
+        try:
+            self.progress.swept += sweep(
+                self.store, now_microseconds=now, keep_seconds=self.keep_seconds
+            )
+        except OSError as error:
+            write_error(f"warning: the archive is not tidied: {error}")
         self._sweep_due = clock.monotonic() + SWEEP_SECONDS

@@ -4,6 +4,7 @@ What a run of the archiver outlives, and what ends it; its tasks run in this pro
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +15,10 @@ import pytest
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import ArchiveError, LinkLostError
 from holdfast.model.records import QueueRecord
-from holdfast.spark.archive_store import Archive
+from holdfast.spark.archive_store import DATA, Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings
+from holdfast.spark.places import Place
 from holdfast.testing.written_log import WrittenLog, message
 
 IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times
@@ -127,6 +129,35 @@ def test_a_store_that_answers_with_an_error_is_waited_for_once_it_has_worked(
     run = run_turns(spark, LogDirectory(str(tmp_path / "log")), tmp_path / "to", 3, grow)
     assert run.progress.last_index == 11
     assert "waiting for the archive: When uploading part" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("interval", [None, 1.0], ids=["once", "continuously"])
+def test_what_cannot_be_tidied_keeps_nothing_from_being_archived(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    interval: float | None,
+) -> None:
+    """A store may let nothing be moved or removed, for good: then the log would never be taken."""
+    to = tmp_path / "to"
+    run_turns(PaperSpark(), log(tmp_path / "log", *BODIES), to, 1)
+    left_over = next((to / DATA).rglob("*.parquet")).with_name("00-left-over.parquet")
+    left_over.write_bytes(b"cut off")
+    os.utime(left_over, (0, 0))
+
+    def refused(*_: str) -> None:
+        raise OSError("AWS Error ACCESS_DENIED during DeleteObject")
+
+    monkeypatch.setattr(Place, "move", refused)
+    with WrittenLog(tmp_path / "log") as written:
+        written.put(message(1, 10, b"more", b"", "p"))
+    source, store = LogDirectory(str(tmp_path / "log")), Archive.open(str(to))
+    run = ArchiveRun(PaperSpark(), source, store, ArchiveSettings(), None)
+    run._wait = lambda _: run.stopping.set() or True
+    run.loop(interval)
+    assert run.progress.last_index == 11
+    assert left_over.exists()
+    assert "the archive is not tidied" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("others", [2, 40], ids=["shorter", "longer"])
