@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from holdfast.errors import CorruptEntryError
+from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.naming import learn_names
 from holdfast.spark.record_table import RecordTable
@@ -95,6 +95,9 @@ class _Searched:
     """By first index of a segment, up to which entry it was gone through."""
 
 
+_SEARCHES_MAX: Final = 5
+"""What is looked for may be in no part that a reader holds, so the cleaner may be ahead of it."""
+
 _found: dict[LogSource, _Searched] = {}
 """A worker process does many tasks."""
 
@@ -107,8 +110,24 @@ def search_names(
 
     From entry `around` on backwards, as a queue's declaration stands before its messages, then the
     rest, where the cleaner may have written it again. It ends with the last name that is found.
+
+    Raises:
+        RecordNotFoundError: The log is cleaned faster than it can be gone through.
+        LinkError: No node answers.
     """
     searched = _found.setdefault(source, _Searched())
+    for _ in range(_SEARCHES_MAX - 1):
+        try:
+            return _search(source, searched, wanted, around)
+        except RecordNotFoundError:
+            # Cleaned away meanwhile, and before that written again at the end: look there too.
+            continue
+    return _search(source, searched, wanted, around)
+
+
+def _search(
+    source: LogSource, searched: _Searched, wanted: Collection[int] | None, around: int
+) -> dict[int, str]:
     if wanted is None or not searched.names.keys() >= set(wanted):
         searched.names |= source.queue_names()
     position = source.position()

@@ -4,11 +4,12 @@ What can be asked of any source: where a time is, and the names of all queues.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from holdfast.errors import CorruptEntryError
+from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import DamagedRange, first_index_at, search_names
@@ -93,3 +94,36 @@ def test_a_name_is_looked_for_no_further_than_it_is_found(
     assert 3 == len(asked)
     assert {1, 2} == search_names(log, {9}, around=5).keys()
     assert sorted(bases) == sorted(asked)
+
+
+def test_a_log_that_is_cleaned_under_the_search_is_gone_through_again(
+    log: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A task holds what it reads, not all in which a name may stand; what was cleaned away there is
+    written again further on, behind where the log ended before.
+    """
+    positions, blocks = LogDirectory.position, LogDirectory.blocks
+    base = log.position().bases[1]
+    is_cleaned = False
+
+    def position(self: LogDirectory):
+        found = positions(self)
+        return replace(found, first_index=base, bases=found.bases[1:]) if is_cleaned else found
+
+    def cleaned(self: LogDirectory, first: int, last: int):
+        nonlocal is_cleaned
+        if first < base:
+            if not is_cleaned:
+                with WrittenLog(Path(self.path)) as written:
+                    written.put(QueueRecord(1, "a"))
+            is_cleaned = True
+            raise RecordNotFoundError(f"the log begins with entry {base}")
+        return blocks(self, first, last)
+
+    monkeypatch.setattr(LogDirectory, "position", position)
+    monkeypatch.setattr(LogDirectory, "blocks", cleaned)
+    assert "a" == search_names(log, {1}, around=base)[1]
+    monkeypatch.setattr(LogDirectory, "position", positions)
+    with pytest.raises(RecordNotFoundError):
+        search_names(log, {9})
