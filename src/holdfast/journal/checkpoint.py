@@ -2,8 +2,9 @@
 The broker's state at one index, kept for a quick start. Disposable.
 
 A checkpoint is written to a draft, synced, renamed, and read back before anyone relies on it. The
-newest two are kept. One that is damaged, or speaks of another log, is ignored and reported: that
-costs start-up time, never data.
+newest two are kept. One that is damaged is removed and reported, so that it takes no good one's
+place; one that speaks of another log, or is of a version not known here, is ignored and reported.
+Both cost start-up time, never data.
 
 Invariants:
     A file under its final name was complete and durable when it got that name.
@@ -44,6 +45,10 @@ _READ_BYTES: Final = 8 * 1024 * 1024
 logger = logging.getLogger("holdfast.journal")
 
 
+class DamagedCheckpointError(StoreError):
+    """A checkpoint whose bytes are not those that were written: nobody can ever use it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """State after entry `index`, whose term and chain value say of which log it speaks."""
@@ -79,12 +84,14 @@ class CheckpointStore:
         parts: Sequence[bytes],
     ) -> Path:
         """
-        Write a checkpoint, durable and read back when this returns, and drop all but two.
+        Write a checkpoint, durable and read back when this returns, and drop older ones but one.
 
-        `first_index` is where the log began when the state was taken.
+        `first_index` is where the log began when the state was taken. Checkpoints above `index`,
+        of a log that was longer once, are neither counted nor served by it: two of them are kept.
 
         Raises:
-            StoreError: It could not be written or does not read back; older ones are untouched.
+            StoreError: It could not be written or does not read back, and is removed; older ones
+                are untouched.
         """
         path = self._directory / f"{index:020d}.checkpoint"
         draft = path.with_suffix(_DRAFT_SUFFIX)
@@ -97,26 +104,36 @@ class CheckpointStore:
         except OSError as error:
             self._discard(draft)
             raise StoreError(f"checkpoint {path.name} could not be written: {error}") from error
-        self._read(path)
-        self._drop_old()
+        try:
+            self._read(path)
+        except StoreError:
+            self._discard(path)
+            raise
+        self._drop_old(index)
         return path
 
     def load_newest(self, max_index: int, journal: Journal) -> Checkpoint | None:
         """
         Return the newest good checkpoint at or below `max_index` that belongs to this log.
 
-        The log must reach back to it: entry `index + 1` is kept, or is the next one.
+        The log must reach back to it: entry `index + 1` is kept, or is the next one. Damaged ones
+        that are met on the way are removed.
         """
         if not self._disk.exists(self._directory):
             return None
         for index in reversed(self._indexes()):
-            if index > max_index:
-                self._ignore(index, "it is newer than what is known to be committed")
-                continue
+            path = self._directory / f"{index:020d}.checkpoint"
             try:
-                checkpoint = self._read(self._directory / f"{index:020d}.checkpoint")
+                checkpoint = self._read(path)
+            except DamagedCheckpointError as error:
+                self._ignore(index, f"{error}. It is removed")
+                self._discard(path)
+                continue
             except StoreError as error:
                 self._ignore(index, str(error))
+                continue
+            if index > max_index:
+                self._ignore(index, "it is newer than what is known to be committed")
                 continue
             problem = _mismatch(checkpoint, journal)
             if problem is None:
@@ -170,18 +187,21 @@ class CheckpointStore:
         self.problems.append(f"checkpoint {index:,} is ignored: {problem}")
         logger.warning("checkpoint %d is ignored: %s", index, problem)
 
-    def _drop_old(self) -> None:
+    def _drop_old(self, saved: int) -> None:
         try:
-            for index in self._indexes()[:-_KEPT_COUNT]:
+            indexes = self._indexes()
+            below = [index for index in indexes if index <= saved]
+            above = [index for index in indexes if index > saved]
+            for index in below[:-_KEPT_COUNT] + above[:-_KEPT_COUNT]:
                 self._disk.unlink(self._directory / f"{index:020d}.checkpoint")
         except OSError as error:
             logger.warning("an old checkpoint cannot be removed: %s", error)
 
-    def _discard(self, draft: Path) -> None:
+    def _discard(self, path: Path) -> None:
         try:
-            self._disk.unlink(draft)
+            self._disk.unlink(path)
         except OSError as error:
-            logger.warning("a draft of a checkpoint cannot be removed: %s", error)
+            logger.warning("%s, of no use, cannot be removed: %s", path.name, error)
 
 
 def _encode_header(
@@ -206,16 +226,16 @@ def _encode_header(
 def _decode(path: Path, data: bytes) -> Checkpoint:
     header = data[: _HEADER.size]
     if len(header) < _HEADER.size:
-        raise StoreError(f"{path} is cut short")
+        raise DamagedCheckpointError(f"{path} is cut short")
     magic, version, _, checksum, _, *place, length, chain, digest = _HEADER.unpack(header)
     index, term, record, first = place
-    if crc32c(header[:8] + bytes(4) + header[12:]) != checksum:
-        raise StoreError(f"{path}: the header checksum is wrong")
     if magic != _MAGIC or version != _VERSION:
         raise StoreError(f"{path}: version {version} is not known to this program")
+    if crc32c(header[:8] + bytes(4) + header[12:]) != checksum:
+        raise DamagedCheckpointError(f"{path}: the header checksum is wrong")
     body = data[_HEADER.size :]
     if len(body) != length or blake2b(body, digest_size=16).digest() != digest:
-        raise StoreError(f"{path}: the checksum of the state is wrong")
+        raise DamagedCheckpointError(f"{path}: the checksum of the state is wrong")
     return Checkpoint(index, term, chain, record, first, body)
 
 

@@ -78,22 +78,63 @@ def test_two_are_kept(store: CheckpointStore, log: LocalJournal, disk: Simulated
 
 
 @pytest.mark.promise("F19")
-def test_a_damaged_one_is_ignored_and_told(
+def test_a_damaged_one_is_ignored_told_and_removed(
     store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk
 ) -> None:
-    """A flipped bit anywhere makes it useless; the older one serves."""
+    """
+    A flipped bit anywhere makes it useless; the older one serves, and keeps its place.
+
+    Where the bit is one of the version, it may be a later program's, and is left.
+    """
     save(store, log, 3)
     path = save(store, log, 5)
-    for bit in range(0, len(disk.content(path)) * 8, 29):
+    good = disk.content(path)
+    for bit in range(0, len(good) * 8, 29):
         disk.flip_bit(path, bit)
         found = store.load_newest(8, log.journal)
         assert found is not None
         assert found.index == 3
-        disk.flip_bit(path, bit)
+        assert disk.exists(path) == (bit < 6 * 8)
+        path = save(store, log, 5)
+        assert disk.content(path) == good
     assert "checkpoint 5 is ignored" in store.problems[0]
     disk.replace_content(path, disk.content(path)[:20])
     assert store.load_newest(8, log.journal) is not None
-    assert "cut short" in store.problems[-1]
+    assert "cut short. It is removed" in store.problems[-1]
+
+
+def test_a_damaged_one_that_cannot_be_removed_is_no_failure(
+    store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """It is met again at the next start."""
+    path = save(store, log, 3)
+    disk.flip_bit(path, 700)
+    disk.fail_next["unlink"] = errno.EIO
+    assert store.load_newest(8, log.journal) is None
+    assert disk.exists(path)
+    assert store.load_newest(8, log.journal) is None
+    assert not disk.exists(path)
+
+
+def test_a_damaged_one_beyond_what_is_committed_is_removed_too(
+    store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """Else it would be met, and believed to be there, once the log has grown so far."""
+    path = save(store, log, 5)
+    disk.flip_bit(path, 700)
+    assert store.load_newest(4, log.journal) is None
+    assert not disk.exists(path)
+
+
+def test_those_of_a_log_that_was_longer_do_not_take_the_new_ones_places(
+    store: CheckpointStore, log: LocalJournal, disk: SimulatedDisk
+) -> None:
+    """A disk that was put back, or a log cut short: what is written from then on is kept."""
+    save(store, log, 7)
+    save(store, log, 8)
+    for index in (2, 3, 4):
+        save(store, log, index)
+    assert [int(name[:20]) for name in disk.list_directory(DIRECTORY)] == [3, 4, 7, 8]
 
 
 def test_one_from_another_log_is_ignored(store: CheckpointStore, log: LocalJournal) -> None:
@@ -163,12 +204,21 @@ def test_a_disk_that_refuses_costs_only_the_checkpoint(
 
 
 def test_what_does_not_read_back_is_told(
-    store: CheckpointStore, log: LocalJournal, monkeypatch: pytest.MonkeyPatch
+    store: CheckpointStore,
+    log: LocalJournal,
+    disk: SimulatedDisk,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A checkpoint is read again before anyone relies on it."""
-    monkeypatch.setattr(CheckpointStore, "_write", lambda self, draft, header, parts: None)
-    with pytest.raises((StoreError, KeyError)):
+    """It is read again before anyone relies on it, and removed if it is not as written."""
+    write = CheckpointStore._write
+    monkeypatch.setattr(
+        CheckpointStore,
+        "_write",
+        lambda self, draft, header, parts: write(self, draft, header, [b"other", *parts[1:]]),
+    )
+    with pytest.raises(StoreError, match="checksum of the state"):
         save(store, log, 3)
+    assert list(disk.list_directory(DIRECTORY)) == []
 
 
 @pytest.mark.promise("F29")
