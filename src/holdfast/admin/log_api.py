@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Final
@@ -28,16 +27,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from holdfast.admin.operations import Operations
 from holdfast.admin.status import HoldRequest, LogSlice, as_json
 from holdfast.errors import RecordNotFoundError
+from holdfast.model.limits import HOLD_EXPIRY_SECONDS_MAX, HOLD_EXPIRY_SECONDS_MIN, HOLD_NAME
 
 SLICE_BYTES_DEFAULT: Final = 8 * 1024 * 1024
 SLICE_BYTES_MAX: Final = 64 * 1024 * 1024
 PIECE_BYTES: Final = 256 * 1024
 """What is read and sent at once; a piece takes the loop about a tenth of a millisecond."""
 
-EXPIRY_SECONDS_MAX: Final = 366 * 86_400
-
 _INDEX_MAX: Final = 2**63 - 1
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 class _Keep(BaseModel):
@@ -45,7 +42,9 @@ class _Keep(BaseModel):
 
     index: int = Field(ge=1, le=_INDEX_MAX)
     bytes_max: int | None = Field(default=None, ge=1, le=_INDEX_MAX)
-    expiry_seconds: int | None = Field(default=None, ge=10, le=EXPIRY_SECONDS_MAX)
+    expiry_seconds: int | None = Field(
+        default=None, ge=HOLD_EXPIRY_SECONDS_MIN, le=HOLD_EXPIRY_SECONDS_MAX
+    )
     or_first: bool = False
     only_renews: bool = False
 
@@ -96,7 +95,7 @@ class LogInterface:
             ]
             raise HTTPException(HTTPStatus.BAD_REQUEST, "; ".join(faults)) from error
         name = request.path_params["name"]
-        if not _NAME.fullmatch(name) and all(
+        if not HOLD_NAME.fullmatch(name) and all(
             hold.name != name for hold in self._operations.status().holds
         ):
             raise HTTPException(

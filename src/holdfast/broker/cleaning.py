@@ -92,6 +92,12 @@ def holds_under_way(broker: Broker) -> dict[str, HoldRecord]:
     return {record.name: record for batch in _batches(broker) for record in batch.holds}
 
 
+def holds_to_come(broker: Broker) -> dict[str, HoldRecord]:
+    """Give, by name, the holds that stand once all that is on its way to the log is applied."""
+    holds = broker.state.holds | holds_under_way(broker)
+    return {name: hold for name, hold in holds.items() if hold.index}
+
+
 def is_kept(
     broker: Broker, record: MessageRecord, record_number: int, leaving: dict[int, set[int]]
 ) -> bool:

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from holdfast.spark.session import is_submitted
+
 KEPT_BYTES: Final = 64 * 1024
 LINES_TOLD: Final = 20
 _STANDARD_ERROR: Final = 2
@@ -33,7 +35,7 @@ class SparkWords:
     @contextmanager
     def heard(self) -> Iterator[None]:
         """Within the block a process that is started has our pipe for its standard error."""
-        if os.environ.get("PYSPARK_GATEWAY_PORT"):
+        if is_submitted():
             yield
             return
         reading, writing = os.pipe()

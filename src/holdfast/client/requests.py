@@ -29,6 +29,12 @@ def fail(outcome: asyncio.Future[None], error: HoldfastError) -> None:
         outcome.exception()
 
 
+def nothing_done(transaction: str, receipt: str, **said: str) -> bytes:
+    """A transaction with nothing in it: only what its COMMIT says, and its receipt."""
+    begin = control("BEGIN", transaction=transaction)
+    return begin + control("COMMIT", transaction=transaction, receipt=receipt, **said)
+
+
 class Farewell(Operation):
     """UNSUBSCRIBE, ABORT, DISCONNECT: a lost link does the same, so nothing is sent again."""
 
@@ -148,9 +154,7 @@ class SettlementRequest(Operation):
     @staticmethod
     def question(receipt: str) -> bytes:
         """Nothing, done together: its receipt stands behind all that was said before."""
-        name = f"nothing-{receipt}"
-        begin = control("BEGIN", transaction=name)
-        return begin + control("COMMIT", transaction=name, receipt=receipt)
+        return nothing_done(f"nothing-{receipt}", receipt)
 
 
 class ForgetRequest(Operation):
@@ -180,11 +184,5 @@ class ForgetRequest(Operation):
 
     def frame(self, receipt: str) -> bytes:
         """What is sent for it, each time."""
-        transaction = f"finished-{receipt}"
-        return control("BEGIN", transaction=transaction) + control(
-            "COMMIT",
-            transaction=transaction,
-            receipt=receipt,
-            holdfast_forget=self.name,
-            holdfast_forget_before=str(self.before),
-        )
+        said = {"holdfast_forget": self.name, "holdfast_forget_before": str(self.before)}
+        return nothing_done(f"finished-{receipt}", receipt, **said)

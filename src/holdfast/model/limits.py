@@ -6,6 +6,7 @@ A limit that a user may change stands in a settings class; what stands here is f
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 KiB: Final = 1024
@@ -23,6 +24,14 @@ CLIENT_NAME_BYTES_MAX: Final = 1024
 
 PRODUCER_ID_BYTES_MAX: Final = 255
 """The longest producer id, in UTF-8 bytes."""
+
+HOLD_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+"""What a reader may call its hold on the log: all of it must match."""
+
+HOLD_EXPIRY_SECONDS_DEFAULT: Final = 7 * 86_400
+HOLD_EXPIRY_SECONDS_MIN: Final = 10
+HOLD_EXPIRY_SECONDS_MAX: Final = 366 * 86_400
+"""For how long a hold may stand without its reader being heard of."""
 
 REDELIVERY_COUNT_MAX: Final = 0xFFFF
 """A redelivery count stops growing here."""

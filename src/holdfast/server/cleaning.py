@@ -23,7 +23,7 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import (
-    holds_under_way,
+    holds_to_come,
     homeless,
     is_kept,
     kept_bytes,
@@ -252,8 +252,8 @@ class Cleaner:
         the log says so for good: only if no other reader keeps what it has not taken.
         """
         leaving: list[tuple[HoldRecord, HoldLoss]] = []
-        known = self.broker.state.holds | holds_under_way(self.broker)
-        holds = [hold for hold in known.values() if 0 < hold.index <= last_index]
+        known = holds_to_come(self.broker).values()
+        holds = [hold for hold in known if hold.index <= last_index]
         kept = self.store.bytes_from(hold.index for hold in holds) if holds else []
         for hold, held_bytes in zip(holds, kept, strict=True):
             loss = why_it_goes(hold, held_bytes, self.settings, is_space_low=is_low)

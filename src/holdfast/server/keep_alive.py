@@ -55,11 +55,13 @@ def keep_alive(opened: Any) -> None:
 
 def has_vanished(opened: Any) -> bool:
     """Whether what is on its way to the other end of a socket was not answered for so long."""
+    if sys.platform != "linux":
+        return False
     try:
         told = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
     except (OSError, ValueError):
         return False  # It is closed already, or no TCP.
-    if len(told) < _TCP_INFO.size or sys.platform != "linux":
+    if len(told) < _TCP_INFO.size:
         return False
     sent_again_count, asked_count, silent_milliseconds = _TCP_INFO.unpack(told)
     unanswered_count: int = max(sent_again_count, asked_count)

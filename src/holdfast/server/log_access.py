@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import structlog
 
 from holdfast.admin.status import HoldRequest, HoldStatus, LogPosition, LogSlice
-from holdfast.broker.cleaning import holds_under_way
+from holdfast.broker.cleaning import holds_to_come
 from holdfast.errors import DestinationError, RecordNotFoundError
 from holdfast.model.records import HoldLoss, HoldRecord
 from holdfast.server.learner_holds import LEARNER_PREFIX
@@ -98,8 +98,7 @@ def hold_record(node: Node, name: str, wanted: HoldRequest) -> HoldRecord:
         raise DestinationError(f"{name} is a learner's hold: the leader keeps it")
     settings = node.conductor.settings
     # What is on its way to the log comes before this.
-    on_their_way = node.broker.state.holds | holds_under_way(node.broker)
-    holds = {key: hold for key, hold in on_their_way.items() if hold.index}
+    holds = holds_to_come(node.broker)
     known = holds.get(name)
     bound = admitted_bytes(holds, name, wanted.bytes_max, settings)
     if known is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.model.limits import KiB, MiB
+from holdfast.model.limits import HOLD_EXPIRY_SECONDS_DEFAULT, KiB, MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class ServerSettings:
     hold_count_max: int = 1_000
     """Named readers that the log is kept for; a further one is refused."""
 
-    hold_expiry_seconds: int = 7 * 86_400
+    hold_expiry_seconds: int = HOLD_EXPIRY_SECONDS_DEFAULT
     """A hold that does not say how old it may become ends after so long without its reader."""
 
     hold_look_seconds: float = 5.0

@@ -25,9 +25,9 @@ from uuid import uuid4
 
 from holdfast.environment.clock import SystemClock
 from holdfast.errors import AuthenticationError, HoldfastError
+from holdfast.model.limits import HOLD_EXPIRY_SECONDS_DEFAULT
 from holdfast.spark.log_client import PATIENCE_SECONDS, RemoteLog
 from holdfast.spark.log_source import LogSource
-from holdfast.spark.options import EXPIRY_SECONDS_DEFAULT
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -50,7 +50,7 @@ class Hold:
     bytes_max: int | None = None
     """None: what the cluster keeps for who does not say."""
 
-    expiry_seconds: int = EXPIRY_SECONDS_DEFAULT
+    expiry_seconds: int = HOLD_EXPIRY_SECONDS_DEFAULT
     patience_seconds: float = PATIENCE_SECONDS
     _renewed_at: float = field(default=float("-inf"), init=False)
 
@@ -102,8 +102,6 @@ class Hold:
 
     def _send(self, method: str, body: dict[str, Any] | None) -> dict[str, Any]:
         path = f"/holds/{self.name}"
-        if self.patience_seconds == PATIENCE_SECONDS:
-            return self.log.ask(method, path, body)
         return self.log.ask(method, path, body, patience_seconds=self.patience_seconds)
 
 

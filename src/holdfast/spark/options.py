@@ -19,6 +19,12 @@ from urllib.parse import urlsplit
 
 from holdfast.admin.remote import admin_token
 from holdfast.errors import ConfigError
+from holdfast.model.limits import (
+    HOLD_EXPIRY_SECONDS_DEFAULT,
+    HOLD_EXPIRY_SECONDS_MAX,
+    HOLD_EXPIRY_SECONDS_MIN,
+    HOLD_NAME,
+)
 from holdfast.spark.places import HADOOP_KEYS, Options, absolute, place_options
 from holdfast.spark.schema import PROBLEM, View, check_view, choose_columns, default_columns
 
@@ -27,14 +33,8 @@ Mode = Literal["fail", "report"]
 KiB: Final = 1024
 
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
-_HOLD_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _DURATION: Final = re.compile(r"(\d{1,9})\s*([smhd])", re.IGNORECASE)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-EXPIRY_SECONDS_DEFAULT: Final = 7 * 86_400
-EXPIRY_SECONDS_MIN: Final = 10
-EXPIRY_SECONDS_MAX: Final = 366 * 86_400
-"""What a node takes; see `admin.log_api`."""
-
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -67,7 +67,7 @@ class ReadOptions:
     hold_bytes_max: int | None = None
     """None: what the cluster keeps for who does not say."""
 
-    hold_expiry_seconds: int = EXPIRY_SECONDS_DEFAULT
+    hold_expiry_seconds: int = HOLD_EXPIRY_SECONDS_DEFAULT
     starts_at_latest: bool = False
 
 
@@ -180,7 +180,7 @@ def duration_of(text: str) -> int:
     """
     match = _DURATION.fullmatch(text.strip())
     seconds = int(match[1]) * _SECONDS[match[2].lower()] if match else 0
-    if not EXPIRY_SECONDS_MIN <= seconds <= EXPIRY_SECONDS_MAX:
+    if not HOLD_EXPIRY_SECONDS_MIN <= seconds <= HOLD_EXPIRY_SECONDS_MAX:
         raise ValueError("expected a time such as 90s, 45m, 12h or 7d, from 10s to 366d")
     return seconds
 
@@ -217,7 +217,7 @@ def _mode(text: str) -> Mode:
 
 
 def _hold(text: str) -> str:
-    if not _HOLD_NAME.fullmatch(text):
+    if not HOLD_NAME.fullmatch(text):
         raise ValueError("expected letters, digits and _.-, 63 at most")
     return text
 

@@ -47,8 +47,7 @@ def absolute(path: str) -> str:
 
     `file://` is left out; paths of other file systems stay as they are.
     """
-    if path.startswith("file://"):
-        path = path.removeprefix("file://")
+    path = path.removeprefix("file://")
     return path if len(urlsplit(path).scheme) > 1 else str(Path(path).absolute())
 
 
@@ -264,3 +263,8 @@ def hadoop_options(spark: Any) -> Options:
         return ()
     settings = context.hadoopConfiguration()
     return place_options({key: settings.get(key) for key in HADOOP_KEYS})
+
+
+def with_hadoop_options(spark: Any, source: Mapping[str, str]) -> dict[str, str]:
+    """Give a source's options with what Hadoop is told about object stores; its own win."""
+    return dict(hadoop_options(spark)) | dict(source)

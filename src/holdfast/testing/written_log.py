@@ -18,8 +18,9 @@ from holdfast.journal.jobs import BallotJob
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.journal.writer import JournalWriter
-from holdfast.model.records import MessageRecord, Record
+from holdfast.model.records import MessageRecord, QueueRecord, Record
 from holdfast.spark.entry_block import EntryBlock, cut_entries
+from holdfast.spark.log_directory import LogDirectory
 from holdfast.store.record_codec import encode_records
 
 CLUSTER_ID = bytes(range(16))
@@ -128,3 +129,12 @@ def block_of(*batches: list[Record] | tuple[int, bytes], first_index: int = 1) -
     """Seal the same and give them as one block."""
     entries = sealed(*batches, first_index=first_index)
     return cut_entries(b"".join(entry.raw for entry in entries), first_index)
+
+
+def orders_log(folder: Path, *bodies: bytes) -> LogDirectory:
+    """Write a log with one queue and one message an entry; the same bodies make the same log."""
+    with WrittenLog(folder) as written:
+        written.put(QueueRecord(1, "orders"))
+        for number, body in enumerate(bodies, 1):
+            written.put(message(1, number, body, b"", "p"))
+    return LogDirectory(str(folder))

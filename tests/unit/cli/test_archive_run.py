@@ -14,12 +14,11 @@ import pytest
 
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import ArchiveError, LinkLostError
-from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_store import DATA, Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings
 from holdfast.spark.places import Place
-from holdfast.testing.written_log import WrittenLog, message
+from holdfast.testing.written_log import WrittenLog, message, orders_log
 
 IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times
 Traceback (most recent call last):
@@ -63,15 +62,6 @@ def _handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def log(folder: Path, *bodies: bytes) -> LogDirectory:
-    """Write a log with one message an entry; the same bodies make the same log."""
-    with WrittenLog(folder) as written:
-        written.put(QueueRecord(1, "orders"))
-        for number, body in enumerate(bodies, 1):
-            written.put(message(1, number, body, b"", "p"))
-    return LogDirectory(str(folder))
-
-
 def run_turns(
     spark: PaperSpark,
     source: Any,
@@ -105,7 +95,7 @@ def test_a_link_that_fails_in_a_task_is_waited_for(
     """It comes back from Spark wrapped in text, and is told as a link that failed here is."""
     spark = PaperSpark()
     spark.failures = [("holdfast.errors.LinkLostError", "node a does not answer")] * 2
-    run = run_turns(spark, log(tmp_path / "log", *BODIES), tmp_path / "to", 3)
+    run = run_turns(spark, orders_log(tmp_path / "log", *BODIES), tmp_path / "to", 3)
     assert run.progress.messages == 9
     told = capsys.readouterr().err
     assert told.count("waiting for the cluster: node a does not answer") == 2
@@ -119,7 +109,7 @@ def test_a_store_that_answers_with_an_error_is_waited_for_once_it_has_worked(
     fault = ("OSError", "When uploading part: AWS Error SLOW_DOWN")
     spark.failures = [fault]
     with pytest.raises(OSError, match="SLOW_DOWN"):
-        run_turns(spark, log(tmp_path / "log", *BODIES), tmp_path / "to", 1)
+        run_turns(spark, orders_log(tmp_path / "log", *BODIES), tmp_path / "to", 1)
 
     def grow() -> None:
         with WrittenLog(tmp_path / "log") as written:
@@ -140,7 +130,7 @@ def test_what_cannot_be_tidied_keeps_nothing_from_being_archived(
 ) -> None:
     """A store may let nothing be moved or removed, for good: then the log would never be taken."""
     to = tmp_path / "to"
-    run_turns(PaperSpark(), log(tmp_path / "log", *BODIES), to, 1)
+    run_turns(PaperSpark(), orders_log(tmp_path / "log", *BODIES), to, 1)
     left_over = next((to / DATA).rglob("*.parquet")).with_name("00-left-over.parquet")
     left_over.write_bytes(b"cut off")
     os.utime(left_over, (0, 0))
@@ -164,9 +154,9 @@ def test_what_cannot_be_tidied_keeps_nothing_from_being_archived(
 def test_a_cluster_that_lost_archived_entries_ends_the_run(tmp_path: Path, others: int) -> None:
     """Promoted by force: it has other entries there, fewer or more of them than are archived."""
     spark, store = PaperSpark(), tmp_path / "to"
-    run_turns(spark, log(tmp_path / "log", *BODIES), store, 1)
+    run_turns(spark, orders_log(tmp_path / "log", *BODIES), store, 1)
     before = sorted(store.rglob("*"))
-    promoted = log(tmp_path / "promoted", *BODIES[:5], *[b"other"] * others)
+    promoted = orders_log(tmp_path / "promoted", *BODIES[:5], *[b"other"] * others)
     with pytest.raises(ArchiveError, match=r"promoted by force(.|\n)*up to 10\)"):
         run_turns(spark, promoted, store, 5)
     assert sorted(store.rglob("*")) == before
@@ -175,9 +165,9 @@ def test_a_cluster_that_lost_archived_entries_ends_the_run(tmp_path: Path, other
 def test_a_promotion_under_the_tasks_is_told_as_what_it_is(tmp_path: Path) -> None:
     """They only see that an entry does not continue the log."""
     spark, store = PaperSpark(), tmp_path / "to"
-    run_turns(spark, log(tmp_path / "log", *BODIES[:5]), store, 1)
-    grown = log(tmp_path / "grown", *BODIES)
-    promoted = log(tmp_path / "promoted", *BODIES[:4], *[b"other"] * 6)
+    run_turns(spark, orders_log(tmp_path / "log", *BODIES[:5]), store, 1)
+    grown = orders_log(tmp_path / "grown", *BODIES)
+    promoted = orders_log(tmp_path / "promoted", *BODIES[:4], *[b"other"] * 6)
 
     class Promoted(LogDirectory):
         looks = 0
@@ -198,10 +188,10 @@ def test_a_promotion_under_the_tasks_is_told_as_what_it_is(tmp_path: Path) -> No
 def test_a_node_that_is_behind_is_waited_for(tmp_path: Path) -> None:
     """It has the same entries, fewer of them: nothing is wrong."""
     spark, store = PaperSpark(), tmp_path / "to"
-    run_turns(spark, log(tmp_path / "log", *BODIES), store, 1)
-    run = run_turns(spark, log(tmp_path / "behind", *BODIES[:5]), store, 2)
+    run_turns(spark, orders_log(tmp_path / "log", *BODIES), store, 1)
+    run = run_turns(spark, orders_log(tmp_path / "behind", *BODIES[:5]), store, 2)
     assert run.progress.last_index == 10
-    run = run_turns(spark, log(tmp_path / "ahead", *BODIES, b"one", b"more"), store, 1)
+    run = run_turns(spark, orders_log(tmp_path / "ahead", *BODIES, b"one", b"more"), store, 1)
     assert run.progress.last_index == 12
 
 

@@ -127,7 +127,9 @@ class PaperCluster(RemoteLog):
 
     asked: list[dict[str, Any]]
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def ask(
+        self, method: str, path: str, body: dict[str, Any] | None = None, **_: Any
+    ) -> dict[str, Any]:
         assert body is not None
         self.asked.append(body)
         if body["index"] < 20 and not body.get("or_first"):

@@ -65,7 +65,9 @@ class PaperLog(RemoteLog):
     def reach(self, from_index: int, bytes_max: int) -> int:
         return min(self.last, from_index + bytes_max // 100 - 1)
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def ask(
+        self, method: str, path: str, body: dict[str, Any] | None = None, **_: Any
+    ) -> dict[str, Any]:
         self.asked.append((method, path, body))
         return {"index": (body or {}).get("index", 0)}
 

@@ -41,7 +41,7 @@ from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import microseconds, read_options
 from holdfast.spark.pipelines.replay_numbers import Beginning
-from holdfast.spark.places import hadoop_options
+from holdfast.spark.places import with_hadoop_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,9 +141,12 @@ def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> 
         ConfigError: The condition is not one, or would choose differently another time.
         StoreError: The source no longer has its beginning and is no archive.
     """
-    source = {**dict(hadoop_options(spark)), **source}
-    options = {**source, "view": "messages", "columns": "*,header_block"}
-    log = open_source(read_options(options))
+    source = with_hadoop_options(spark, source)
+    return _read(spark, source, open_source(read_options(source)), choice)
+
+
+def _read(spark: SparkSession, source: dict[str, str], log: LogSource, choice: Choice) -> Chosen:
+    options = source | {"view": "messages", "columns": "*,header_block"}
     position = log.position()
     if position.first_index > 1 and not isinstance(log, ArchivedSource):
         raise StoreError(
@@ -253,10 +256,11 @@ def replay(
         HoldfastError: The target refused a message, or the source is damaged.
     """
     target = str(parse_destination(target))
-    source = {**dict(hadoop_options(spark)), **source}
+    source = with_hadoop_options(spark, source)
+    log = open_source(read_options(source))
     # Sending takes as long as it takes, and each part of the log is read when its turn comes.
-    with held_for_a_while(open_source(read_options(source)), "replay"):
-        chosen = read_chosen(spark, source, choice)
+    with held_for_a_while(log, "replay"):
+        chosen = _read(spark, source, log, choice)
         job = choice.job(chosen.cluster_id, target)
         found = chosen.messages.toLocalIterator(prefetchPartitions=True)
         rows = first_copies(found, chosen.beginning)

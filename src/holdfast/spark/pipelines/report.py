@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import read_options
-from holdfast.spark.places import hadoop_options
+from holdfast.spark.places import with_hadoop_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -90,8 +90,8 @@ def make_report(spark: SparkSession, source: dict[str, str]) -> Report:
     Raises:
         HoldfastError: The source cannot be read.
     """
-    told = dict(hadoop_options(spark))
-    options = {**told, **source, "view": "events", "columns": _EVENT_COLUMNS}
+    options = with_hadoop_options(spark, source)
+    options |= {"view": "events", "columns": _EVENT_COLUMNS}
     position = open_source(read_options(options)).position()
     events = spark.read.format("holdfast").options(**options).load()
     found = summarize(events)

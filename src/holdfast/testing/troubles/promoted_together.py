@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles.forced_promotions import Story, alone_and_long, fit_copies
+from holdfast.testing.troubles.forced_promotions import (
+    LOOK_SECONDS,
+    Story,
+    alone_and_long,
+    fit_copies,
+)
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
 
 TOGETHER = "learners promoted together"
 SITE_BACK = "old site back after learners were promoted together"
-_LOOK_SECONDS = 0.05
 _AGAIN_SECONDS = 1.5
 _FINISH_SECONDS_MAX = 15.0
 
@@ -77,7 +81,7 @@ class _Together(Story):
         if self.world.checkers.generations.ruling > self.generation:
             self._await_voters()
             return
-        self._after(_LOOK_SECONDS, self.promote)
+        self._after(LOOK_SECONDS, self.promote)
         now = self.world.timeline.now
         if now > self.asked_at + _AGAIN_SECONDS and self.world.leader() is None:
             self._ask_furthest()
@@ -119,7 +123,7 @@ class _Together(Story):
             kinds = {view.name: view.kind for view in leader.driver.status().members}
         voters = [node for node in self.far if kinds.get(node.name) == "voter"]
         if leader is None or len(voters) < 2:
-            self._after(_LOOK_SECONDS, self._await_voters)
+            self._after(LOOK_SECONDS, self._await_voters)
             return
         self.world.count(TOGETHER)
         if len(voters) > 2 and self.chance.random() < 0.5:
@@ -153,7 +157,7 @@ class _Together(Story):
             for node in self.far:
                 if not node.is_alive:
                     self.nemesis.revive(node)
-            world.timeline.run(_LOOK_SECONDS)
+            world.timeline.run(LOOK_SECONDS)
         self.is_finishing = False
 
 

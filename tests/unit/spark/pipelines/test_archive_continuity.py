@@ -10,28 +10,19 @@ import pytest
 
 from holdfast.errors import ArchiveError
 from holdfast.journal.entry import FIRST_CHAIN
-from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.manifests import Catalogue
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.archive_continuity import check_same_log
-from holdfast.testing.written_log import WrittenLog, message
-
-
-def log(folder: Path, *bodies: bytes) -> LogDirectory:
-    with WrittenLog(folder) as written:
-        written.put(QueueRecord(1, "orders"))
-        for number, body in enumerate(bodies, 1):
-            written.put(message(1, number, body, b"", "p"))
-    return LogDirectory(str(folder))
+from holdfast.testing.written_log import orders_log
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Archive:
     """The first six entries of a log."""
-    source = log(tmp_path / "log", *BODIES[:5])
+    source = orders_log(tmp_path / "log", *BODIES[:5])
     made = Archive.open(str(tmp_path / "archive"))
     wanted = LogRange(1, 6, FIRST_CHAIN.hex())
     written = write_range(wanted, source=source, archive=made, names={})
@@ -51,7 +42,7 @@ def test_the_same_log_goes_on_whatever_its_length(
     archive: Archive, tmp_path: Path, count: int
 ) -> None:
     """A node that is behind has the same entries, fewer of them."""
-    check(log(tmp_path / "same", *BODIES[:count]), archive)
+    check(orders_log(tmp_path / "same", *BODIES[:count]), archive)
 
 
 @pytest.mark.parametrize("count", [1, 3, 9], ids=["behind", "level", "ahead"])
@@ -59,7 +50,7 @@ def test_another_entry_in_the_place_of_one_is_told(
     archive: Archive, tmp_path: Path, count: int
 ) -> None:
     """Also if the log is shorter, and if it has grown beyond the archive since."""
-    other = log(tmp_path / "other", *BODIES[:2], *[b"other"] * count)
+    other = orders_log(tmp_path / "other", *BODIES[:2], *[b"other"] * count)
     with pytest.raises(ArchiveError, match=r"promoted by force(.|\n)*another --to"):
         check(other, archive)
 
@@ -68,7 +59,7 @@ def test_nothing_is_proven_where_they_have_nothing_in_common(
     archive: Archive, tmp_path: Path
 ) -> None:
     """An archive that is empty, a log that is, and one that was cleaned beyond the archive."""
-    other = log(tmp_path / "other", b"other")
+    other = orders_log(tmp_path / "other", b"other")
     check_same_log(other, archive, Catalogue(), other.position())
     check(other, archive, LogPosition(first_index=3, last_index=2))
     check(other, archive, LogPosition(first_index=20, last_index=30))
