@@ -136,7 +136,7 @@ def audit_replicas(
     audit.segments_proven = len(proofs)
     cleaned = max((proof.cleaned_through for proof in proofs), default=0)
     audit.findings += lost_beginnings(found, cleaned)
-    audit.findings += _diverged(replicas, proofs)
+    audit.findings += _diverged(replicas, proofs) or parted(replicas, positions)
     audit.findings = _without_echoes(audit.findings)
     return audit
 
@@ -443,6 +443,64 @@ def _diverged(replicas: list[Replica], proofs: list[Proof]) -> list[Finding]:
                     last_index=index,
                 )
             ]
+    return []
+
+
+def parted(replicas: list[Replica], positions: dict[str, LogPosition]) -> list[Finding]:
+    """
+    Compare copies of different length where the shorter one ends; one finding for each that parts.
+
+    The chain value there stands for all before it, so parts that end nowhere together need not.
+    """
+    lasting = [each for each in replicas if _holds_entries(positions[each.name])]
+    if not lasting:
+        return []
+    longest = max(lasting, key=lambda each: positions[each.name].last_index)
+    found = []
+    for each in lasting:
+        if each is not longest:
+            found += _parted_from(longest, each, positions[longest.name], positions[each.name])
+    return found
+
+
+def _holds_entries(position: LogPosition) -> bool:
+    return position.first_index <= position.last_index
+
+
+def _parted_from(
+    longest: Replica, other: Replica, known: LogPosition, position: LogPosition
+) -> list[Finding]:
+    low = max(known.first_index, position.first_index)
+    high = min(known.last_index, position.last_index)
+    if low > high:
+        reason = (
+            f"it has no entry in common with {longest.name}, which begins with entry"
+            f" {known.first_index:,}: that they are of one log cannot be told"
+        )
+        at = position.last_index
+        return [
+            Finding(
+                where=other.name, kind="diverged", reason=reason, first_index=at, last_index=at
+            )
+        ]
+    ends = {base - 1 for base in (*known.bases, *position.bases) if low < base <= high}
+    for end in sorted({high, *ends}, reverse=True):
+        try:
+            if chain_at(longest.source, end) == chain_at(other.source, end):
+                return []
+            at = first_difference(longest, other, low, end)
+        except HoldfastError:
+            continue  # damaged there: a finding already
+        return [
+            Finding(
+                where=other.name,
+                kind="diverged",
+                reason=f"it differs from {longest.name} from this entry on, and both are sound in"
+                f" themselves: two histories",
+                first_index=at,
+                last_index=high,
+            )
+        ]
     return []
 
 

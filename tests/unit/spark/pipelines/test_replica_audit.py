@@ -17,14 +17,15 @@ from holdfast.spark.pipelines.replica_audit import (
     _without_echoes,
     first_difference,
     lost_beginnings,
+    parted,
     prove,
     remote_digests,
 )
 from holdfast.testing.written_log import WrittenLog, message
 
 
-def written(place: Path, name: str, *bodies: bytes) -> Replica:
-    with WrittenLog(place / name) as log:
+def written(place: Path, name: str, *bodies: bytes, segment_bytes: int = 65_536) -> Replica:
+    with WrittenLog(place / name, segment_bytes=segment_bytes) as log:
         log.put(QueueRecord(1, "q"))
         for sequence, body in enumerate(bodies, 1):
             log.put(message(1, sequence, body))
@@ -64,6 +65,58 @@ def test_the_first_difference_is_found(tmp_path: Path) -> None:
     other = written(tmp_path, "b", b"x", b"Y", b"z")
 
     assert 3 == first_difference(one, other, 1, 4)
+
+
+def positions(*replicas: Replica) -> dict[str, LogPosition]:
+    return {each.name: each.source.position() for each in replicas}
+
+
+def test_copies_of_different_length_are_compared_where_the_shorter_one_ends(
+    tmp_path: Path,
+) -> None:
+    """
+    They end with no part together; one that is only behind is no finding, two histories are.
+    """
+    one = written(tmp_path, "a", b"x", b"y", b"z")
+    behind = written(tmp_path, "b", b"x", b"y")
+    other = written(tmp_path, "c", b"x", b"Y", b"z", b"more")
+
+    assert [] == parted([one, behind], positions(one, behind))
+    found = parted([one, behind, other], positions(one, behind, other))
+    assert [("a", 3, 4), ("b", 3, 3)] == [
+        (each.where, each.first_index, each.last_index) for each in found
+    ]
+
+
+def test_damage_where_the_shorter_one_ends_hides_no_other_history(tmp_path: Path) -> None:
+    """
+    They are compared where a segment before it ends.
+    """
+    one = written(tmp_path, "a", b"x", b"y", b"z" * 5000, segment_bytes=8192)
+    other = written(tmp_path, "b", b"X", b"y", b"z" * 5000, b"more", segment_bytes=8192)
+    path = max((tmp_path / "a" / "journal").iterdir())
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"z" * 5000)] ^= 1
+    path.write_bytes(data)
+
+    (found,) = parted([one, other], positions(one, other))
+
+    assert ("a", 2) == (found.where, found.first_index)
+
+
+def test_copies_without_a_common_entry_prove_nothing_of_each_other(tmp_path: Path) -> None:
+    """
+    One that ends before the other begins is told; an empty one has nothing to compare.
+    """
+    one, other = written(tmp_path, "a", b"x"), written(tmp_path, "b", b"x")
+    late = {"a": LogPosition(first_index=1, last_index=2)}
+    late["b"] = LogPosition(first_index=3, last_index=9)
+    empty = {"a": LogPosition(first_index=1, last_index=0), "b": late["b"]}
+
+    (found,) = parted([one, other], late)
+
+    assert ("a", "diverged") == (found.where, found.kind)
+    assert [] == parted([one, other], empty)
 
 
 def test_another_cluster_is_told() -> None:
