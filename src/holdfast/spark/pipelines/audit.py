@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +23,7 @@ from holdfast.spark.archive_store import Archive
 from holdfast.spark.holds import held_for_a_while
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_proof import ArchivedSource, chain_at
+from holdfast.spark.log_source import LogPosition
 from holdfast.spark.manifests import ArchivedFile, Catalogue
 from holdfast.spark.pipelines.accounting import Account, take_account
 from holdfast.spark.pipelines.findings import Finding
@@ -249,30 +251,58 @@ def _compare(archive: Archive, replicas: list[Replica], result: AuditResult) -> 
             )
             found.append(Finding(where=str(archive), kind="diverged", reason=reason))
             continue
-        common = [
-            manifest
-            for manifest in catalogue.ranges
-            if position.first_index <= manifest.last_index <= position.last_index
-        ]
-        for manifest in reversed(common):
-            try:
-                chain = chain_at(each.source, manifest.last_index)
-            except HoldfastError:
-                continue  # damaged there: a finding already
-            if chain == manifest.chain_after:
-                break
-            found.append(
-                Finding(
-                    where=str(archive),
-                    kind="diverged",
-                    reason=f"its chain after this range is not that of {each.name}:"
-                    f" {manifest.chain_after} here, {chain} there",
-                    place=manifest.name,
-                    first_index=manifest.first_index,
-                    last_index=manifest.last_index,
-                )
-            )
+        found += _compared(ArchivedSource(archive, catalogue), each, position)
     return found
+
+
+def _compared(archived: ArchivedSource, replica: Replica, position: LogPosition) -> list[Finding]:
+    """Compare the chain values of archive and replica, from the last entry that both have on."""
+    name, catalogue = str(archived.archive), archived.catalogue
+    if position.first_index > catalogue.last_index + 1:
+        first, last = catalogue.last_index + 1, position.first_index - 1
+        reason = f"entries {first:,} to {last:,} are neither in it nor in the log of {replica.name}"
+        return [
+            Finding(
+                where=name, kind="archive-gap", reason=reason, first_index=first, last_index=last
+            )
+        ]
+    found = []
+    for index, chain, place in _archived_chains(archived, position):
+        try:
+            there = chain_at(replica.source, index)
+            here = chain or chain_at(archived, index)
+        except HoldfastError:
+            continue  # damaged there: a finding already
+        if there == here:
+            break
+        found.append(
+            Finding(
+                where=name,
+                kind="diverged",
+                reason=f"its chain after this entry is not that of {replica.name}:"
+                f" {here} here, {there} there",
+                place=place,
+                first_index=index,
+                last_index=index,
+            )
+        )
+    return found
+
+
+def _archived_chains(
+    archived: ArchivedSource, position: LogPosition
+) -> Iterator[tuple[int, str, str]]:
+    """Where archive and log are compared: index, chain value if a manifest tells it, manifest."""
+    catalogue = archived.catalogue
+    ends = [
+        (manifest.last_index, manifest.chain_after, manifest.name)
+        for manifest in catalogue.ranges
+        if position.first_index <= manifest.last_index <= position.last_index
+    ]
+    # A log that ends inside a range, as after a promotion by force.
+    if catalogue.first_index <= position.last_index < catalogue.last_index:
+        yield position.last_index, "", ""
+    yield from reversed(ends)
 
 
 def _take_account(
@@ -403,6 +433,12 @@ def what_is_not_proven(result: AuditResult) -> list[str]:
     ]
     if cleaned:
         found.append(f"what was cleaned away: {', '.join(cleaned)}")
+    if result.archive is not None and not result.archive.is_empty:
+        found += [
+            f"that {name} goes on where the archive ends: they have no entry in common"
+            for name, it in positions.items()
+            if it.first_index > result.archive.last_index
+        ]
     if len(positions) == 1:
         found.append("that other nodes hold the same: one copy was named")
     if result.account is None:

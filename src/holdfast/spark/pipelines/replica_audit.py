@@ -26,11 +26,11 @@ from holdfast.errors import CorruptRecordError, HoldfastError
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import CHAIN_BYTES
 from holdfast.journal.record import RECORD_HEADER_BYTES
-from holdfast.journal.segment import segment_name
+from holdfast.journal.segment import SEGMENT_HEADER_BYTES, decode_segment_header, segment_name
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import broken_link, chain_at
+from holdfast.spark.log_proof import broken_link, chain_at, chain_before_log
 from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
 from holdfast.spark.partitions import split
 from holdfast.spark.pipelines.findings import Finding
@@ -325,16 +325,12 @@ def prove(part: _Part) -> Proof:
     """Follow the chain through a part and name every place where it breaks; runs in a worker."""
     source, name = part.replica.source, part.replica.name
     findings: list[Finding] = []
-    chain: bytes | None = None
     entries = size = 0
     last_chain = ""
     cleaned = 0
     position = source.position()
-    if part.first_index > position.first_index:
-        try:
-            chain = bytes.fromhex(chain_at(source, part.first_index - 1))
-        except HoldfastError:
-            chain = None  # that one is another part's finding
+    findings += _damaged_header(part)
+    chain = _chain_before(part, position)
     for block in source.blocks(part.first_index, part.last_index):
         if isinstance(block, DamagedRange):
             findings.append(_damage(name, block))
@@ -370,6 +366,44 @@ def prove(part: _Part) -> Proof:
         tuple(findings),
         cleaned,
     )
+
+
+def _chain_before(part: _Part, position: LogPosition) -> bytes | None:
+    """The chain value that a part must continue; None if nobody can tell."""
+    source = part.replica.source
+    try:
+        if part.first_index > position.first_index:
+            return bytes.fromhex(chain_at(source, part.first_index - 1))
+        if part.first_index == position.first_index:
+            return bytes.fromhex(chain_before_log(source, position)) or None
+    except (HoldfastError, OSError):
+        pass  # that entry, or that file, is another finding
+    return None
+
+
+def _damaged_header(part: _Part) -> list[Finding]:
+    """A file's own header, which no entry's checksum covers."""
+    source = part.replica.source
+    if not isinstance(source, LogDirectory):
+        return []
+    path = source.journal / segment_name(part.first_index)
+    try:
+        with path.open("rb", buffering=0) as file:
+            is_sound = decode_segment_header(file.read(SEGMENT_HEADER_BYTES)) is not None
+    except OSError:
+        return []  # it has no file of its own, or that is gone: told by its entries
+    if is_sound:
+        return []
+    return [
+        Finding(
+            where=part.replica.name,
+            kind="damaged",
+            reason="the header of the file is damaged",
+            place=path.name,
+            first_index=part.first_index,
+            last_index=part.first_index,
+        )
+    ]
 
 
 def _cleaned_through(block: EntryBlock) -> int:
@@ -479,9 +513,7 @@ def _parted_from(
         )
         at = position.last_index
         return [
-            Finding(
-                where=other.name, kind="diverged", reason=reason, first_index=at, last_index=at
-            )
+            Finding(where=other.name, kind="diverged", reason=reason, first_index=at, last_index=at)
         ]
     ends = {base - 1 for base in (*known.bases, *position.bases) if low < base <= high}
     for end in sorted({high, *ends}, reverse=True):

@@ -9,14 +9,22 @@ import pytest
 from holdfast.errors import ConfigError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.manifests import Catalogue
 from holdfast.spark.pipelines.accounting import Account
-from holdfast.spark.pipelines.audit import AuditResult, _unbalanced, audit, prove_file
+from holdfast.spark.pipelines.archive import LogRange, joined, write_range
+from holdfast.spark.pipelines.audit import (
+    AuditResult,
+    _compare,
+    _unbalanced,
+    audit,
+    prove_file,
+)
 from holdfast.spark.pipelines.findings import Finding
-from holdfast.spark.pipelines.replica_audit import ReplicaAudit
+from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit
 from holdfast.spark.pipelines.served_depths import ServedDepths
-from holdfast.testing.written_log import block_of, message
+from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, block_of, message
 
 
 def replicas(count: int) -> ReplicaAudit:
@@ -120,3 +128,57 @@ def test_a_short_audit_says_so() -> None:
     missing = "\n".join(result.not_proven)
     for sentence in ("a before entry 7", "one copy was named", "no account was taken"):
         assert sentence in missing
+
+
+def archived(place: Path, log: Path, last_index: int) -> Archive:
+    """Archive a log up to an entry."""
+    archive = Archive.open(str(place))
+    wanted = LogRange(1, last_index, bytes(16).hex())
+    written = write_range(wanted, source=LogDirectory(str(log)), archive=archive, names={})
+    archive.publish(joined([written], CLUSTER_ID.hex()))
+    return archive
+
+
+def written_log(place: Path, *bodies: bytes) -> Path:
+    with WrittenLog(place) as log:
+        log.put(QueueRecord(1, "q"))
+        for sequence, body in enumerate(bodies, 1):
+            log.put(message(1, sequence, body))
+    return place
+
+
+def compare(archive: Archive, log: Path, position: LogPosition | None = None) -> AuditResult:
+    replica = Replica("a", LogDirectory(str(log)))
+    result = AuditResult(archive=archive.catalogue())
+    result.replicas = ReplicaAudit([], {"a": position or replica.source.position()})
+    result.findings = _compare(archive, [replica], result)
+    return result
+
+
+def test_a_log_that_ends_inside_an_archived_range_is_compared_there(tmp_path: Path) -> None:
+    """
+    As after a promotion by force: one that is only behind is sound, one that went on otherwise not.
+    """
+    archive = archived(tmp_path / "archive", written_log(tmp_path / "a", b"1", b"2", b"3"), 4)
+    behind = compare(archive, written_log(tmp_path / "b", b"1", b"2"))
+    other = compare(archive, written_log(tmp_path / "c", b"1", b"two"))
+
+    assert [] == behind.findings
+    assert [("diverged", 3)] == [(each.kind, each.first_index) for each in other.findings]
+
+
+def test_entries_between_archive_and_log_are_missing(tmp_path: Path) -> None:
+    """
+    What neither has is a gap; a log that begins right behind the archive is only not proven.
+    """
+    log = written_log(tmp_path / "a", b"1", b"2", b"3")
+    archive = archived(tmp_path / "archive", log, 2)
+
+    gap = compare(archive, log, LogPosition(first_index=4, last_index=9))
+    next_to = compare(archive, log, LogPosition(first_index=3, last_index=9))
+
+    assert [("archive-gap", 3, 3)] == [
+        (each.kind, each.first_index, each.last_index) for each in gap.findings
+    ]
+    assert [] == next_to.findings
+    assert any("no entry in common" in sentence for sentence in next_to.not_proven)

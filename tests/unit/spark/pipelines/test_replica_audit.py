@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from google_crc32c import value as crc32c
+
+from holdfast.journal.entry import HEADER, HEADER_BYTES
+from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.model.records import CleanedRecord, QueueRecord
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
@@ -21,6 +25,7 @@ from holdfast.spark.pipelines.replica_audit import (
     prove,
     remote_digests,
 )
+from holdfast.store.record_codec import encode_records
 from holdfast.testing.written_log import WrittenLog, message
 
 
@@ -55,6 +60,45 @@ def test_damage_is_named(tmp_path: Path) -> None:
     (found,) = prove(_Part(replica, 1, 3)).findings
 
     assert ("damaged", path.name, 2) == (found.kind, found.place, found.first_index)
+
+
+def test_a_flipped_bit_in_the_header_of_a_file_is_named(tmp_path: Path) -> None:
+    """
+    No entry's checksum covers it.
+    """
+    replica = written(tmp_path, "a", b"x")
+    (path,) = (tmp_path / "a" / "journal").iterdir()
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+
+    (found,) = prove(_Part(replica, 1, 2)).findings
+
+    assert ("damaged", path.name, 1) == (found.kind, found.place, found.first_index)
+
+
+def test_a_first_entry_that_was_sealed_anew_is_named(tmp_path: Path) -> None:
+    """
+    Its checksums and all that follows are right; the chain value before the log tells.
+    """
+    replica = written(tmp_path, "a", b"x")
+    (path,) = (tmp_path / "a" / "journal").iterdir()
+    data = bytearray(path.read_bytes())
+    start = SEGMENT_HEADER_BYTES
+    body = start + HEADER_BYTES
+    size = HEADER.unpack_from(data, start)[11]
+    other = b"".join(encode_records([QueueRecord(1, "Q")]))
+    assert size == len(other)
+    data[body : body + size] = other
+    data[start + 12 : start + 16] = crc32c(other).to_bytes(4, "little")
+    data[start + 8 : start + 12] = bytes(4)
+    data[start + 8 : start + 12] = crc32c(bytes(data[start:body])).to_bytes(4, "little")
+    path.write_bytes(data)
+
+    (found,) = prove(_Part(replica, 1, 2)).findings
+
+    assert ("damaged", path.name, 1) == (found.kind, found.place, found.first_index)
+    assert "chain" in found.reason
 
 
 def test_the_first_difference_is_found(tmp_path: Path) -> None:
