@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from holdfast.errors import RecordNotFoundError
 from holdfast.spark.backlog import backlog_as_of, index_of
+from holdfast.spark.continuity import check_continues
 from holdfast.spark.holds import (
     HeldRead,
     Hold,
@@ -27,6 +28,7 @@ from holdfast.spark.holds import (
 )
 from holdfast.spark.log_reading import LiveRows, LogReading
 from holdfast.spark.log_source import LogPosition, LogSource, first_index_at
+from holdfast.spark.losses import LenientLog, first_kept, passed_over
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.partitions import BacklogPartition, LogPartition, carried, split
@@ -84,7 +86,8 @@ def read_partition(
         live = None
         if isinstance(partition, BacklogPartition):
             live = LiveRows(np.frombuffer(partition.places, dtype=np.int64), partition.marks)
-        reading = LogReading(source, options, partition.names, partition.cluster_id, wanted, live)
+        log = source if options.fails_on_loss or live is not None else LenientLog(source)
+        reading = LogReading(log, options, partition.names, partition.cluster_id, wanted, live)
         with kept_while_reading(source, partition.held, partition.first_index):
             yield from reading.batches(partition.first_index, partition.last_index)
 
@@ -92,8 +95,20 @@ def read_partition(
 def plan_range(
     options: ReadOptions, source: LogSource, position: LogPosition, wanted: RowFilter
 ) -> list[LogPartition]:
-    """Plan one task per segment of what is to be read."""
+    """
+    Plan one task per segment of what is to be read.
+
+    Raises:
+        StoreError: An offset that was given is of another log.
+        LinkError: No node answers.
+    """
+    for taken_before in options.proofs:
+        check_continues(source, position, taken_before)
     first, last = chosen_range(options, source, position, wanted)
+    if not options.fails_on_loss:
+        kept = first_kept(source, position, first)
+        passed_over(first, kept, last)
+        first = kept
     ranges = split(first, last, position.bases)
     names = carried(source.queue_names()) if ranges else {}
     return [LogPartition(low, high, names, position.cluster_id) for low, high in ranges]

@@ -40,8 +40,16 @@ class HoldfastDataSource(DataSource):
         return spark_schema(options.view, options.columns)
 
     def reader(self, schema: StructType) -> BatchReader:
-        """The reader of one query."""
-        return BatchReader(self._options(schema))
+        """
+        The reader of one query.
+
+        Raises:
+            ConfigError: The options are wrong, or only a stream can begin so.
+        """
+        options = self._options(schema)
+        if options.starts_at_latest:
+            raise ConfigError(["start_index: latest is for streams: behind it there is nothing"])
+        return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """

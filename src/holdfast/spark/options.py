@@ -2,7 +2,8 @@
 The options of the data source: read from Spark's strings, checked as a whole.
 
 All mistakes are reported together, each with its key. An option that is not known is a mistake: a
-misspelled `hold` must not go unnoticed.
+misspelled `hold` must not go unnoticed. What users of Spark's Kafka source write is understood:
+its names stand for ours.
 
 Immutable, pickled to the workers. The cluster's secret does not travel, a token made from it does.
 """
@@ -25,6 +26,8 @@ from holdfast.model.limits import (
     HOLD_EXPIRY_SECONDS_MIN,
     HOLD_NAME,
 )
+from holdfast.spark.offsets import Taken
+from holdfast.spark.option_names import Place, ending_at, starting_at, unknown_option
 from holdfast.spark.places import HADOOP_KEYS, Options, absolute, place_options
 from holdfast.spark.schema import PROBLEM, View, check_view, choose_columns, default_columns
 
@@ -69,6 +72,11 @@ class ReadOptions:
 
     hold_expiry_seconds: int = HOLD_EXPIRY_SECONDS_DEFAULT
     starts_at_latest: bool = False
+    fails_on_loss: bool = True
+    """False: what was cleaned away before it was read is passed over, and counted."""
+
+    proofs: tuple[Taken, ...] = ()
+    """Offsets that were given for a start or an end: the log must hold what they were taken of."""
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -82,26 +90,53 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     given = {key.lower(): value for key, value in options.items()}
     fields: dict[str, Any] = {}
     problems += [
-        f"{key}: there is no such option; there are {', '.join(sorted(_NAMES))}, and for an archive"
-        f" in an object store {', '.join(HADOOP_KEYS)}"
+        unknown_option(key, _NAMES, tuple(name for name, *_ in _ALIASES), HADOOP_KEYS)
         for key in sorted(set(given) - set(_READERS) - set(HADOOP_KEYS))
     ]
     if told := place_options({key: value.strip() for key, value in given.items()}):
         fields["place_options"] = told
-    for key, (name, read) in _READERS.items():
-        if key in given:
-            try:
-                fields[name] = read(given[key].strip())
-            except ConfigError as error:
-                problems += error.problems
-            except (ValueError, OSError) as error:
-                problems.append(f"{_NAMES_BY_KEY[key]}: {given[key]!r} cannot be used: {error}")
-    if fields.get("start_index") == "latest":
-        fields["start_index"], fields["starts_at_latest"] = None, True
+    _read_values(given, fields, problems)
+    _settle_places(fields)
     _choose(fields, problems)
     if problems:
         raise ConfigError(problems)
     return ReadOptions(**fields)
+
+
+def _read_values(given: dict[str, str], fields: dict[str, Any], problems: list[str]) -> None:
+    """Read what was given; two names of one option must say the same."""
+    said_by: dict[str, str] = {}
+    for key, (name, target, read) in _READERS.items():
+        if key not in given:
+            continue
+        try:
+            value = read(given[key].strip())
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        except (ValueError, OSError) as error:
+            problems.append(f"{name}: {given[key]!r} cannot be used: {error}")
+            continue
+        other = said_by.setdefault(target, name)
+        if other != name and fields[target] != value:
+            problems.append(
+                f"{other}, {name}: two names of the same, with different values:"
+                f" {given[other.lower()]!r} and {given[key]!r}; give one of them"
+            )
+        fields[target] = value
+
+
+def _settle_places(fields: dict[str, Any]) -> None:
+    """Make entries of the places that a start and an end may be."""
+    for target in ("start_index", "end_index"):
+        place: Place | None = fields.get(target)
+        if place is None:
+            continue
+        fields[target] = place.index
+        if place.is_latest and target == "start_index":
+            fields["starts_at_latest"] = True
+        if place.taken is not None:
+            fields["proofs"] = (*fields.get("proofs", ()), place.taken)
 
 
 def _choose(fields: dict[str, Any], problems: list[str]) -> None:
@@ -191,10 +226,10 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _start(text: str) -> int | str | None:
-    if text in {"latest", "earliest"}:
-        return "latest" if text == "latest" else None
-    return _count(text)
+def _flag(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
 
 
 def microseconds(text: str) -> int:
@@ -208,6 +243,11 @@ def microseconds(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1_000_000)
+
+
+def _timestamp(text: str) -> int:
+    """As the Kafka source has it: milliseconds since the epoch."""
+    return int(text) * 1_000 if text.isdecimal() else microseconds(text)
 
 
 def _mode(text: str) -> Mode:
@@ -233,8 +273,8 @@ _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("columns", "columns", str),
     ("secret_file", "token", _token),
     ("cluster_id", "cluster_id", str),
-    ("start_index", "start_index", _start),
-    ("end_index", "end_index", _count),
+    ("start_index", "start_index", starting_at),
+    ("end_index", "end_index", ending_at),
     ("start_time", "start_time", microseconds),
     ("end_time", "end_time", microseconds),
     ("as_of", "as_of", _count),
@@ -244,7 +284,18 @@ _TABLE: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
     ("hold", "hold", _hold),
     ("holdBytesMax", "hold_bytes_max", size_of),
     ("holdExpiry", "hold_expiry_seconds", duration_of),
+    ("failOnDataLoss", "fails_on_loss", _flag),
 )
+_ALIASES: Final[tuple[tuple[str, str, Callable[[str], object]], ...]] = (
+    ("startingOffsets", "start_index", starting_at),
+    ("endingOffsets", "end_index", ending_at),
+    ("startingTimestamp", "start_time", _timestamp),
+    ("endingTimestamp", "end_time", _timestamp),
+    ("maxOffsetsPerTrigger", "entries_per_trigger_max", _count),
+)
+"""What Spark's Kafka source calls what is also in `_TABLE`."""
+
 _NAMES: Final = [name for name, _, _ in _TABLE]
-_NAMES_BY_KEY: Final = {name.lower(): name for name in _NAMES}
-_READERS: Final = {name.lower(): (target, read) for name, target, read in _TABLE}
+_READERS: Final = {
+    name.lower(): (name, target, read) for name, target, read in (*_TABLE, *_ALIASES)
+}

@@ -5,7 +5,7 @@ An offset is the last entry taken, and of which log it is: that is proven before
 when it starts and whenever the cluster was promoted by force meanwhile. With a hold the cluster
 keeps the log from the first entry that Spark has not reported done, across restarts of either;
 without one a reader that is away for long may find that entries were cleaned away, and is told so
-by an error.
+by an error, or with failOnDataLoss=false by a warning and a number in its progress.
 
 Invariants:
     A query never goes on in another log than the one it has read.
@@ -42,6 +42,7 @@ from holdfast.spark.continuity import (
 from holdfast.spark.holds import Hold
 from holdfast.spark.log_client import PATIENCE_SECONDS, PAUSE_SECONDS, RemoteLog
 from holdfast.spark.log_source import LogPosition, first_index_at
+from holdfast.spark.losses import first_kept, passed_over
 from holdfast.spark.offsets import Taken, offset_at, taken_of
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
@@ -61,6 +62,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.hold = Hold(self.source, options.hold, *bounds)
         self.target_index: int | None = None
         """With Trigger.AvailableNow: where to stop."""
+        self.skipped_entries = 0
+        """With failOnDataLoss=false: how many the query has passed over since it was started."""
         self._reached = 0
         """The furthest offset that was given."""
         self._proven: set[tuple[Taken, int]] = set()
@@ -72,10 +75,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             RecordNotFoundError: The log does not go back to `start_index` any more.
+            StoreError: The offset that was given to begin at is of another log.
             LinkError: No node answers.
         """
         position = self.source.position()
         options = self.options
+        for taken in options.proofs:
+            check_continues(self.source, position, taken)
         first = position.first_index
         if options.starts_at_latest:
             first = position.last_index + 1
@@ -83,13 +89,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = first_index_at(self.source, position, options.start_time)
         elif options.start_index is not None:
             first = options.start_index
-        if first < position.first_index:
+        if not options.fails_on_loss:
+            first = self._first_to_read(first, position.last_index, position)
+        elif first < position.first_index:
             raise RecordNotFoundError(
                 f"start_index {first:,} is not in the log any more: it begins with entry"
                 f" {position.first_index:,}"
             )
         if self.hold is not None:
-            self.hold.move(first)
+            self.hold.move(first, or_first=not options.fails_on_loss)
         return offset_at(taken_at(self.source, position, first - 1))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -111,8 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             StoreError: The log is not the one that `start` is of.
         """
         begin = taken_of(start)
-        if self.hold is not None:
-            self.hold.renew_if_due(begin.index + 1)
+        self._renew_hold(begin.index + 1)
         position = self._position_for(begin)
         last = self._last_index(position)
         self._reached = max(self._reached, begin.index)
@@ -120,10 +127,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         options = self.options
         if not isinstance(limit, ReadAllAvailable):
+            first = begin.index + 1
+            if not options.fails_on_loss:
+                # What is gone takes no time, and must not be gone through batch by batch.
+                first = first_kept(self.source, position, first)
             if options.entries_per_trigger_max is not None:
-                last = min(last, begin.index + options.entries_per_trigger_max)
-            if options.bytes_per_trigger_max is not None:
-                last = min(last, self.source.reach(begin.index + 1, options.bytes_per_trigger_max))
+                last = min(last, first - 1 + options.entries_per_trigger_max)
+            if options.bytes_per_trigger_max is not None and first <= last:
+                last = min(last, self.source.reach(first, options.bytes_per_trigger_max))
         if last <= begin.index:
             return start
         end = taken_at(self.source, position, last)
@@ -135,7 +146,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the log goes, for Spark's progress reports."""
         position = self.source.position()
         last = max(position.last_index, self._reached)
-        return offset_at(Taken(last, position.cluster_id, position.generation))
+        told = offset_at(Taken(last, position.cluster_id, position.generation))
+        return told if self.options.fails_on_loss else told | {"skipped": self.skipped_entries}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the log ends now: the query stops there."""
@@ -155,6 +167,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         position = self._position_for(through)
         self._prove(begin, position)
+        if not self.options.fails_on_loss:
+            first = self._first_to_read(first, last, position)
         names = carried(self.source.queue_names())
         return [
             LogPartition(low, high, names, position.cluster_id)
@@ -173,7 +187,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             LinkError: No node answers: the query stops rather than let the log grow unheld.
         """
         if self.hold is not None:
-            self.hold.move(taken_of(end).index + 1)
+            lenient = not self.options.fails_on_loss
+            self.hold.move(taken_of(end).index + 1, or_first=lenient)
+
+    def _renew_hold(self, index: int) -> None:
+        """Renew the hold if that is due; one that has ended may begin later if nobody minds."""
+        if self.hold is None:
+            return
+        try:
+            self.hold.renew_if_due(index)
+        except RecordNotFoundError:
+            if self.options.fails_on_loss:
+                raise
+            self.hold.move(index, or_first=True)
+
+    def _first_to_read(self, first: int, last: int, position: LogPosition) -> int:
+        """Pass over what was cleaned away, and count it."""
+        kept = first_kept(self.source, position, first)
+        self.skipped_entries += passed_over(first, kept, last)
+        return kept
 
     def _position_for(self, taken: Taken) -> LogPosition:
         """

@@ -4,6 +4,7 @@ Planning and reading without Spark: the reader's methods, called as Spark calls 
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import DataSourceReader, EqualTo, GreaterThan, InputPartition
 
-from holdfast.errors import CorruptEntryError, RecordNotFoundError
+from holdfast.errors import CorruptEntryError, RecordNotFoundError, StoreError
 from holdfast.model.records import AcknowledgeRecord, QueueRecord
 from holdfast.spark import batch_reader
 from holdfast.spark.batch_reader import BatchReader
@@ -107,6 +108,31 @@ def test_a_start_before_the_log_is_an_error_not_a_shorter_table(log: Path) -> No
     with pytest.raises(RecordNotFoundError, match="no longer"):
         rows(reader(log, start_index="2"))
     assert rows(reader(log))
+
+
+def test_what_is_gone_is_left_out_where_nobody_minds(log: Path) -> None:
+    """Before the plan is made, and between plan and task."""
+    made = reader(log, start_index="2", failOnDataLoss="false")
+    whole = made.partitions()
+    clean_first_segment(log)
+    left = reader(log).partitions()
+    first = left[0].first_index
+    assert 2 < first
+    expected = list(range(first - 1, COUNT - 1))
+    assert expected == [row["sequence"] for row in rows(made)]
+    late = [it for part in whole for batch in made.read(part) for it in batch.to_pylist()]
+    assert expected == [row["sequence"] for row in late]
+
+
+def test_a_read_from_an_offset_of_another_log_is_refused(log: Path) -> None:
+    """Its number may be in both."""
+    offset = {"index": 3, "cluster": CLUSTER_ID.hex(), "generation": 0}
+    made = reader(log, startingOffsets=json.dumps(offset))
+    assert 4 == made.partitions()[0].first_index
+    with pytest.raises(StoreError, match="of cluster ab"):
+        reader(log, startingOffsets=json.dumps(offset | {"cluster": "ab"})).partitions()
+    with pytest.raises(StoreError, match="behind entry 3"):
+        reader(log, endingOffsets=json.dumps(offset | {"chain": "00" * 16})).partitions()
 
 
 def test_a_damaged_log_has_no_backlog_unless_it_is_reported(log: Path) -> None:

@@ -47,6 +47,14 @@ def test_a_backlog_cannot_be_streamed() -> None:
         made.streamReader(made.schema())
 
 
+def test_only_a_stream_begins_at_the_end() -> None:
+    """A batch read would find nothing there, or be taken for one of everything."""
+    made = source(startingOffsets="latest")
+    assert made.streamReader(made.schema()).options.starts_at_latest
+    with pytest.raises(ConfigError, match="latest is for streams"):
+        made.reader(made.schema())
+
+
 def test_a_queue_cannot_be_overwritten(tmp_path: Path) -> None:
     """Nobody's messages are removed by a mode."""
     made = HoldfastDataSource({"uri": "stomp://a:1", "destination": "q"})

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.admin.remote import admin_token
 from holdfast.errors import ConfigError
+from holdfast.spark.offsets import Taken
 from holdfast.spark.options import microseconds, read_options, size_of
 from holdfast.spark.schema import PROBLEM, default_columns
 
@@ -44,6 +45,68 @@ def test_where_to_start_may_be_a_word() -> None:
     """As with other sources of streams."""
     assert read_options({"path": "/x", "start_index": "latest"}).starts_at_latest
     assert read_options({"path": "/x", "start_index": "earliest"}).start_index is None
+
+
+def test_names_of_the_kafka_source_are_ours() -> None:
+    """An entry for its offset; times are milliseconds there."""
+    options = read_options(
+        {
+            "path": "/x",
+            "startingOffsets": "5",
+            "endingOffsets": "9",
+            "startingTimestamp": "1000",
+            "endingTimestamp": "1970-01-01T00:00:02",
+            "maxOffsetsPerTrigger": "100",
+            "failOnDataLoss": "false",
+        }
+    )
+    assert (5, 9, 1_000_000, 2_000_000, 100, False) == (
+        options.start_index,
+        options.end_index,
+        options.start_time,
+        options.end_time,
+        options.entries_per_trigger_max,
+        options.fails_on_loss,
+    )
+    assert read_options({"path": "/x", "startingOffsets": "latest"}).starts_at_latest
+    assert read_options({"path": "/x"}).fails_on_loss
+
+
+def test_an_offset_of_a_query_is_a_start_and_an_end() -> None:
+    """What it was taken of is kept, to be proven."""
+    offset = '{"index": 6, "cluster": "c", "generation": 0, "chain": "ab"}'
+    options = read_options({"path": "/x", "startingOffsets": offset, "end_index": offset})
+    assert (7, 6) == (options.start_index, options.end_index)
+    assert (Taken(6, "c", 0, "ab"), Taken(6, "c", 0, "ab")) == options.proofs
+
+
+def test_two_names_of_one_option_say_the_same_or_are_refused() -> None:
+    """Which of them was meant cannot be known."""
+    same = {"path": "/x", "start_index": "7", "startingOffsets": '{"index": 6}'}
+    assert 7 == read_options(same).start_index
+    with pytest.raises(ConfigError) as caught:
+        read_options(
+            {
+                "path": "/x",
+                "start_index": "7",
+                "startingOffsets": "earliest",
+                "maxEntriesPerTrigger": "3",
+                "maxOffsetsPerTrigger": "4",
+            }
+        )
+    told = "two names of the same, with different values"
+    assert [
+        f"start_index, startingOffsets: {told}: '7' and 'earliest'; give one of them",
+        f"maxEntriesPerTrigger, maxOffsetsPerTrigger: {told}: '3' and '4'; give one of them",
+    ] == caught.value.problems
+
+
+def test_an_unknown_option_tells_what_was_meant() -> None:
+    """A misspelled name must not cost a look into the reference."""
+    with pytest.raises(ConfigError, match="did you mean start_index"):
+        read_options({"path": "/x", "startIndex": "7"})
+    with pytest.raises(ConfigError, match="expected true or false"):
+        read_options({"path": "/x", "failOnDataLoss": "no"})
 
 
 def test_reporting_adds_the_column_that_says_what_is_wrong() -> None:

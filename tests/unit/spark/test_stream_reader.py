@@ -4,6 +4,7 @@ Offsets, limits and holds, called as Spark calls them; the log is a list of numb
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,10 +40,12 @@ class PaperLog(RemoteLog):
     entries = ENTRIES
     asked: list[tuple[str, str, Any]]
     read: list[int]
+    kept = 0
+    """What all nodes have cleaned away ends before it."""
 
     def position(self) -> LogPosition:
         return LogPosition(
-            first_index=5,
+            first_index=max(5, self.kept),
             last_index=self.last,
             cluster_id=self.cluster,
             bases=(5, 15, 25),
@@ -51,6 +54,8 @@ class PaperLog(RemoteLog):
 
     def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock]:
         self.read.append(first_index)
+        if first_index < self.kept:
+            raise RecordNotFoundError(f"entry {first_index} is no longer in the log")
         raws = [entry.raw for entry in self.entries[first_index - 1 : last_index]]
         yield cut_entries(b"".join(raws), first_index)
 
@@ -253,3 +258,57 @@ def test_a_cluster_that_was_cut_short_is_not_waited_for_forever(
         reader(log).latestOffset(at(40), ReadAllAvailable())
     assert 40 == now[0]
     assert at(40, 1) == reader(log).latestOffset(at(40, 1), ReadAllAvailable())
+
+
+def test_what_is_gone_is_passed_over_where_nobody_minds(log: PaperLog) -> None:
+    """The next batch begins at what is there, in full size; its progress tells how many are not."""
+    log.become(kept=15)
+    lenient = {"failOnDataLoss": "false", "maxEntriesPerTrigger": "3"}
+    made = reader(log, start_index="8", hold="h", **lenient)
+    assert 14 == made.initialOffset()["index"]
+    assert [("POST", "/holds/h", asked_for(15) | {"or_first": True})] == log.asked
+    made = reader(log, **lenient)
+    start = at(9)
+    end = made.latestOffset(start, made.getDefaultReadLimit())
+    assert at(17) == end
+    parts = made.partitions(start, end)
+    assert [(15, 17)] == [(it.first_index, it.last_index) for it in parts]
+    assert [] == made.partitions(at(5), at(9))
+    told = made.reportLatestOffset()
+    assert told == {"index": 30, "cluster": "c", "generation": 0, "skipped": 9}
+
+
+def test_a_hold_that_has_ended_is_begun_again_where_nobody_minds(
+    log: PaperLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At what is there; else the query ends."""
+
+    def ask(
+        self: PaperLog,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> dict[str, Any]:
+        self.asked.append((method, path, body))
+        if not (body or {}).get("or_first"):
+            raise RecordNotFoundError("the log does not go back to entry 10 any more")
+        return {"index": 15}
+
+    log.become(kept=15)
+    monkeypatch.setattr(PaperLog, "ask", ask)
+    with pytest.raises(RecordNotFoundError, match="entry 10"):
+        reader(log, hold="h").latestOffset(at(9), ReadAllAvailable())
+    log.asked.clear()
+    lenient = reader(log, hold="h", failOnDataLoss="false")
+    assert at(30) == lenient.latestOffset(at(9), ReadAllAvailable())
+    assert [True, False] == ["only_renews" in (body or {}) for _, _, body in log.asked]
+
+
+def test_a_query_begins_behind_an_offset_of_another_if_the_log_is_the_same(log: PaperLog) -> None:
+    """As it stands in that query's progress; entries that are others are not taken for its."""
+    offset = json.dumps(at(20))
+    assert at(20) == reader(log, startingOffsets=offset).initialOffset()
+    log.become(entries=entries(18))
+    with pytest.raises(StoreError, match="behind entry 20"):
+        reader(log, startingOffsets=offset).initialOffset()
