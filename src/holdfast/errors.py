@@ -22,6 +22,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     ├── StoreError
     │   ├── SegmentsMissingError     files at the beginning of the log are gone
     │   ├── CorruptEntryError        .segment .byte .index: where the damage is
+    │   ├── MissingEntriesError      entries that should be there are not
     │   ├── TruncatedEntryError      the bytes end before the entry does
     │   ├── CorruptRecordError       a record inside a good entry makes no sense
     │   ├── JournalFailedError       a write or sync failed; nothing more is claimed
@@ -170,6 +171,17 @@ class CorruptEntryError(StoreError):
         self.segment = segment
         self.byte = byte
         self.index = index
+
+
+class MissingEntriesError(CorruptEntryError):
+    """Entries that should be there are not; `index` is the first of them."""
+
+    def __init__(self, first_index: int, last_index: int, where: str) -> None:
+        super().__init__("the entry is missing", index=first_index)
+        which = f"entries {first_index:,} to {last_index:,} are"
+        if last_index == first_index:
+            which = f"entry {first_index:,} is"
+        self.args = (f"{which} missing from {where}",)
 
 
 class TruncatedEntryError(CorruptEntryError):

@@ -36,6 +36,7 @@ from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.manifests import (
     NO_CHAIN,
     ArchivedFile,
+    Break,
     Catalogue,
     Manifest,
     decode_manifest,
@@ -90,12 +91,13 @@ class Archive:
         manifests, unreadable = [], []
         for found in self.place.files(MANIFESTS):
             name = posixpath.basename(found.path)
-            if range_of_name(name) is None:
+            span = range_of_name(name)
+            if span is None:
                 continue
             try:
                 manifests.append(decode_manifest(self.place.read(found.path), name))
             except ArchiveError as error:
-                unreadable.append(str(error))
+                unreadable.append(Break("manifest", *span, str(error)))
         return resolve(manifests, unreadable)
 
     def publish(self, manifest: Manifest) -> None:

@@ -171,10 +171,12 @@ def chosen_range(
     """Return the entries that options and filter leave, both ends included."""
     first = max(options.start_index or position.first_index, wanted.index_min)
     last = min(options.end_index or position.last_index, position.last_index, wanted.index_max)
+    # Nothing else is looked at: another part of an archive may be missing.
+    wanted_part = replace(position, first_index=max(first, position.first_index), last_index=last)
     if options.start_time is not None:
-        first = max(first, first_index_at(source, position, options.start_time))
+        first = max(first, first_index_at(source, wanted_part, options.start_time))
     if options.end_time is not None:
-        last = min(last, first_index_at(source, position, options.end_time) - 1)
+        last = min(last, first_index_at(source, wanted_part, options.end_time) - 1)
     if options.start_index is None:
         first = max(first, position.first_index)
     return first, last

@@ -18,7 +18,12 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from holdfast.errors import ArchiveError, CorruptEntryError
+from holdfast.errors import (
+    ArchiveError,
+    CorruptEntryError,
+    MissingEntriesError,
+    RecordNotFoundError,
+)
 from holdfast.journal.entry import (
     CHAIN_BYTES,
     FIRST_CHAIN,
@@ -238,13 +243,10 @@ class ArchivedSource:
         Read the manifests of the archive at a path.
 
         Raises:
-            ArchiveError: There is none.
+            ArchiveError: There is none, or a manifest before or behind the rest cannot be read:
+                what it has would be left out in silence.
         """
-        archive = Archive.open(path, options)
-        catalogue = archive.catalogue()
-        if catalogue.is_empty:
-            raise ArchiveError(f"{path} holds no archive: there is no manifest in {MANIFESTS}")
-        return cls(archive, catalogue)
+        return _checked(Archive.open(path, options))
 
     def position(self) -> LogPosition:
         """How far the archive goes."""
@@ -261,12 +263,22 @@ class ArchivedSource:
 
     def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
         """
-        Give these entries.
+        Give these entries; what no range of the archive has as damage.
 
         Raises:
+            RecordNotFoundError: The archive begins later.
             CorruptArchiveError: A file is missing, or not what was archived.
         """
+        if first_index < self.catalogue.first_index and first_index <= last_index:
+            raise RecordNotFoundError(
+                f"entry {first_index:,} is not in {self.archive}, which begins with entry"
+                f" {self.catalogue.first_index:,}"
+            )
+        expected = first_index
         for file in self.catalogue.files(first_index, last_index):
+            if file.first_index > expected:
+                yield self._missing(expected, file.first_index - 1)
+            expected = file.last_index + 1
             raws: list[bytes] = []
             size, index = 0, max(file.first_index, first_index)
             for entry in self.archive.entries(file, first_index, last_index):
@@ -277,6 +289,31 @@ class ArchivedSource:
                     index, raws, size = entry.index + 1, [], 0
             if raws:
                 yield cut_entries(b"".join(raws), index)
+        if expected <= last_index:
+            yield self._missing(expected, last_index)
+
+    def _missing(self, first_index: int, last_index: int) -> DamagedRange:
+        fault = MissingEntriesError(first_index, last_index, str(self.archive))
+        return DamagedRange(first_index, last_index, fault)
+
+    def stretches(self) -> list[tuple[int, int]]:
+        """The ranges of entries that are there, as long as can be; one if nothing is missing."""
+        found: list[tuple[int, int]] = []
+        for each in self.catalogue.ranges:
+            if found and each.first_index == found[-1][1] + 1:
+                found[-1] = (found[-1][0], each.last_index)
+            else:
+                found.append((each.first_index, each.last_index))
+        return found
+
+    def reopened(self) -> ArchivedSource:
+        """
+        Read the manifests again, for what was archived since.
+
+        Raises:
+            ArchiveError: They are not there any more, or cannot be read.
+        """
+        return _checked(self.archive)
 
     def queue_names(self) -> dict[int, str]:
         """The names of all queues that the archive knows."""
@@ -293,3 +330,18 @@ class ArchivedSource:
                 break
             reached = manifest.last_index
         return min(reached, self.catalogue.last_index)
+
+
+def _checked(archive: Archive) -> ArchivedSource:
+    catalogue = archive.catalogue()
+    for each in catalogue.breaks:
+        is_inside = catalogue.first_index <= each.first_index <= catalogue.last_index
+        is_inside = is_inside and each.last_index <= catalogue.last_index
+        if each.kind == "manifest" and not is_inside:
+            raise ArchiveError(
+                f"{archive} cannot be read whole: {each}. Bring that manifest back from a copy, or"
+                f" move it away to read what is left"
+            )
+    if catalogue.is_empty:
+        raise ArchiveError(f"{archive} holds no archive: there is no manifest in {MANIFESTS}")
+    return ArchivedSource(archive, catalogue)

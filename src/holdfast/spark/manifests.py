@@ -222,18 +222,18 @@ class Catalogue:
         ]
 
 
-def resolve(manifests: Iterable[Manifest], unreadable: Iterable[str] = ()) -> Catalogue:
+def resolve(manifests: Iterable[Manifest], unreadable: Iterable[Break] = ()) -> Catalogue:
     """
     Find the ranges that count: of all ways through the manifests the one that reaches furthest.
 
     Of two ways that reach as far the one with fewer ranges rules: it is the compacted one.
-    `unreadable` are the complaints about manifests that could not be read.
+    `unreadable` are the manifests that could not be read, with the ranges of their names.
     """
     by_first: dict[int, list[Manifest]] = {}
     for manifest in manifests:
         by_first.setdefault(manifest.first_index, []).append(manifest)
     best = _best_ways(by_first)
-    breaks = [Break("manifest", 0, 0, reason) for reason in unreadable]
+    breaks = list(unreadable)
     ranges: list[Manifest] = []
     place = min(by_first, default=0)
     while place:

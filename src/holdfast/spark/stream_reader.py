@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -41,6 +41,7 @@ from holdfast.spark.continuity import (
 )
 from holdfast.spark.holds import Hold
 from holdfast.spark.log_client import PATIENCE_SECONDS, PAUSE_SECONDS, RemoteLog
+from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.log_source import LogPosition, first_index_at
 from holdfast.spark.losses import first_kept, passed_over
 from holdfast.spark.offsets import Taken, offset_at, taken_of
@@ -48,6 +49,9 @@ from holdfast.spark.open_source import open_source
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.partitions import LogPartition, carried, split
 from holdfast.spark.row_filter import RowFilter
+
+ARCHIVE_LOOK_SECONDS: Final = 1.0
+"""How often the manifests of an archive are read again: Spark asks every few milliseconds."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -68,6 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The furthest offset that was given."""
         self._proven: set[tuple[Taken, int]] = set()
         """What was found in the log, and in which generation of the cluster."""
+        self._looked_at = time.monotonic()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """
@@ -78,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             StoreError: The offset that was given to begin at is of another log.
             LinkError: No node answers.
         """
-        position = self.source.position()
+        position = self._look()
         options = self.options
         for taken in options.proofs:
             check_continues(self.source, position, taken)
@@ -144,14 +149,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """How far the log goes, for Spark's progress reports."""
-        position = self.source.position()
+        position = self._look()
         last = max(position.last_index, self._reached)
         told = offset_at(Taken(last, position.cluster_id, position.generation))
         return told if self.options.fails_on_loss else told | {"skipped": self.skipped_entries}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the log ends now: the query stops there."""
-        self.target_index = self.source.position().last_index
+        self.target_index = self._look().last_index
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """
@@ -207,6 +212,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.skipped_entries += passed_over(first, kept, last)
         return kept
 
+    def _look(self) -> LogPosition:
+        """Ask how far the log goes; of an archive what was added meanwhile is read now and then."""
+        source, now = self.source, time.monotonic()
+        if isinstance(source, ArchivedSource) and now - self._looked_at >= ARCHIVE_LOOK_SECONDS:
+            self.source = source.reopened()
+            self._looked_at = time.monotonic()
+        return self.source.position()
+
     def _position_for(self, taken: Taken) -> LogPosition:
         """
         Ask how far the log goes, and make sure that it is the one in which this was taken.
@@ -215,7 +228,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         started = time.monotonic()
         while True:
-            position = self.source.position()
+            position = self._look()
             check_cluster(taken, position)
             if position.last_index >= taken.index:
                 self._prove(taken, position)

@@ -9,6 +9,7 @@ import pytest
 from holdfast.errors import ArchiveError
 from holdfast.spark.manifests import (
     ArchivedFile,
+    Break,
     Manifest,
     decode_manifest,
     encode_manifest,
@@ -173,7 +174,9 @@ def test_an_unreadable_manifest_is_told() -> None:
     """
     It is not passed over in silence.
     """
-    assert ["manifest"] == [each.kind for each in resolve([], ["x cannot be read"]).breaks]
+    assert ["manifest"] == [
+        each.kind for each in resolve([], [Break("manifest", 1, 9, "x cannot be read")]).breaks
+    ]
 
 
 def test_a_log_cleaned_before_is_complete_once_it_says_so() -> None:

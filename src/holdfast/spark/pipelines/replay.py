@@ -41,6 +41,7 @@ from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import microseconds, read_options
 from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.pipelines.stretches import load_stretches
 from holdfast.spark.places import with_hadoop_options
 
 if TYPE_CHECKING:
@@ -153,13 +154,13 @@ def _read(spark: SparkSession, source: dict[str, str], log: LogSource, choice: C
             f"the log begins with entry {position.first_index:,}, the rest was cleaned away:"
             " run again later it would choose others; replay from an archive"
         )
-    messages = spark.read.format("holdfast").options(**options).load()
+    messages = load_stretches(spark, options, log)
     whole_from = _whole_from(log, position)
     chosen = choose(messages, choice, has_beginning=whole_from <= 1)
     sequences: dict[int, int] = {}
     if whole_from > 1:
         options["columns"] = "index,queue_number,sequence,rewritten"
-        places = spark.read.format("holdfast").options(**options).load()
+        places = load_stretches(spark, options, log)
         kept = places.where(f"index >= {whole_from} and not rewritten").groupBy("queue_number")
         sequences = dict(kept.agg({"sequence": "min"}).collect())
     return Chosen(
@@ -172,7 +173,9 @@ def _read(spark: SparkSession, source: dict[str, str], log: LogSource, choice: C
 def _whole_from(log: LogSource, position: LogPosition) -> int:
     """Return the first entry of a source behind everything that it lacks."""
     breaks = log.catalogue.breaks if isinstance(log, ArchivedSource) else ()
-    return max([position.first_index, *(each.last_index + 1 for each in breaks)])
+    # Where a manifest that cannot be read is missed there is a gap, too.
+    behind = [each.last_index + 1 for each in breaks if each.kind != "manifest"]
+    return max([position.first_index, *behind])
 
 
 def choose(messages: DataFrame, choice: Choice, *, has_beginning: bool = True) -> DataFrame:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import read_options
+from holdfast.spark.pipelines.stretches import gaps_of, load_stretches
 from holdfast.spark.places import with_hadoop_options
 
 if TYPE_CHECKING:
@@ -92,8 +93,9 @@ def make_report(spark: SparkSession, source: dict[str, str]) -> Report:
     """
     options = with_hadoop_options(spark, source)
     options |= {"view": "events", "columns": _EVENT_COLUMNS}
-    position = open_source(read_options(options)).position()
-    events = spark.read.format("holdfast").options(**options).load()
+    source_of_all = open_source(read_options(options))
+    position = source_of_all.position()
+    events = load_stretches(spark, options, source_of_all)
     found = summarize(events)
     found["source"] = {
         "place": source.get("url") or source.get("path"),
@@ -101,6 +103,7 @@ def make_report(spark: SparkSession, source: dict[str, str]) -> Report:
         "first_index": position.first_index,
         "last_index": position.last_index,
         "is_complete": position.first_index <= 1,
+        "missing": gaps_of(source_of_all),
         "is_part": any(key.startswith(("start_", "end_")) for key in source),
     }
     return found

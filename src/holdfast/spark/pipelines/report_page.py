@@ -90,6 +90,8 @@ def _head(report: Report, title: str) -> str:
             f'<p class="note">The log before entry {_number(source.get("first_index"))} was cleaned'
             " away: messages settled before then are not counted.</p>"
         )
+    for sentence in source.get("missing", []):
+        note += f'<p class="note">{escape(sentence)}: what was in them is not counted.</p>'
     if source.get("is_part"):
         note += (
             '<p class="note">Only a part of the log was asked for: messages stored before it are'

@@ -97,8 +97,10 @@ def test_the_page_says_what_it_cannot_know() -> None:
     """A cleaned log is told of; a message without a number has a place in the list."""
     part = report()
     part["source"]["is_part"] = True
+    part["source"]["missing"] = ["entries 9 to 12 are missing"]
     page = render_page(part)
     assert "Only a part of the log" in page
+    assert "entries 9 to 12 are missing: what was in them is not counted" in page
     assert "The log before entry 7 was cleaned" in page
     assert "(not numbered)" in page
     assert "2.0 ms" in page
