@@ -10,6 +10,10 @@ from where it can be moved back, and removed after a week. Data files that a mer
 stay where they are for a day more: whoever has read the manifests before is still reading them.
 When that was, and which files they are, is told by their manifests, which are set aside at once.
 
+A lost manifest shows by a gap only in the middle. So data files of entries before the first one
+that is archived, and behind the last one, stay: the former are an audit's finding, and of the
+latter what a killed job left goes once the archive has gone on past it.
+
 Invariants:
     While the manifests do not hold together nothing is set aside and nothing is removed.
     A range is replaced only by files that were read and are what was archived.
@@ -61,7 +65,8 @@ def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP
     count = 0
     for found in list(archive.place.files(DATA)):
         is_old = found.modified_at < before and found.path not in named
-        if is_old and not _is_within(found.path, kept):
+        is_inside = starts_within(found.path, (catalogue.first_index, catalogue.last_index))
+        if is_old and is_inside and not any(starts_within(found.path, each) for each in kept):
             _set_aside(archive, found.path, now_microseconds)
             count += 1
     _remove_old(archive, now_microseconds, timedelta(seconds=keep_seconds))
@@ -119,12 +124,16 @@ def _still_read(archive: Archive, since: datetime) -> list[tuple[int, int]]:
     return joined
 
 
-def _is_within(path: str, spans: list[tuple[int, int]]) -> bool:
-    """Whether a data file begins in one of these ranges; its name tells where it begins."""
+def starts_within(path: str, span: tuple[int, int]) -> bool:
+    """Whether a data file begins in this range; its name tells where it begins, if it is ours."""
     start = posixpath.basename(path).partition("-")[0]
-    if not start.isdecimal():
-        return True  # no file of ours: it stays
-    return any(first <= int(start) <= last for first, last in spans)
+    return start.isdecimal() and span[0] <= int(start) <= span[1]
+
+
+def unnamed_before(archive: Archive, catalogue: Catalogue) -> list[str]:
+    """Give the data files of entries before the first one that a manifest tells of."""
+    span = (1, catalogue.first_index - 1)
+    return [found.path for found in archive.place.files(DATA) if starts_within(found.path, span)]
 
 
 def _overlap(one: Manifest, other: Manifest) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, HoldfastError
+from holdfast.spark.archive_cleaning import unnamed_before
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.holds import held_for_a_while
 from holdfast.spark.log_client import RemoteLog
@@ -175,7 +176,7 @@ def _audit_archive(spark: SparkSession, archive: Archive, result: AuditResult) -
         )
         for each in catalogue.breaks
     ]
-    result.findings += _lost_beginning(name, catalogue)
+    result.findings += _lost_beginning(archive, catalogue)
     files = catalogue.files()
     task = partial(prove_file, archive=archive)
     for found, entries in spread(spark, files).map(task).collect():
@@ -183,19 +184,33 @@ def _audit_archive(spark: SparkSession, archive: Archive, result: AuditResult) -
         result.archive_entries += entries
 
 
-def _lost_beginning(name: str, catalogue: Catalogue) -> list[Finding]:
-    """An archive that begins late and knows what was before it has lost its first ranges."""
-    first = catalogue.ranges[0]
-    if first.first_index == 1 or catalogue.complete_from:
+def _lost_beginning(archive: Archive, catalogue: Catalogue) -> list[Finding]:
+    """An archive that begins late and has, or must have had, what was before."""
+    first = catalogue.first_index
+    if first == 1:
         return []
+    reason = ""
+    if unnamed := unnamed_before(archive, catalogue):
+        reason = (
+            f"there are {len(unnamed):,} data files of entries before {first:,}, and no manifest"
+            f" names them: a manifest is lost, or a job was killed there before the log was cleaned"
+        )
+    elif not catalogue.complete_from:
+        reason = (
+            f"entries 1 to {first - 1:,} are missing from the archive, and nothing in it says that"
+            f" what lived was written again"
+        )
+    if not reason:
+        return []
+    place = unnamed[0] if unnamed else ""
     return [
         Finding(
-            where=name,
+            where=str(archive),
             kind="archive-gap",
-            reason=f"entries 1 to {first.first_index - 1:,} are missing from the archive, and"
-            f" nothing in it says that what lived was written again",
+            reason=reason,
+            place=place,
             first_index=1,
-            last_index=first.first_index - 1,
+            last_index=first - 1,
         )
     ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.model.records import QueueRecord
+from holdfast.model.records import CleanedRecord, QueueRecord
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogPosition
@@ -17,6 +17,7 @@ from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.audit import (
     AuditResult,
     _compare,
+    _lost_beginning,
     _unbalanced,
     audit,
     prove_file,
@@ -182,3 +183,24 @@ def test_entries_between_archive_and_log_are_missing(tmp_path: Path) -> None:
     ]
     assert [] == next_to.findings
     assert any("no entry in common" in sentence for sentence in next_to.not_proven)
+
+
+def test_data_before_an_archive_is_a_lost_manifest(tmp_path: Path) -> None:
+    """
+    Also where what lived was written again later on: that is why nothing else shows it.
+    """
+    log = written_log(tmp_path / "a", b"1", b"2")
+    with WrittenLog(log) as more:
+        more.put(CleanedRecord(3))
+    archive = archived(tmp_path / "archive", log, 2)
+    wanted = LogRange(3, 4, archive.catalogue().ranges[0].chain_after)
+    written = write_range(wanted, source=LogDirectory(str(log)), archive=archive, names={})
+    archive.publish(joined([written], CLUSTER_ID.hex()))
+    assert [] == _lost_beginning(archive, archive.catalogue())
+    min((tmp_path / "archive" / "_holdfast").iterdir()).unlink()
+
+    (found,) = _lost_beginning(archive, archive.catalogue())
+
+    assert archive.catalogue().complete_from
+    assert ("archive-gap", 1, 2) == (found.kind, found.first_index, found.last_index)
+    assert "a manifest is lost" in found.reason
