@@ -49,6 +49,15 @@ PAUSE_SECONDS: Final = 0.2
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of an answer in JSON."""
 
+_POSITION: Final = {
+    "cluster_id": str,
+    "first_index": int,
+    "commit_index": int,
+    "last_timestamp": int,
+    "bases": list,
+}
+"""What every node tells of its log, of any version that has admin ports."""
+
 _RANK: Final = {"follower": 0, "learner": 1, "leader": 2}
 
 
@@ -175,7 +184,7 @@ class RemoteLog:
             for address in self.addresses:
                 try:
                     with _Link(address, self.token, POSITION_SECONDS) as link:
-                        found.append((address, link.ask("GET", "/log/position", None)))
+                        found.append((address, _position(address, link)))
                 except AuthenticationError:
                     raise
                 except HoldfastError as error:
@@ -206,6 +215,13 @@ def _ruling(
         for address, it in found
         if _generation(it) == newest and (it["cluster_id"] or not nodes)
     ]
+
+
+def _position(address: str, link: _Link) -> dict[str, Any]:
+    answer = link.ask("GET", "/log/position", None)
+    if any(not isinstance(answer.get(name), kind) for name, kind in _POSITION.items()):
+        raise LinkLostError(f"{address} answers, but not as an admin port of Holdfast does")
+    return answer
 
 
 def _generation(answer: dict[str, Any]) -> int:

@@ -98,8 +98,9 @@ class _Searched:
 _SEARCHES_MAX: Final = 5
 """What is looked for may be in no part that a reader holds, so the cleaner may be ahead of it."""
 
-_found: dict[LogSource, _Searched] = {}
-"""A worker process does many tasks."""
+_found: dict[tuple[LogSource, str], _Searched] = {}
+"""By source and cluster: a worker process does many tasks, and another cluster may come to stand
+at an address or in a folder."""
 
 
 def search_names(
@@ -115,7 +116,7 @@ def search_names(
         RecordNotFoundError: The log is cleaned faster than it can be gone through.
         LinkError: No node answers.
     """
-    searched = _found.setdefault(source, _Searched())
+    searched = _found.setdefault((source, source.position().cluster_id), _Searched())
     for _ in range(_SEARCHES_MAX - 1):
         try:
             return _search(source, searched, wanted, around)

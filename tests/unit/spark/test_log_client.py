@@ -44,6 +44,8 @@ class PaperCluster:
         self.faults: dict[str, HoldfastError] = {}
         self.damaged: dict[str, int] = {}
         self.gone: set[str] = set()
+        self.strangers: dict[str, dict[str, Any]] = {}
+        """What is answered where no node is."""
         self.answer_entries = 3
         self.asked: list[tuple[str, int]] = []
         self.slept = 0
@@ -82,6 +84,8 @@ class PaperLink:
         if self.address in self.cluster.gone and "from=" in path:
             raise RecordNotFoundError(f"gone at {self.address}")
         if path.startswith("/log/position"):
+            if self.address in self.cluster.strangers:
+                return self.cluster.strangers[self.address]
             first = int(path.partition("from=")[2].partition("&")[0] or 0)
             return {
                 "name": self.address,
@@ -143,6 +147,16 @@ def test_the_position_is_the_furthest_of_all_nodes(cluster: PaperCluster) -> Non
     )
     assert {1: "q 1", 2: "q 2"} == LOG.queue_names()
     assert 4 == LOG.reach(2, 100)
+
+
+def test_who_answers_otherwise_is_no_node(cluster: PaperCluster) -> None:
+    """Another server at a mistyped port is left for the others; alone it is told."""
+    log = RemoteLog(NODES)
+    cluster.strangers = {"a": {}, "b": {"cluster_id": "c1", "commit_index": "far"}}
+    assert 10 == log.position().last_index
+    cluster.strangers["c"] = {"status": "ok"}
+    with pytest.raises(LinkLostError, match="not as an admin port"):
+        log.position()
 
 
 def test_the_furthest_node_says_how_far_bytes_reach(cluster: PaperCluster) -> None:

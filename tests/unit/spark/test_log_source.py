@@ -13,7 +13,13 @@ from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import DamagedRange, first_index_at, search_names
-from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
+from holdfast.testing.written_log import (
+    FIRST_TIME,
+    STEP_MICROSECONDS,
+    WrittenLog,
+    block_of,
+    message,
+)
 
 COUNT = 40
 
@@ -67,6 +73,25 @@ def test_names_are_searched_where_nobody_has_looked_yet(
     monkeypatch.setattr(LogDirectory, "blocks", noted)
     assert {1: "a", 2: "late", 3: "later"} == search_names(log)
     assert [(COUNT + 1, COUNT + 1)] == asked
+
+
+def test_what_was_found_in_one_cluster_is_not_said_of_another(
+    log: LogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    After a restore another one stands at the same address, with queues of its own.
+    """
+    names = {"c" * 32: "mine", "d" * 32: "theirs"}
+    position = log.position()
+    found = []
+    for cluster, name in names.items():
+        here = replace(position, first_index=1, last_index=1, bases=(1,), cluster_id=cluster)
+        monkeypatch.setattr(LogDirectory, "position", lambda _, here=here: here)
+        blocks = [block_of([QueueRecord(7, name)])]
+        monkeypatch.setattr(LogDirectory, "blocks", lambda *_, blocks=blocks: iter(blocks))
+        found.append(search_names(log, {7})[7])
+
+    assert ["mine", "theirs"] == found
 
 
 def test_a_name_is_looked_for_no_further_than_it_is_found(
