@@ -31,6 +31,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── BallotLostError          term and vote are unreadable: this identity must not vote again
     │   ├── ArchiveError             the archive is not whole, or cannot be used in this way
     │   │   └── CorruptArchiveError  .path .index: a file that is not as it was written
+    │   │       └── UnreadableArchiveError   it is not known to be wrong: the store did not give it
     │   └── RecordNotFoundError      a record number that is not in the store
     ├── ReplicationError
     │   ├── NotLeaderError           .leader
@@ -221,6 +222,10 @@ class CorruptArchiveError(ArchiveError):
         self.reason = reason
         self.path = path
         self.index = index
+
+
+class UnreadableArchiveError(CorruptArchiveError):
+    """A file of the archive that its store or disk did not give; the next time it may."""
 
 
 class RecordNotFoundError(StoreError):

@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.cli.output import write_error
 from holdfast.cli.spark_options import told_plainly
 from holdfast.environment.clock import SystemClock
-from holdfast.errors import LinkError
+from holdfast.errors import LinkError, UnreadableArchiveError
 from holdfast.spark.archive_cleaning import sweep
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.holds import Hold
@@ -82,8 +82,8 @@ class ArchiveRun:
                 self._has_worked = True
             except LinkError as error:
                 write_error(f"waiting for the cluster: {error}")
-            except OSError as error:
-                if not self._has_worked:
+            except (OSError, UnreadableArchiveError) as error:
+                if not (self._has_worked or self.progress.commits):
                     raise
                 write_error(f"waiting for the archive: {error}")
             self._wait(interval_seconds)
@@ -133,6 +133,6 @@ class ArchiveRun:
             self.progress.swept += sweep(
                 self.store, now_microseconds=now, keep_seconds=self.keep_seconds
             )
-        except OSError as error:
+        except (OSError, UnreadableArchiveError) as error:
             write_error(f"warning: the archive is not tidied: {error}")
         self._sweep_due = clock.monotonic() + SWEEP_SECONDS

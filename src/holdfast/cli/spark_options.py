@@ -20,7 +20,14 @@ import typer
 from holdfast import errors
 from holdfast.cli.output import write_error
 from holdfast.cli.spark_words import SparkWords
-from holdfast.errors import ConfigError, HoldfastError, LinkError, LinkLostError, StoreError
+from holdfast.errors import (
+    ConfigError,
+    HoldfastError,
+    LinkError,
+    LinkLostError,
+    StoreError,
+    UnreadableArchiveError,
+)
 
 if TYPE_CHECKING:
     from holdfast.spark.log_client import RemoteLog
@@ -166,6 +173,8 @@ def own_error(text: str) -> HoldfastError | OSError | None:
         return OSError(answered[-1].strip()) if answered else None
     name, sentence = found[-1]
     kind = getattr(errors, name, StoreError)
+    if issubclass(kind, UnreadableArchiveError):
+        return OSError(sentence.strip())
     return (LinkLostError if issubclass(kind, LinkError) else StoreError)(sentence.strip())
 
 

@@ -16,6 +16,7 @@ Pure: Arrow in memory, no files, no Spark.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -377,6 +378,16 @@ def entries_of(
     Raises:
         CorruptArchiveError: A row is missing, changed or too many; it names the entry.
     """
+    try:
+        yield from _entries(batches, previous_chain, path)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Values that no row of ours has, as where nulls stand for numbers.
+        raise CorruptArchiveError(f"its rows make no entry: {error}", path=path) from error
+
+
+def _entries(
+    batches: Iterable[pa.RecordBatch], previous_chain: bytes | None, path: str
+) -> Iterator[Entry]:
     rows: list[Mapping[str, Any]] = []
     for batch in batches:
         for row in _plain_rows(batch):
@@ -446,7 +457,14 @@ def _entry(rows: list[Mapping[str, Any]], previous_chain: bytes | None, path: st
             parts=parts,
             previous_chain=FIRST_CHAIN if previous_chain is None else previous_chain,
         )
-    except (TypeError, ValueError, AssertionError, ArithmeticError, CorruptRecordError) as error:
+    except (
+        TypeError,
+        ValueError,
+        AssertionError,
+        ArithmeticError,
+        CorruptRecordError,
+        struct.error,
+    ) as error:
         reason = f"its rows make no entry: {error}"
         raise CorruptArchiveError(reason, path=path, index=index) from error
     if previous_chain is None:

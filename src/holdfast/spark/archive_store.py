@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.errors import ArchiveError, CorruptArchiveError
+from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchiveError
 from holdfast.journal.entry import CHAIN_BYTES, Entry
 from holdfast.spark.archive_rows import RECORDS, RangeFacts, block_rows, entries_of
 from holdfast.spark.entry_block import EntryBlock
@@ -132,13 +132,9 @@ class Archive:
 
         Raises:
             CorruptArchiveError: It is missing or differs.
+            UnreadableArchiveError: The store does not give it.
         """
-        try:
-            size, digest = self.digest(file.path)
-        except FileNotFoundError:
-            raise missing(file) from None
-        except OSError as error:
-            raise CorruptArchiveError(f"cannot be read: {error}", path=file.path) from error
+        size, digest = self._digest_of(file)
         if (size, digest) != (file.bytes, file.digest):
             reason = (
                 f"the file is not what was archived: {size:,} bytes with digest {digest}, the"
@@ -146,18 +142,29 @@ class Archive:
             )
             raise CorruptArchiveError(reason, path=file.path)
 
+    def _digest_of(self, file: ArchivedFile) -> tuple[int, str]:
+        try:
+            return self.digest(file.path)
+        except FileNotFoundError:
+            raise missing(file) from None
+        except OSError as error:
+            raise UnreadableArchiveError(f"cannot be read: {error}", path=file.path) from error
+
     def check_size(self, file: ArchivedFile) -> None:
         """
         Make sure that a file is there and as long as its manifest says; its content is not read.
 
         Raises:
             CorruptArchiveError: It is missing or has another size.
+            UnreadableArchiveError: The store does not give it.
         """
         try:
             with self.place.open_input(file.path) as source:
                 size = source.size()
         except FileNotFoundError:
             raise missing(file) from None
+        except OSError as error:
+            raise UnreadableArchiveError(f"cannot be read: {error}", path=file.path) from error
         if size != file.bytes:
             reason = f"the file has {size:,} bytes, the manifest says {file.bytes:,}"
             raise CorruptArchiveError(reason, path=file.path)
@@ -170,16 +177,29 @@ class Archive:
 
         Raises:
             CorruptArchiveError: It is missing, or no such file.
+            UnreadableArchiveError: The store does not give it.
         """
         try:
             with self.place.open_input(file.path) as source:
-                table = pq.ParquetFile(source)
+                table = pq.ParquetFile(source, page_checksum_verification=True)
                 for group in range(table.num_row_groups):
-                    yield from table.read_row_group(group, columns=columns).to_batches()
+                    for batch in table.read_row_group(group, columns=columns).to_batches():
+                        yield _sound(batch, columns or RECORDS.names)
         except FileNotFoundError:
             raise missing(file) from None
-        except (OSError, pa.ArrowException, KeyError) as error:
-            raise CorruptArchiveError(f"cannot be read: {error}", path=file.path) from error
+        except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
+            raise self._fault(file, error) from error
+
+    def _fault(self, file: ArchivedFile, error: Exception) -> CorruptArchiveError:
+        """Tell a damaged file from a store that fails: the latter's bytes are right, or none."""
+        reason = f"cannot be read: {error}"
+        try:
+            found = self._digest_of(file)
+        except CorruptArchiveError as other:
+            return other
+        if found == (file.bytes, file.digest):
+            return UnreadableArchiveError(reason, path=file.path)
+        return CorruptArchiveError(reason, path=file.path)
 
     def entries(
         self, file: ArchivedFile, first_index: int = 0, last_index: int | None = None
@@ -204,6 +224,22 @@ class Archive:
         if (expected - 1, chain) != (file.last_index, file.chain_after):
             reason = f"it ends with entry {expected - 1:,}, the manifest says {file.last_index:,}"
             raise CorruptArchiveError(reason, path=file.path, index=expected)
+
+
+def _sound(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
+    """
+    Make sure that rows are what an archive may hold: Parquet itself does not look at their values.
+
+    Raises:
+        ArrowException: They are not.
+        LookupError: A column is missing.
+    """
+    for name in columns:
+        found, known = batch.column(name).type, RECORDS.field(name).type
+        if found != known:
+            raise pa.ArrowTypeError(f"the column {name} is of type {found}, expected {known}")
+    batch.validate(full=True)
+    return batch
 
 
 def missing(file: ArchivedFile) -> CorruptArchiveError:
@@ -304,6 +340,8 @@ class RangeWriter:
             pa.PythonFile(self._output, "w"),
             RECORDS,
             compression=self._compression,
+            # The chain proves bodies, not all that an entry's header says: of when it is, for one.
+            write_page_checksum=True,
             use_dictionary=[
                 "index",
                 "term",

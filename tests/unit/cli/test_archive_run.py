@@ -16,7 +16,7 @@ from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import ArchiveError, LinkLostError
 from holdfast.spark.archive_store import DATA, Archive
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.pipelines.archive import ArchiveSettings
+from holdfast.spark.pipelines.archive import ArchiveSettings, LogRange, joined, write_range
 from holdfast.spark.places import Place
 from holdfast.testing.written_log import WrittenLog, message, orders_log
 
@@ -121,6 +121,39 @@ def test_a_store_that_answers_with_an_error_is_waited_for_once_it_has_worked(
     assert "waiting for the archive: When uploading part" in capsys.readouterr().err
 
 
+def test_a_store_that_gives_a_file_the_next_time_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    An error while archived files are read again, to be merged or replaced, is no damage to them.
+    """
+    to = tmp_path / "to"
+    source = orders_log(tmp_path / "log", *BODIES)
+    archive = Archive.open(str(to))
+    for wanted in (LogRange(1, 3, bytes(16).hex()), LogRange(4, 6, None)):
+        written = write_range(wanted, source=source, archive=archive, names={})
+        archive.publish(joined([written], source.position().cluster_id))
+    open_input, faults = Place.open_input, [OSError("AWS Error SLOW_DOWN")]
+
+    def slow(self: Place, path: str) -> Any:
+        if path.startswith(DATA) and faults:
+            raise faults.pop()
+        return open_input(self, path)
+
+    monkeypatch.setattr(Place, "open_input", slow)
+    settings = ArchiveSettings(compact_count_min=2)
+    run = ArchiveRun(PaperSpark(), source, archive, settings, None)
+    run._wait = lambda _: run.stopping.set() or True
+    run.loop(1.0)
+    with WrittenLog(tmp_path / "log") as log:
+        log.put(message(1, 10, b"more", b"", "p"))
+    run._attempt()
+
+    assert not faults
+    assert "waiting for the archive" in capsys.readouterr().err
+    assert (11, 1) == (run.progress.last_index, len(archive.catalogue().ranges))
+
+
 @pytest.mark.parametrize("interval", [None, 1.0], ids=["once", "continuously"])
 def test_what_cannot_be_tidied_keeps_nothing_from_being_archived(
     tmp_path: Path,
@@ -131,7 +164,7 @@ def test_what_cannot_be_tidied_keeps_nothing_from_being_archived(
     """A store may let nothing be moved or removed, for good: then the log would never be taken."""
     to = tmp_path / "to"
     run_turns(PaperSpark(), orders_log(tmp_path / "log", *BODIES), to, 1)
-    left_over = next((to / DATA).rglob("*.parquet")).with_name("00-left-over.parquet")
+    left_over = next((to / DATA).rglob("*.parquet")).with_name(f"{1:020d}-left-over.parquet")
     left_over.write_bytes(b"cut off")
     os.utime(left_over, (0, 0))
 

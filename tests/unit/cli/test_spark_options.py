@@ -48,6 +48,9 @@ def test_what_can_be_waited_for_is_told_from_the_rest() -> None:
         raise RuntimeError(lost)
     with pytest.raises(OSError, match=r"^AWS Error SLOW_DOWN$"), told_plainly():
         raise RuntimeError("Traceback\nOSError: AWS Error SLOW_DOWN\n\tat org.apache")
+    unread = TRACE.replace("CorruptEntryError", "UnreadableArchiveError")
+    with pytest.raises(OSError, match=r"^the body"), told_plainly():
+        raise RuntimeError(unread)
     assert own_error("Traceback\nKeyError: 'x'\n") is None
 
 

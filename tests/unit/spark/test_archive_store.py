@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.errors import CorruptArchiveError
+from holdfast.errors import CorruptArchiveError, UnreadableArchiveError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_proof import blocks_of
 from holdfast.spark.manifests import ArchivedFile
+from holdfast.spark.places import Place
 from holdfast.testing.written_log import WrittenLog, block_of, message
 
 BLOCK = block_of([QueueRecord(1, "q")], [message(1, 1, b"a"), message(1, 2, b"b")])
@@ -100,3 +102,47 @@ def test_an_abandoned_writer_leaves_nothing(tmp_path: Path) -> None:
     writer.abandon()
 
     assert [] == list(tmp_path.rglob("*.parquet"))
+
+
+def test_no_flipped_bit_makes_other_entries_or_an_error_of_others(tmp_path: Path) -> None:
+    """
+    Parquet believes most of its bytes: text that is none, nulls, columns of another name.
+    """
+    archive = Archive.open(str(tmp_path))
+    file = written(archive)
+    path = tmp_path / file.path
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 41):
+        data = bytearray(whole)
+        data[place] ^= 0x80
+        path.write_bytes(data)
+        with suppress(CorruptArchiveError):
+            assert [BLOCK.raw(0), BLOCK.raw(1)] == [it.raw for it in archive.entries(file)]
+        with pytest.raises(CorruptArchiveError):
+            archive.check(file)
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+def test_what_a_store_does_not_give_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    """
+    Whether it answers when it is asked again or not: the file was right.
+    """
+    archive = Archive.open(str(tmp_path))
+    file = written(archive)
+    open_input = Place.open_input
+    left = [OSError("AWS Error SLOW_DOWN")] * reads
+
+    def slow(self: Place, path: str):
+        if left:
+            raise left.pop()
+        return open_input(self, path)
+
+    monkeypatch.setattr(Place, "open_input", slow)
+    with pytest.raises(UnreadableArchiveError, match="SLOW_DOWN"):
+        list(archive.entries(file))
+    for look in (archive.check, archive.check_size):
+        left += [OSError("AWS Error SLOW_DOWN")]
+        with pytest.raises(UnreadableArchiveError, match="SLOW_DOWN"):
+            look(file)

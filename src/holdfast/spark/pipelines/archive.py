@@ -472,6 +472,9 @@ def merge_range(group: list[Manifest], *, archive: Archive, compression: str) ->
     names: dict[int, str] = {}
     for manifest in group:
         names |= manifest.queues
+        for file in manifest.files:
+            # The new file's digest would else make right what the chain does not prove.
+            archive.check(file)
     return write_range(
         LogRange(first.first_index, last.last_index, first.chain_before),
         source=ArchivedSource(archive, Catalogue(tuple(group))),
