@@ -3,7 +3,8 @@ Reading on behind entries that were cleaned away before they were read: `failOnD
 
 By default that is an error, as a reader must not take what is left for everything. Who does not
 mind gets what is there, a warning that names the entries, and their number in the progress of a
-stream. Nothing else is passed over: damage, another cluster, or what a promotion lost stay errors.
+stream. So it is with what an archive lacks. Nothing else is passed over: damage, another cluster,
+or what a promotion lost stay errors.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.errors import RecordNotFoundError
+from holdfast.errors import MissingEntriesError, RecordNotFoundError
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
 
@@ -52,6 +53,11 @@ def passed_over(first_index: int, kept_index: int, last_index: int) -> int:
     return max(gone, 0)
 
 
+def is_missing(block: EntryBlock | DamagedRange) -> bool:
+    """Tell what an archive has never got, or has lost with its manifest, from what is damaged."""
+    return isinstance(block, DamagedRange) and isinstance(block.error, MissingEntriesError)
+
+
 @dataclass(frozen=True)
 class LenientLog:
     """A log of which what was cleaned away is left out; all else is as in `source`."""
@@ -68,8 +74,11 @@ class LenientLog:
         while index <= last_index:
             try:
                 for block in self.source.blocks(index, last_index):
-                    yield block
                     index = block.last_index + 1
+                    if is_missing(block):  # cleaned away before it was archived
+                        passed_over(block.first_index, index, last_index)
+                    else:
+                        yield block
             except RecordNotFoundError:
                 kept = self.source.position().first_index
                 if kept <= index:

@@ -69,6 +69,7 @@ def test_what_an_archive_lacks_is_an_error_and_not_a_shorter_table(archive: Path
         indexes(archive, view="backlog")
     found = indexes(archive, mode="report")
     assert [(2, False), (3, True), (4, True), (5, False), (6, False)] == found
+    assert [(2, False), (5, False), (6, False)] == indexes(archive, failOnDataLoss="false")
     late = indexes(archive, start_index="5", start_time="1970-01-01T00:00:00")
     assert [(5, False), (6, False)] == late
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from holdfast.errors import CorruptEntryError, RecordNotFoundError
+from holdfast.errors import CorruptEntryError, MissingEntriesError, RecordNotFoundError
 from holdfast.spark.entry_block import EntryBlock, cut_entries
 from holdfast.spark.log_source import DamagedRange, LogPosition
 from holdfast.spark.losses import LenientLog, first_kept, passed_over
@@ -76,6 +76,17 @@ def test_an_entry_that_never_was_is_an_error_still() -> None:
     """Only what was cleaned away is passed over."""
     with pytest.raises(RecordNotFoundError):
         read(CleanedLog(), 1, LAST + 4)
+
+
+def test_what_an_archive_lacks_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """It was cleaned away, too: before it was archived."""
+    log = CleanedLog()
+    gap = DamagedRange(3, 4, MissingEntriesError(3, 4, "here"))
+    there = [next(log.blocks(index, index + 1)) for index in (1, 5)]
+    found = [there[0], gap, there[1]]
+    log.blocks = lambda *_: iter(found)  # type: ignore[method-assign] # one test's own log
+    assert [1, 2, 5, 6] == read(log)
+    assert "2, from 3 to 4" in caplog.text
 
 
 def test_damage_is_handed_on() -> None:
