@@ -12,12 +12,13 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from holdfast.cli.output import write_error
 from holdfast.cli.spark_options import told_plainly
 from holdfast.environment.clock import SystemClock
-from holdfast.errors import LinkError, UnreadableArchiveError
+from holdfast.errors import HoldfastError, LinkError, UnreadableArchiveError
 from holdfast.spark.archive_cleaning import sweep
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.holds import Hold
@@ -60,6 +61,7 @@ class ArchiveRun:
         """Waits so many seconds, or until it is told to stop."""
         self._sweep_due = 0.0
         self._is_hold_set = hold is None
+        self._held_from = 0
         self._has_worked = False
 
     def loop(self, interval_seconds: float | None) -> None:
@@ -86,6 +88,7 @@ class ArchiveRun:
                 if not (self._has_worked or self.progress.commits):
                     raise
                 write_error(f"waiting for the archive: {error}")
+                self._renew_hold()
             self._wait(interval_seconds)
 
     def _attempt(self) -> None:
@@ -117,7 +120,13 @@ class ArchiveRun:
 
     def _move_hold(self, index: int) -> None:
         if self.hold is not None:
-            self.hold.move(index, or_first=True)
+            self._held_from = self.hold.move(index, or_first=True)
+
+    def _renew_hold(self) -> None:
+        """Let the cluster know that the archiver lives while it waits for its store."""
+        if self.hold is not None and self._held_from:
+            with suppress(HoldfastError):  # what is lost is the archiver's to say
+                self.hold.renew_if_due(self._held_from)
 
     def _sweep(self) -> None:
         """

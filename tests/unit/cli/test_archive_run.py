@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from holdfast.cli.archive_run import ArchiveRun
-from holdfast.errors import ArchiveError, LinkLostError
+from holdfast.errors import ArchiveError, LinkLostError, RecordNotFoundError
 from holdfast.spark.archive_store import DATA, Archive
+from holdfast.spark.holds import Hold
+from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, LogRange, joined, write_range
 from holdfast.spark.places import Place
@@ -239,3 +241,32 @@ def test_once_a_link_that_fails_ends_the_run(tmp_path: Path) -> None:
     run = ArchiveRun(PaperSpark(), Away(str(tmp_path)), store, ArchiveSettings(), None)
     with pytest.raises(LinkLostError):
         run.loop(None)
+
+
+def test_a_hold_is_renewed_while_the_store_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage may last longer than the hold does without its reader, who is there."""
+    renewed: list[int] = []
+
+    class PaperHold(Hold):
+        def move(self, index: int, *, or_first: bool = False) -> int:
+            return index
+
+        def renew_if_due(self, index: int) -> None:
+            renewed.append(index)
+            raise RecordNotFoundError("it has ended; what that means is not said here")
+
+    def away(*_: str) -> None:
+        raise OSError("AWS Error SLOW_DOWN")
+
+    hold = PaperHold(RemoteLog(("a:1",)), "n")
+    source = orders_log(tmp_path / "log", *BODIES)
+    run = ArchiveRun(PaperSpark(), source, Archive.open(str(tmp_path)), ArchiveSettings(), hold)
+    run.progress.commits = 1
+    run._move_hold(7)
+    run._wait = lambda _: (len(renewed) == 2 and run.stopping.set()) or True
+    monkeypatch.setattr(Place, "files", away)
+    run.loop(1.0)
+
+    assert [7, 7] == renewed
