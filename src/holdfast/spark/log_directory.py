@@ -211,6 +211,8 @@ class _SegmentReading:
         self.path = path
         self.offset = SEGMENT_HEADER_BYTES
         self.index = base
+        self._is_sure = False
+        """An entry was verified here: what was passed over before had the lengths that it said."""
 
     def blocks(self, first: int, last: int) -> Iterator[EntryBlock | DamagedRange]:
         """Give entries `first` to `last`; what cannot be read as damage."""
@@ -229,6 +231,7 @@ class _SegmentReading:
                 block = cut_entries(data, index, offset=start, through_index=last)
                 self.index, self.offset = index + len(block), self.offset + block.end
                 if len(block):
+                    self._is_sure = True
                     yield block.between(first, last)
                 if block.end:
                     wanted = BLOCK_BYTES
@@ -237,11 +240,24 @@ class _SegmentReading:
                 if more:
                     wanted = more
                     continue
+                if not self._is_sure and self._was_led_astray():
+                    continue
                 damaged = self._damaged(data, last)
                 if damaged.last_index >= first:
                     yield damaged
         finally:
             os.close(file)
+
+    def _was_led_astray(self) -> bool:
+        """Go to where an entry is, if the damaged length of one passed over led somewhere else."""
+        self._is_sure = True
+        scan = _scan_segment(self.path, NO_CLAIM)
+        segment = scan.segments[0]
+        is_damaged = self.index in {damage.index for damage in scan.damage}
+        if is_damaged or not segment.base_index <= self.index <= segment.last_index:
+            return False
+        offset, self.offset = self.offset, segment.place(self.index)[0]
+        return offset != self.offset
 
     def _damaged(self, data: bytes, last: int) -> DamagedRange:
         """Describe the damage at the present place, and go to where the log goes on."""

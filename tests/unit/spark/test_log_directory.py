@@ -16,7 +16,8 @@ from holdfast.environment.disk import RealDisk
 from holdfast.errors import RecordNotFoundError, SegmentsMissingError, StoreError
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.checkpoint import CheckpointStore
-from holdfast.journal.entry import parse_entry
+from holdfast.journal.entry import entry_bytes, parse_entry, parse_header
+from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.model.records import QueueRecord
 from holdfast.spark import log_directory
 from holdfast.spark.entry_block import EntryBlock
@@ -134,6 +135,29 @@ def test_damaged_headers_cost_their_entries(log: Path) -> None:
     damaged = {n for it in found if isinstance(it, tuple) for n in range(it[1], it[2] + 1)}
     assert {index, index + 1} == damaged
     assert COUNT - 2 == len([it for it in found if isinstance(it, int)])
+
+
+def test_a_damaged_length_before_what_is_asked_for_accuses_no_good_entry(tmp_path: Path) -> None:
+    """
+    What is passed over is not verified, so its length may lead anywhere.
+    """
+    with WrittenLog(tmp_path) as written:
+        for sequence in range(1, 9):
+            written.put(message(1, sequence, b"%d" % sequence * 30))
+    (path,) = (tmp_path / "journal").iterdir()
+    data = bytearray(path.read_bytes())
+    place = SEGMENT_HEADER_BYTES
+    for _ in range(3):
+        place += entry_bytes(parse_header(data[place:])[11])
+    data[place + 53] ^= 1
+    path.write_bytes(data)
+
+    for first, damaged in ((1, {4}), (5, set()), (6, set())):
+        found = list(LogDirectory(str(tmp_path)).blocks(first, 8))
+        bad = [it for it in found if isinstance(it, DamagedRange)]
+        assert damaged == {n for it in bad for n in range(it.first_index, it.last_index + 1)}
+        covered = [n for it in found for n in range(it.first_index, it.last_index + 1)]
+        assert list(range(first, 9)) == covered
 
 
 def test_damage_in_the_last_segment_does_not_end_the_log(log: Path) -> None:
