@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from holdfast.spark.pipelines.restore import RestorePlan
 
 EXIT_DIFFERENT = 1
+INTERVAL_SECONDS_MAX = 86_400.0
+KEEP_HOURS_MAX = 100 * 366 * 24.0
 
 UrlOption = Annotated[
     str | None,
@@ -55,6 +57,26 @@ UrlOption = Annotated[
 ]
 PathOption = Annotated[
     str | None, typer.Option("--path", metavar="DIR", help="A data directory, or a copy of one.")
+]
+IntervalOption = Annotated[
+    float,
+    typer.Option(
+        "--interval",
+        min=0.1,
+        max=INTERVAL_SECONDS_MAX,
+        metavar="SECONDS",
+        help="Between two looks.",
+    ),
+]
+KeepOption = Annotated[
+    float,
+    typer.Option(
+        "--keep-superseded",
+        min=0.0,
+        max=KEEP_HOURS_MAX,
+        metavar="HOURS",
+        help="How long merged files stay for who reads them; any stays until it is a day old.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
 
@@ -78,9 +100,7 @@ def archive(
     continuous: Annotated[
         bool, typer.Option("--continuous/--once", help="Go on until stopped; by default once.")
     ] = False,
-    interval: Annotated[
-        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="Between two looks.")
-    ] = 2.0,
+    interval: IntervalOption = 2.0,
     hold: Annotated[
         str | None,
         typer.Option("--hold", metavar="NAME", help="Keep the log until it is archived."),
@@ -103,15 +123,7 @@ def archive(
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on behind entries that are lost.")
     ] = False,
-    keep_superseded: Annotated[
-        float,
-        typer.Option(
-            "--keep-superseded",
-            min=0.0,
-            metavar="HOURS",
-            help="How long merged files stay for who reads them; any stays until it is a day old.",
-        ),
-    ] = 24.0,
+    keep_superseded: KeepOption = 24.0,
     compression: Annotated[
         str, typer.Option("--compression", metavar="CODEC", help="snappy, zstd, lz4, gzip, none.")
     ] = "snappy",

@@ -33,6 +33,11 @@ from holdfast.testing.written_log import WrittenLog
             ["archive", "--to", "x", "--url", "h:1", "--hold", "n", "--hold-expiry", "2w"],
             "--hold-expiry: expected a time such as",
         ),
+        (
+            ["archive", "--to", "x", "--path", "d", "--keep-superseded", "nan"],
+            "'--keep-superseded': Input should be",
+        ),
+        (["archive", "--to", "x", "--path", "d", "--interval", "inf"], "'--interval': Input"),
         (["audit"], "name what is to be audited"),
         (["restore", "--archive", "x"], "or ask for a --dry-run"),
         (["restore", "--archive", "x", "--dry-run", "--as-of-time", "soon"], "--as-of-time"),

@@ -18,7 +18,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.environment.clock import Clock, SystemClock
-from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, HoldfastError
+from holdfast.errors import (
+    ArchiveError,
+    ConfigError,
+    CorruptArchiveError,
+    HoldfastError,
+    UnreadableArchiveError,
+)
 from holdfast.spark.archive_cleaning import unnamed_before
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.holds import held_for_a_while
@@ -240,10 +246,12 @@ def prove_file(file: ArchivedFile, *, archive: Archive) -> tuple[list[Finding], 
 
 
 def _edited(name: str, file: ArchivedFile, error: CorruptArchiveError) -> Finding:
-    is_missing = error.reason.startswith("the file is missing")
+    kind = "missing" if error.reason.startswith("the file is missing") else "edited"
+    if isinstance(error, UnreadableArchiveError):
+        kind = "unreadable"
     return Finding(
         where=name,
-        kind="missing" if is_missing else "edited",
+        kind=kind,
         reason=error.reason,
         place=file.path,
         first_index=error.index or file.first_index,

@@ -24,8 +24,8 @@ class Finding:
     where: str
     """The replica or archive."""
     kind: str
-    """damaged, missing, diverged, edited, archive-gap, sequence, producer, message, account or
-    served"""
+    """damaged, missing, diverged, edited, unreadable, archive-gap, sequence, producer, message,
+    account or served"""
     reason: str
     place: str = ""
     """The segment or data file."""
@@ -59,7 +59,7 @@ def write_findings(findings: Iterable[Finding], path: str, options: Options = ()
     folder, _, name = path.rpartition("/")
     if not name:
         raise ConfigError([f"report: {path} names no file"])
-    place = Place(folder or ".", options)
+    place = Place(folder or ("/" if path.startswith("/") else "."), options)
     if name.endswith(".json"):
         place.publish(name, "".join(json.dumps(row) + "\n" for row in rows).encode())
         return

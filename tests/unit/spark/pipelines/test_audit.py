@@ -25,6 +25,7 @@ from holdfast.spark.pipelines.audit import (
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit
 from holdfast.spark.pipelines.served_depths import ServedDepths
+from holdfast.spark.places import Place
 from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, block_of, message
 
 
@@ -204,3 +205,21 @@ def test_data_before_an_archive_is_a_lost_manifest(tmp_path: Path) -> None:
     assert archive.catalogue().complete_from
     assert ("archive-gap", 1, 2) == (found.kind, found.first_index, found.last_index)
     assert "a manifest is lost" in found.reason
+
+
+def test_what_a_store_does_not_give_is_no_edited_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    It is a finding, as nothing is proven, of a kind of its own.
+    """
+    archive = archived(tmp_path / "archive", written_log(tmp_path / "a", b"1"), 2)
+    (file,) = archive.catalogue().files()
+
+    def away(*_: str) -> None:
+        raise OSError("AWS Error SLOW_DOWN")
+
+    monkeypatch.setattr(Place, "open_input", away)
+    found, entries = prove_file(file, archive=archive)
+
+    assert (["unreadable"], 0) == ([each.kind for each in found], entries)

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.errors import ConfigError
 from holdfast.spark.pipelines.findings import Finding, write_findings
+from holdfast.spark.places import Place
 
 FOUND = Finding(
     where="node b",
@@ -43,6 +44,18 @@ def test_findings_are_written_as_rows(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "out.json").read_text().splitlines()]
     assert lines == pq.read_table(tmp_path / "out.parquet").to_pylist()
     assert 2 == len(lines)
+
+
+def test_a_report_may_stand_at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    That is not the folder where one happens to be.
+    """
+    places: list[str] = []
+    monkeypatch.setattr(Place, "publish", lambda self, *_: places.append(self.uri))
+    for path in ("/out.json", "out.json"):
+        write_findings([], path)
+
+    assert ["/", "."] == places
 
 
 def test_no_findings_are_written_too(tmp_path: Path) -> None:
