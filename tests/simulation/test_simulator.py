@@ -153,6 +153,7 @@ AS_DRAWN = [
     (96043001, "the dead letter of what may be stored twice was taken for a third"),
     (96046205, "a simulated operator forced a copy on beside one that was just elected"),
     (96047790, "two were started that knew of no promotion, and the copy died before it told them"),
+    (96074704, "who joined behind a promoted copy's end and slept was taken in with its old log"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),
     (96057523, "a world of one entry a round was to be level while producers send as fast"),
 ]

@@ -132,6 +132,10 @@ def _readmit(state: State, member: Member) -> bool:
         return False
     if hello.shut_out or state.is_outdated_by(hello) or state.is_apart_from(hello):
         return False  # It takes us in, or shuts us out, once it knows who belongs to it.
+    if hello.cluster_id and hello.generation < state.generation:
+        # Linked before an operator promoted this side, of members that were never known here: its
+        # log is of the former generation, and it is shut out as soon as it hears of this one.
+        return False
     present = _present(state)
     members = changes.with_identity(present, member.name, hello.node_id, hello.address)
     voters_after = [other for other in members if other.is_voter]

@@ -187,6 +187,23 @@ def test_a_node_of_a_newer_generation_is_not_readmitted(leading) -> None:
     assert "voter" == kinds(bench)["c"]
 
 
+@pytest.mark.parametrize("generation", [0, 1])
+def test_a_node_of_a_former_generation_is_not_readmitted(leading, generation) -> None:
+    """
+    It joined behind the end of the copy that an operator promoted, and slept while that was done.
+
+    Its link is older than the promotion, so nobody has judged it by that; its log is another one.
+    """
+    bench = leading()
+    bench.state.generation = 1
+    cluster_id = bench.state.cluster_id
+    bench.link("c", node_id="ff" * 16, generation=generation, cluster_id=cluster_id)
+
+    reconfiguration.maintain(bench.state)
+
+    assert ("learner" if generation else "voter") == kinds(bench)["c"]
+
+
 def test_the_second_of_two_is_not_given_up_by_itself(leading) -> None:
     """Going on with a single copy is the operator's decision."""
     bench = leading("a", "b")

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.model import numbering
-from holdfast.replication import driver, fencing, formation, promotion
+from holdfast.replication import driver, fencing, formation, promotion, reconfiguration
+from holdfast.replication.membership import Member
 from holdfast.replication.messages import Hello
 from holdfast.replication.state import State
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.generations import LAGGED
+from holdfast.testing.troubles.joined_behind import JOINED_BEHIND
 from holdfast.testing.troubles.promoted_together import TOGETHER
 from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
 
@@ -74,6 +76,23 @@ def _believe_the_past() -> list[Patch]:
     ]
 
 
+def _take_in_who_is_linked() -> list[Patch]:
+    """What a peer said of itself before the promotion is taken for what it is since."""
+    readmit = reconfiguration.__dict__["_readmit"]
+
+    def trust(state: State, member: Member) -> bool:
+        hello = state.connected.get(member.name)
+        if hello is None or not hello.cluster_id or hello.generation >= state.generation:
+            return bool(readmit(state, member))
+        state.connected[member.name] = replace(hello, generation=state.generation)
+        try:
+            return bool(readmit(state, member))
+        finally:
+            state.connected[member.name] = hello
+
+    return [(reconfiguration, "_readmit", trust)]
+
+
 def _slow_disks(plan: Plan) -> None:
     """It dies after its own ballot is durable and before the others' are, again and again."""
     plan.kinds["slow disk"] = 4
@@ -92,5 +111,11 @@ ABLATIONS = [
         topology="learner",
     ),
     Ablation("who was shut out forgets it", _forget_being_shut_out, (OUT_TOGETHER,)),
+    Ablation(
+        "who joined behind a promoted copy's end is not taken in as new",
+        _take_in_who_is_linked,
+        (JOINED_BEHIND,),
+        topology="five",
+    ),
     Ablation("members of a former generation are let in", _believe_the_past, (LAGGED,)),
 ]
