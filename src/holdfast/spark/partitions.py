@@ -2,18 +2,22 @@
 A range of the log cut into parts that tasks read side by side.
 
 The cuts are where segments begin: every entry belongs to exactly one part, and a part of a
-directory is one file.
+directory is one file. Of an archive's files, which may be many and small, a task reads several.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
 from holdfast.spark.holds import HeldRead
+from holdfast.spark.manifests import ArchivedFile
 
+TASK_BYTES: Final = 32 * 1024 * 1024
+"""So much of an archive a task reads at least, as long as every core has something to do."""
 NAMES_MAX: Final = 1_000
 """Names of queues that a part carries; a worker asks for more by itself, once."""
 
@@ -50,3 +54,14 @@ def split(first_index: int, last_index: int, bases: tuple[int, ...]) -> list[tup
     cuts = [first_index, *(base for base in bases if first_index < base <= last_index)]
     ends = [cut - 1 for cut in cuts[1:]] + [last_index]
     return list(zip(cuts, ends, strict=True))
+
+
+def tasks_for(files: Sequence[ArchivedFile], cores: int) -> int:
+    """
+    Give how many tasks read these data files: one per file is too many where they are small.
+
+    A task costs a tenth of a second before it reads anything, and an archive that is written as
+    the log grows has a file for every few seconds.
+    """
+    size = sum(file.bytes for file in files)
+    return max(1, min(len(files), max(cores, -(-size // TASK_BYTES))))

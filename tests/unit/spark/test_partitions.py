@@ -8,7 +8,32 @@ import pickle
 
 import pytest
 
-from holdfast.spark.partitions import NAMES_MAX, BacklogPartition, LogPartition, carried, split
+from holdfast.spark.manifests import ArchivedFile
+from holdfast.spark.partitions import (
+    NAMES_MAX,
+    TASK_BYTES,
+    BacklogPartition,
+    LogPartition,
+    carried,
+    split,
+    tasks_for,
+)
+
+
+def data_file(size: int) -> ArchivedFile:
+    """Make what a manifest says of a file of this size."""
+    return ArchivedFile(
+        path="",
+        day="",
+        first_index=1,
+        last_index=1,
+        rows=1,
+        messages=1,
+        bytes=size,
+        digest="",
+        chain_before="",
+        chain_after="",
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,3 +65,21 @@ def test_very_many_names_do_not_travel_with_every_part() -> None:
     few = {number: str(number) for number in range(NAMES_MAX)}
     assert few == carried(few)
     assert {} == carried(few | {NAMES_MAX: "one more"})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "wanted"),
+    [
+        ([], 4, 1),
+        ([1000], 4, 1),
+        ([1000] * 60, 4, 4),
+        ([TASK_BYTES] * 10, 4, 10),
+        ([TASK_BYTES // 10] * 100, 4, 10),
+        ([TASK_BYTES * 8] * 3, 4, 3),
+    ],
+)
+def test_small_files_share_a_task_and_every_core_has_one(
+    sizes: list[int], cores: int, wanted: int
+) -> None:
+    """An archive that is written as the log grows has very many small files."""
+    assert wanted == tasks_for([data_file(size) for size in sizes], cores)

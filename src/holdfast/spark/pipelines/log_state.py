@@ -27,7 +27,7 @@ from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_proof import ArchivedSource, blocks_of
 from holdfast.spark.log_source import LogSource
 from holdfast.spark.manifests import NO_CHAIN, ArchivedFile
-from holdfast.spark.partitions import split
+from holdfast.spark.partitions import split, tasks_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +74,8 @@ def archived_records(
     if not chosen:
         return spark.createDataFrame([], spark_schema()).withColumn("file", f.lit(""))
     rows = [(file.path, file.first_index, file.last_index, file.messages) for file in chosen]
-    work = spark.sparkContext.parallelize(rows, len(rows))
+    context = spark.sparkContext
+    work = context.parallelize(rows, tasks_for(chosen, context.defaultParallelism))
     task = partial(_archived_rows, archive=source.archive, last_index=last_index)
     with_file = spark_schema().add("file", "string")
     return spark.createDataFrame(work, _FILES).mapInArrow(task, with_file)

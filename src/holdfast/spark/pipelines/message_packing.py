@@ -22,6 +22,7 @@ from holdfast.errors import ArchiveError
 from holdfast.model.records import MessageRecord, Record
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.manifests import ArchivedFile
+from holdfast.spark.partitions import tasks_for
 from holdfast.spark.places import Place
 from holdfast.store.record_codec import encode_records
 
@@ -60,7 +61,8 @@ def pack_files(
     def task(rows: pa.Table) -> pa.Table:  # Spark looks at these types
         return _pack_file(rows, archive=archive, files=by_name, scratch=scratch)
 
-    count = max(1, min(len(files), TASKS_MAX))
+    cores = living.sparkSession.sparkContext.defaultParallelism
+    count = min(tasks_for(files, cores), TASKS_MAX)
     places = living.select("file", "record_number").repartition(count, "file")
     rows = places.groupBy("file").applyInArrow(task, _PARTS).collect()
     rows.sort(key=lambda row: by_name[row["file"]].first_index)
