@@ -23,8 +23,9 @@ from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord
 from holdfast.spark.archive_cleaning import sweep
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import ArchivedSource, CommittedDirectory
+from holdfast.spark.log_proof import CommittedDirectory
 from holdfast.spark.pipelines.archive import (
     ArchiveSettings,
     LogRange,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.spark.archive_store import MANIFESTS
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.log_source import LogSource
 from holdfast.spark.options import ReadOptions
 

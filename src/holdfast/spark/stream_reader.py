@@ -32,6 +32,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from holdfast.errors import RecordNotFoundError
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.batch_reader import read_partition
 from holdfast.spark.continuity import (
     check_cluster,
@@ -41,7 +42,6 @@ from holdfast.spark.continuity import (
 )
 from holdfast.spark.holds import Hold
 from holdfast.spark.log_client import PATIENCE_SECONDS, PAUSE_SECONDS, RemoteLog
-from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.log_source import LogPosition, first_index_at
 from holdfast.spark.losses import first_kept, passed_over
 from holdfast.spark.offsets import Taken, offset_at, taken_of

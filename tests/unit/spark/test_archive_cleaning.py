@@ -14,8 +14,8 @@ from holdfast.model.records import QueueRecord
 from holdfast.spark import archive_cleaning
 from holdfast.spark.archive_cleaning import UNNAMED_SECONDS, retire, sweep
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.manifests import Manifest
 from holdfast.spark.pipelines.archive import LogRange, joined, merge_range, write_range
 from holdfast.spark.places import Place

@@ -11,9 +11,9 @@ from holdfast.errors import ArchiveError, CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import QueueRecord
 from holdfast.spark import stream_reader
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.batch_reader import BatchReader
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.log_source import DamagedRange
 from holdfast.spark.options import read_options
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range

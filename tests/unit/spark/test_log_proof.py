@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.environment.disk import RealDisk
-from holdfast.errors import ArchiveError, CorruptEntryError
+from holdfast.errors import CorruptEntryError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import KIND_CONFIG
 from holdfast.model.records import QueueRecord
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_proof import (
-    ArchivedSource,
     CommittedDirectory,
     RangeEnd,
     broken_link,
@@ -112,11 +111,3 @@ def test_a_single_nodes_end_is_certain(tmp_path: Path) -> None:
         log.put(QueueRecord(1, "q"))
 
     assert 2 == CommittedDirectory(str(tmp_path / "log")).position().last_index
-
-
-def test_a_folder_without_manifests_is_no_archive(tmp_path: Path) -> None:
-    """
-    The error says what is missing.
-    """
-    with pytest.raises(ArchiveError, match="no archive"):
-        ArchivedSource.open(str(tmp_path))

@@ -27,8 +27,8 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive_cleaning import retire
 from holdfast.spark.archive_store import COMPRESSION, Archive
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_proof import (
-    ArchivedSource,
     RangeEnd,
     chain_at,
     chain_before_log,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.continuity import chain_after
-from holdfast.spark.log_proof import ArchivedSource, chain_at
+from holdfast.spark.log_proof import chain_at
 from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.manifests import Catalogue
 

@@ -27,9 +27,10 @@ from holdfast.errors import (
 )
 from holdfast.spark.archive_cleaning import unnamed_before
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.holds import held_for_a_while
 from holdfast.spark.log_client import RemoteLog
-from holdfast.spark.log_proof import ArchivedSource, chain_at
+from holdfast.spark.log_proof import chain_at
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.manifests import ArchivedFile, Catalogue
 from holdfast.spark.pipelines.accounting import Account, take_account

@@ -24,7 +24,8 @@ from holdfast.model.numbering import generation_of
 from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.spark.archive_rows import CONTENT, RECORDS, RangeFacts, block_rows
 from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_proof import ArchivedSource, blocks_of
+from holdfast.spark.archived_source import ArchivedSource
+from holdfast.spark.log_proof import blocks_of
 from holdfast.spark.log_source import LogSource
 from holdfast.spark.manifests import NO_CHAIN, ArchivedFile
 from holdfast.spark.partitions import split, tasks_for

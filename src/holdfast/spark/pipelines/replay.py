@@ -35,8 +35,8 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, StoreError
 from holdfast.model.destination import parse_destination
 from holdfast.protocols.stomp.codec import parse_headers
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.holds import held_for_a_while
-from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import microseconds, read_options

@@ -25,7 +25,7 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_proof import ArchivedSource
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.manifests import ArchivedFile, Catalogue
 from holdfast.spark.pipelines.log_state import (
     archived_records,

@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from holdfast.spark.log_proof import ArchivedSource
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_source import LogSource
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import ArchivedSource
 from holdfast.spark.manifests import Manifest, resolve
 from holdfast.spark.pipelines.stretches import gaps_of, load_stretches
 
