@@ -78,7 +78,7 @@ $(LOWEST)/.ready: pyproject.toml constraints.txt tools/lowest.py | $(STAMP)
 	@mkdir -p var && $(BIN)/python tools/lowest.py > $(LOWEST).txt
 	@$(BIN)/python -m venv --clear $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install -qq --requirement $(LOWEST).txt
-	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[spark]'
+	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[delta]'
 	@touch $@
 
 test-python: ## the same as test-quick, on another Python: make test-python PYTHON=python3.13

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TOOLS = ("httpx", "hypothesis", "matplotlib", "pip", "pytest", "pytest-randomly")
-TOOLS += ("pytest-timeout", "pytest-xdist", "setuptools", "stomp.py")
+TOOLS += ("duckdb", "duckdb-ext-delta", "pytest-timeout", "pytest-xdist", "setuptools", "stomp.py")
 """What runs the quick tests; linters have needs of their own."""
 _NEED = re.compile(r"([A-Za-z0-9_.-]+)>=([0-9.]+)")
 
@@ -31,7 +31,8 @@ def main() -> None:
     """Print them, one a line."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = (ROOT / "constraints.txt").read_text().splitlines()
-    lines = lowest(project["dependencies"]) + lowest(project["optional-dependencies"]["spark"])
+    extras = project["optional-dependencies"]
+    lines = lowest(project["dependencies"] + extras["spark"] + extras["delta"])
     lines += [line for line in pinned if line.partition("==")[0] in TOOLS]
     print("\n".join(lines))
 

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from deltalake import DeltaTable
 
 from holdfast.errors import ConfigError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_cleaning import sweep
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.archive_table import keep_table, table_files
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogSource
 from holdfast.spark.open_source import open_source
 from holdfast.spark.options import read_options
-from holdfast.spark.pipelines.archive import joined, plan, write_range
+from holdfast.spark.pipelines.archive import joined, merge_range, plan, write_range
 from holdfast.spark.places import Place, place_options
 from holdfast.testing.s3_server import S3Server
 from holdfast.testing.written_log import WrittenLog, message
@@ -97,6 +100,39 @@ def test_an_archive_in_a_store_is_written_read_and_tidied(
         left.write(b"of a job that was killed")
     assert sweep(archive, now_microseconds=IN_2100, keep_seconds=0.0) == 1
     assert open_source(read_options({"path": path, **store.options})).position() == position
+
+
+def test_an_archive_in_a_store_is_a_table_that_others_read(
+    store: S3Server, log: LogDirectory
+) -> None:
+    """
+    Made and brought up to date while requests fail; of two at once one goes on from the other.
+    """
+    archive = Archive.open("s3a://backup/table", place_options(store.options))
+    archive_all(log, archive)
+    ends: list[int] = []
+    both = [Thread(target=lambda: ends.append(keep_table(archive).version)) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert ends == [0, 0]
+    manifest = archive.catalogue().ranges[0]
+    merged = merge_range([manifest], archive=archive, compression="snappy")
+    archive.publish(joined([merged], manifest.cluster_id))
+    state = keep_table(archive)
+    assert (state.version, state.added, state.removed) == (1, 1, 1)
+    assert table_files(archive) == {file.path for file in archive.catalogue().files()}
+    options = {
+        "AWS_ENDPOINT_URL": store.options["fs.s3a.endpoint"],
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "a-key",
+        "AWS_SECRET_ACCESS_KEY": "a-secret",
+    }
+    rows = DeltaTable("s3://backup/table", storage_options=options).to_pyarrow_table()
+    bodies = rows.sort_by("index")["body"].to_pylist()
+    assert bodies == [None, *(b"%d" % number for number in range(1, MESSAGES + 1))]
 
 
 def test_the_settings_of_a_store_are_options_of_the_data_source(tmp_path: Path) -> None:

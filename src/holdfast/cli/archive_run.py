@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from holdfast.cli.archive_table import KeptTable
 from holdfast.cli.output import write_error
 from holdfast.cli.spark_options import told_plainly
 from holdfast.environment.clock import SystemClock
@@ -57,6 +58,7 @@ class ArchiveRun:
         self.progress = ArchiveProgress()
         self.stopping = threading.Event()
         self.keep_seconds = 0.0
+        self.table = KeptTable(store)
         self._wait = wait or self.stopping.wait
         """Waits so many seconds, or until it is told to stop."""
         self._sweep_due = 0.0
@@ -113,10 +115,17 @@ class ArchiveRun:
         )
         if self.hold is not None:
             self.hold.renew_if_due(self.progress.last_index + 1)
+        # Before ranges are merged: so a version either adds entries or holds the same otherwise.
+        self._follow()
         if self.progress.commits > commits:
             self.progress.compacted += compact(self.spark, self.store, self.settings)
+            self._follow()
         for warning in self.progress.warnings[warned:]:
             write_error(f"warning: {warning}")
+
+    def _follow(self) -> None:
+        if self.progress.last_index:
+            self.table.follow((self.progress.commits, self.progress.compacted))
 
     def _move_hold(self, index: int) -> None:
         if self.hold is not None:
@@ -139,6 +148,7 @@ class ArchiveRun:
             return
         now = clock.wall_microseconds()
         try:
+            self.table.look()  # what is merged leaves the table before it leaves the archive
             self.progress.swept += sweep(
                 self.store, now_microseconds=now, keep_seconds=self.keep_seconds
             )

@@ -15,6 +15,7 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli import (
+    archive_table,
     cluster,
     destinations,
     messages,
@@ -36,7 +37,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="A message broker whose messages outlive the process, the disk and the machine.",
 )
-for group in (serve, messages, cluster, destinations, store_tools, pipelines, stored_messages):
+for group in (
+    serve,
+    messages,
+    cluster,
+    destinations,
+    store_tools,
+    pipelines,
+    archive_table,
+    stored_messages,
+):
     group.register(app)
 
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.archive_table import check_table, table_fields, table_lines
 from holdfast.cli.output import (
+    EXIT_FAILED,
     format_seconds,
     format_size,
     write_error,
@@ -41,6 +43,7 @@ from holdfast.cli.spark_options import (
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
+    from holdfast.spark.archive_table import TableState
     from holdfast.spark.holds import Hold
     from holdfast.spark.log_source import LogSource
     from holdfast.spark.pipelines.archive import ArchiveProgress
@@ -127,6 +130,10 @@ def archive(
     compression: Annotated[
         str, typer.Option("--compression", metavar="CODEC", help="snappy, zstd, lz4, gzip, none.")
     ] = "snappy",
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="FORMAT", help="Make it a table, too: delta."),
+    ] = None,
     json: JsonOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
@@ -142,17 +149,22 @@ def archive(
     held = _hold(source, hold, hold_bytes, hold_expiry)
     settings = ArchiveSettings(accept_gap=accept_gap, compression=compression)
     check_archive_to(to, compression)
+    check_table(table)
     if not (continuous and url):  # Who goes on for ever waits for a cluster that does not answer.
         source.position()
     with open_spark("archive", master, conf, verbose=verbose) as spark:
         store = Archive.open(to, hadoop_options(spark))
         run = ArchiveRun(spark, source, store, settings, held, told=None if json else _tell)
         run.keep_seconds = keep_superseded * 3600
+        run.table.is_wanted = table is not None
         run.loop(interval if continuous else None)
+    state = run.table.state
     if json:
-        write_json({"archive": to} | asdict(run.progress))
-        return
-    _tell_archived(run.progress, to)
+        write_json({"archive": to} | asdict(run.progress) | table_fields(state))
+    else:
+        _tell_archived(run.progress, to, state)
+    if table is not None and run.table.failure:
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _tell(progress: ArchiveProgress) -> None:
@@ -168,7 +180,7 @@ def progress_line(progress: ArchiveProgress) -> str:
     )
 
 
-def _tell_archived(progress: ArchiveProgress, to: str) -> None:
+def _tell_archived(progress: ArchiveProgress, to: str, table: TableState | None) -> None:
     rate = progress.messages / progress.seconds if progress.seconds else 0.0
     write_fields(
         [
@@ -181,6 +193,7 @@ def _tell_archived(progress: ArchiveProgress, to: str) -> None:
             ("behind", f"{progress.lag_seconds:.1f} s, {progress.lag_records:,} records"),
             ("merged ranges", progress.compacted),
             ("took", f"{format_seconds(progress.seconds)}, {rate:,.0f} messages/s"),
+            *table_lines(table),
         ]
     )
 

@@ -41,7 +41,7 @@ def check_archive_to(path: str, compression: str) -> None:
         raise ConfigError(problems)
 
 
-def check_archive_from(path: str) -> None:
+def check_archive_from(path: str, option: str = "--archive") -> None:
     """
     Make sure that there is an archive.
 
@@ -50,9 +50,9 @@ def check_archive_from(path: str) -> None:
     """
     from holdfast.spark.archive_store import MANIFESTS
 
-    folder = _local(path, "--archive")
+    folder = _local(path, option)
     if folder is not None and not (folder / MANIFESTS).is_dir():
-        raise ConfigError([f"--archive: there is no archive in {folder}"])
+        raise ConfigError([f"{option}: there is no archive in {folder}"])
 
 
 def check_file_to(path: Path | None, option: str) -> None:

@@ -17,6 +17,7 @@ latter what a killed job left goes once the archive has gone on past it.
 Invariants:
     While the manifests do not hold together nothing is set aside and nothing is removed.
     A range is replaced only by files that were read and are what was archived.
+    No file goes that the newest version of the archive's table names, see `archive_table`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ import posixpath
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from holdfast.errors import ArchiveError
 from holdfast.spark.archive_store import DATA, MANIFESTS, Archive
-from holdfast.spark.manifests import Catalogue, Manifest, range_of_name
+from holdfast.spark.archive_table import table_files
+from holdfast.spark.manifests import Catalogue, Manifest, Span, joined_spans, range_of_name
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -59,7 +62,20 @@ def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP
     if not _may_go(archive, catalogue):
         return 0
     _retire(archive, catalogue, now_microseconds)
-    named = {file.path for file in catalogue.files()}
+    count = _set_unnamed_aside(archive, catalogue, now_microseconds, keep_seconds)
+    _remove_old(archive, now_microseconds, timedelta(seconds=keep_seconds))
+    return count
+
+
+def _set_unnamed_aside(
+    archive: Archive, catalogue: Catalogue, now_microseconds: int, keep_seconds: float
+) -> int:
+    """Set data files aside that neither manifests nor the table name; gives how many."""
+    try:
+        named = {file.path for file in catalogue.files()} | table_files(archive)
+    except ArchiveError as error:
+        logger.warning("no data file is removed from the archive %s: %s", archive, error)
+        return 0
     kept = _still_read(archive, _moment(now_microseconds) - timedelta(seconds=keep_seconds))
     before = now_microseconds - UNNAMED_SECONDS * 1_000_000
     count = 0
@@ -69,7 +85,6 @@ def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP
         if is_old and is_inside and not any(starts_within(found.path, each) for each in kept):
             _set_aside(archive, found.path, now_microseconds)
             count += 1
-    _remove_old(archive, now_microseconds, timedelta(seconds=keep_seconds))
     return count
 
 
@@ -108,23 +123,17 @@ def _retire(archive: Archive, catalogue: Catalogue, now_microseconds: int) -> in
     return len(gone)
 
 
-def _still_read(archive: Archive, since: datetime) -> list[tuple[int, int]]:
+def _still_read(archive: Archive, since: datetime) -> list[Span]:
     """The ranges whose manifests were set aside after this moment, neighbours as one."""
-    found: list[tuple[int, int]] = []
+    found: list[Span] = []
     for file in archive.place.files(SET_ASIDE):
         moment, span = _moment_of(file.path), range_of_name(posixpath.basename(file.path))
         if span is not None and moment is not None and moment > since:
             found.append(span)
-    joined: list[tuple[int, int]] = []
-    for first, last in sorted(found):
-        if joined and first <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
-        else:
-            joined.append((first, last))
-    return joined
+    return joined_spans(found)
 
 
-def starts_within(path: str, span: tuple[int, int]) -> bool:
+def starts_within(path: str, span: Span) -> bool:
     """Whether a data file begins in this range; its name tells where it begins, if it is ours."""
     start = posixpath.basename(path).partition("-")[0]
     return start.isdecimal() and span[0] <= int(start) <= span[1]

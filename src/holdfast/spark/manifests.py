@@ -28,6 +28,9 @@ FORMAT: Final = 1
 NO_CHAIN: Final = ""
 """The chain before an archive's first entry where nobody knows it: its log was cleaned before."""
 
+Span = tuple[int, int]
+"""The first and the last of some entries that follow each other."""
+
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})\.json")
 
 
@@ -220,6 +223,17 @@ class Catalogue:
             if file.last_index >= first_index
             and (last_index is None or file.first_index <= last_index)
         ]
+
+
+def joined_spans(spans: Iterable[Span]) -> list[Span]:
+    """Give the same entries in as few spans as there can be, in order."""
+    joined: list[Span] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def resolve(manifests: Iterable[Manifest], unreadable: Iterable[Break] = ()) -> Catalogue:

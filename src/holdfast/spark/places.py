@@ -220,7 +220,7 @@ def _opened(place: Place) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), parts.path.rstrip("/") or "/"
     if parts.scheme in _S3:
         options = dict(place.options)
-        return fs.S3FileSystem(**_s3_arguments(options)), f"{parts.netloc}{parts.path}".rstrip("/")
+        return fs.S3FileSystem(**s3_arguments(options)), f"{parts.netloc}{parts.path}".rstrip("/")
     if parts.scheme in _BY_PYARROW:
         try:
             system, path = fs.FileSystem.from_uri(place.uri)
@@ -236,7 +236,8 @@ def unknown_path(uri: str) -> ConfigError:
     return ConfigError([f"{uri}: paths begin with / or one of {known}"])
 
 
-def _s3_arguments(options: dict[str, str]) -> dict[str, Any]:
+def s3_arguments(options: dict[str, str]) -> dict[str, Any]:
+    """Give Hadoop's settings of an object store as pyarrow calls them."""
     found: dict[str, Any] = {
         "access_key": options.get("fs.s3a.access.key"),
         "secret_key": options.get("fs.s3a.secret.key"),

@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import ConfigError
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.options import read_options
-from holdfast.spark.places import Place, _s3_arguments, absolute, hadoop_options
+from holdfast.spark.places import Place, absolute, hadoop_options, s3_arguments
 
 
 @pytest.mark.parametrize("spelling", ["{}", "file://{}", "{}/"])
@@ -82,7 +82,7 @@ def test_hadoops_settings_are_handed_on() -> None:
     settings = SimpleNamespace(get=given.get)
     spark = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: settings))
 
-    found = _s3_arguments(dict(hadoop_options(spark)))
+    found = s3_arguments(dict(hadoop_options(spark)))
 
     assert {
         "access_key": "k",
