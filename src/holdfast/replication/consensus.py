@@ -180,11 +180,24 @@ def deadline(state: State) -> float:
 
 
 def _adopt_cluster(state: State, peer: str, message: Message) -> bool:
-    """A fresh node belongs to the cluster of the first leader that sends it entries."""
+    """
+    A fresh node belongs to the cluster of the first leader that sends it entries.
+
+    But not to a generation of which it has heard that a later one rules: what was said to it while
+    it had no cluster is judged now.
+    """
     hello = state.connected.get(peer)
     if not isinstance(message, AppendRequest | ResetRequest) or not hello or not hello.cluster_id:
+        return False
+    if any(_is_before(hello, other) for other in state.connected.values()):
         return False
     state.cluster_id = hello.cluster_id
     state.generation = hello.generation
     state.told_lineage = hello.lineage
     return True
+
+
+def _is_before(hello: Hello, other: Hello) -> bool:
+    """Whether the one is of a generation in whose place that of the other has come."""
+    rank, later = (hello.generation, hello.lineage), (other.generation, other.lineage)
+    return other.begun and other.cluster_id == hello.cluster_id and rank < later

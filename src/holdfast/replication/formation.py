@@ -29,7 +29,7 @@ from holdfast.replication.directory_owner import borrowed_identity
 from holdfast.replication.listed_members import completed, difference, is_disputed
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
-from holdfast.replication.promotion import taken_along
+from holdfast.replication.promotion import is_begun, taken_along
 from holdfast.replication.shared_settings import refused_difference
 from holdfast.replication.state import State
 
@@ -171,7 +171,9 @@ def renewed(state: State, hello: Hello) -> Hello:
     wanted = (state.cluster_id, state.generation, kept, voters, members, index, end_known, named)
     said = (hello.cluster_id, hello.generation, hello.kept, hello.voters, hello.members)
     is_old = (*said, hello.config_index, hello.end_known, hello.listed) == wanted
-    if is_old and (hello.lineage, hello.shut_out) == (lineage, state.is_shut_out):
+    begun = is_begun(state)
+    further = hello.lineage, hello.shut_out, hello.begun
+    if is_old and further == (lineage, state.is_shut_out, begun):
         return hello
     return replace(
         hello,
@@ -185,6 +187,7 @@ def renewed(state: State, hello: Hello) -> Hello:
         listed=named,
         lineage=lineage,
         shut_out=state.is_shut_out,
+        begun=begun,
     )
 
 
@@ -198,7 +201,7 @@ def own_fence(state: State, hello: Hello) -> str:
             f" and the one of {hello.name} is the later one: keep this data directory for"
             f" inspection and start with an empty one"
         )
-    if not hello.kept or state.node_id in hello.kept:
+    if not hello.kept or (state.node_id in hello.kept and not hello.begun):
         return ""  # It does not know yet whom that generation takes along, or it takes us.
     return (
         f"{hello.name} is of generation {hello.generation} of this cluster, this node of"
@@ -221,9 +224,9 @@ def is_taken_along(state: State, hello: Hello) -> bool:
     Whether the peer of this hello is of a newer generation, to which this node belongs too.
 
     Or of the one that this node was taken along into before its process was restarted, and which
-    it was told nothing of since.
+    it was told nothing of since. Nobody comes into one that has been led with the log of another.
     """
-    is_newer = hello.generation > state.generation
+    is_newer = hello.generation > state.generation and not hello.begun
     is_forgotten = hello.generation == state.generation and not taken_along(state)
     is_ours = hello.cluster_id == state.cluster_id and state.node_id in hello.kept
     return is_ours and (is_newer or is_forgotten)

@@ -131,7 +131,7 @@ def _encode_editions(m: Editions) -> bytes:
 def encode_hello(hello: Hello) -> bytes:
     """A hello as JSON; also used while a link is made."""
     fields = {name: getattr(hello, name) for name in Hello.__slots__}
-    for name in ("listed", "site", "lineage", "shut_out"):
+    for name in ("listed", "site", "lineage", "shut_out", "begun"):
         if not fields[name]:
             del fields[name]  # Most have nothing to say of it.
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
@@ -314,6 +314,7 @@ def decode_hello(payload: bytes) -> Hello:
             site=str(fields.get("site", "")),
             listed=tuple(_listed_member(it) for it in fields.get("listed", ())),
             shut_out=bool(fields.get("shut_out", False)),
+            begun=bool(fields.get("begun", False)),
             lineage=_lineage(fields.get("lineage", [])),
         )
     except (

@@ -216,6 +216,10 @@ class Hello:
     shut_out: bool = False
     """It knows of its generation that it has no part in it, and no more."""
 
+    begun: bool = False
+    """Its generation, begun by an operator, has been led: whoever was taken along into it is of it
+    since before that. Not said by older versions."""
+
     lineage: Lineage = ()
     """Who began its generation; empty in the first one, where that is not known, and from an older
     version."""

@@ -121,6 +121,17 @@ def follow_along(state: State, hello: Hello) -> None:
     logger.info("taken along into generation %d of the cluster", hello.generation)
 
 
+def is_begun(state: State) -> bool:
+    """
+    Whether the generation that rules here was begun by force and has been led since.
+
+    Whoever was taken along had it in its ballot before that. So one that is of a former generation
+    by its own word has the log of that one, also where it is named as a member now: it was met when
+    it had none, and was taken in by two.
+    """
+    return state.generation > 0 and state.knows_its_generation and state.forced is None
+
+
 def is_cut_short(state: State) -> bool:
     """Whether a promotion is in the ballot of this node, and its members are not in the log."""
     return state.membership is not None and not state.knows_its_generation

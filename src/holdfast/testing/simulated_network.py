@@ -185,6 +185,10 @@ class PeerNetwork:
         pairs = ((one, other), (other, one))
         return self._link(one, other) == link and not self.cut.intersection(pairs)
 
+    def is_linked(self, one: str, other: str) -> bool:
+        """Whether there is a link between two nodes, cut or not."""
+        return self._link(one, other) != 0
+
     def _link(self, one: str, other: str) -> int:
         """The number of the link between two nodes; 0 if there is none."""
         return self._linked.get((one, other) if one < other else (other, one), 0)

@@ -91,6 +91,30 @@ def test_a_fresh_node_joins_the_cluster_of_its_leader(member) -> None:
     assert (cluster, 3, "b") == (state.cluster_id, state.generation, state.leader)
 
 
+@pytest.mark.parametrize(
+    ("said", "is_heeded"),
+    [
+        ({"generation": 2, "begun": True}, False),
+        ({"generation": 1, "lineage": (8, 0), "begun": True}, False),
+        ({"generation": 1, "lineage": (6, 9), "begun": True}, True),
+        ({"generation": 2, "begun": True, "cluster_id": "ee" * 16}, True),
+        ({"generation": 2}, True),
+        ({"generation": 2, "shut_out": True}, True),
+    ],
+)
+def test_a_fresh_node_joins_no_generation_that_is_over(member, said, is_heeded) -> None:
+    """It was told of the later one while it had no cluster, so nothing followed from it then."""
+    bench = member()
+    state = bench.state
+    cluster, state.cluster_id = state.cluster_id, ""
+    bench.link("b", cluster_id=cluster, generation=1, lineage=(7, 0), begun=True)
+    bench.link("c", **{"cluster_id": cluster, **said})
+
+    consensus.receive(state, "b", AppendRequest(2, 1, 1, bytes(16), 0, 0, 1.0))
+
+    assert (cluster if is_heeded else "") == state.cluster_id
+
+
 def test_who_is_shut_out_hears_nothing(member) -> None:
     """A fenced node takes part in nothing any more."""
     bench = member()

@@ -12,10 +12,11 @@ from holdfast.replication.formation import (
     is_taken_along,
     judge,
     own_fence,
+    renewed,
 )
 from holdfast.replication.membership import Member, Membership, with_removed
 from holdfast.replication.messages import Hello
-from holdfast.replication.promotion import follow_along
+from holdfast.replication.promotion import follow_along, log_end, promote_force
 
 NAMED = Membership((Member("a", "a:1"), Member("b", "b:1")))
 A, B = Hello("a", "aa" * 16), Hello("b", "bb" * 16)
@@ -249,6 +250,38 @@ def test_who_is_taken_along_is_let_in_and_lets_itself_in(member) -> None:
     members = changes.survivors_only(state.membership, "a", {"b"})
     state.adopt(replace(state.membership.changed(members, 1), generation=1), 1)
     assert judge(state, NAMED, A, older) is None
+
+
+def test_nobody_comes_into_a_generation_that_has_been_led_with_the_log_of_another(member) -> None:
+    """
+    It was met when it was fresh, and named a member; the old leader took it in meanwhile.
+
+    Whoever was taken along had the generation in its ballot before it was led.
+    """
+    state = member().state
+    begun = replace(state.connected["b"], generation=1, kept=(state.node_id,), begun=True)
+
+    assert "promoted the other side" in own_fence(state, begun)
+    assert not is_taken_along(state, begun)
+
+    state.generation = 1
+    assert "" == own_fence(state, begun)
+    assert is_taken_along(state, begun)  # Restarted since, and told nothing yet.
+
+
+def test_a_generation_has_been_led_once_its_members_are_in_the_log(member) -> None:
+    """Not while those who are taken along are waited for, nor where it is known by number only."""
+    state = member(terms=[2]).state
+    hello = Hello("a", state.node_id)
+    assert not renewed(state, hello).begun
+
+    promote_force(state, [replace(log_end(state), name="b", node_id=state.members["b"].node_id)])
+    assert (1, False) == (renewed(state, hello).generation, renewed(state, hello).begun)
+
+    forced, state.forced = state.forced, None
+    assert renewed(state, hello).begun
+    state.adopt(replace(forced, generation=0), 1)
+    assert not renewed(state, hello).begun
 
 
 def test_a_lost_disk_may_come_back(member) -> None:

@@ -76,6 +76,7 @@ MESSAGES: list[Message] = [
     Hello("a", "0f" * 16, shared={"copies": 2, "election_seconds_min": 1.5}),
     Hello("a", "0f" * 16, edition=5, seen={"aa" * 16: 1 << 40}),
     Hello("a", "0f" * 16, listed=(ListedMember("a", "h:1", "voter", "east"),), site="east"),
+    Hello("a", "0f" * 16, generation=2, lineage=(5, 6), begun=True),
     Editions({}),
     Editions({"0f" * 16: 7, "aa" * 16: 1 << 40}),
 ]

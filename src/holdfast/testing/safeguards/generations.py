@@ -20,6 +20,7 @@ from holdfast.testing.generations import LAGGED
 from holdfast.testing.troubles.joined_behind import JOINED_BEHIND
 from holdfast.testing.troubles.promoted_together import TOGETHER
 from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
+from holdfast.testing.troubles.taken_in_twice import TAKEN_IN_TWICE
 
 
 def _number_on() -> list[Patch]:
@@ -77,7 +78,11 @@ def _believe_the_past() -> list[Patch]:
 
 
 def _take_in_who_is_linked() -> list[Patch]:
-    """What a peer said of itself before the promotion is taken for what it is since."""
+    """
+    What a peer said of itself before the promotion is taken for what it is since.
+
+    It would shut itself out when it is named: that is off, too.
+    """
     readmit = reconfiguration.__dict__["_readmit"]
 
     def trust(state: State, member: Member) -> bool:
@@ -90,7 +95,20 @@ def _take_in_who_is_linked() -> list[Patch]:
         finally:
             state.connected[member.name] = hello
 
-    return [(reconfiguration, "_readmit", trust)]
+    return [(reconfiguration, "_readmit", trust), *_follow_with_any_log()]
+
+
+def _follow_with_any_log() -> list[Patch]:
+    """A member that is of a former generation by its own word follows the one that names it."""
+    own_fence, is_taken_along = formation.own_fence, formation.is_taken_along
+
+    def fence(state: State, hello: Hello) -> str:
+        return own_fence(state, replace(hello, begun=False))
+
+    def follow(state: State, hello: Hello) -> bool:
+        return is_taken_along(state, replace(hello, begun=False))
+
+    return [(formation, "own_fence", fence), (formation, "is_taken_along", follow)]
 
 
 def _slow_disks(plan: Plan) -> None:
@@ -115,6 +133,12 @@ ABLATIONS = [
         "who joined behind a promoted copy's end is not taken in as new",
         _take_in_who_is_linked,
         (JOINED_BEHIND,),
+        topology="five",
+    ),
+    Ablation(
+        "nobody comes into a generation that has been led with the log of another",
+        _follow_with_any_log,
+        (TAKEN_IN_TWICE,),
         topology="five",
     ),
     Ablation("members of a former generation are let in", _believe_the_past, (LAGGED,)),

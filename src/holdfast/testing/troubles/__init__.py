@@ -35,6 +35,7 @@ from holdfast.testing.troubles import (
     sealing,
     shut_out_together,
     strangers,
+    taken_in_twice,
     vanished_files,
     wrong_lists,
 )
@@ -66,6 +67,7 @@ _ALL: tuple[RareTrouble, ...] = (
     *sealing.TROUBLES,
     *shut_out_together.TROUBLES,
     *strangers.TROUBLES,
+    *taken_in_twice.TROUBLES,
     *vanished_files.TROUBLES,
     *wrong_lists.TROUBLES,
 )

@@ -62,7 +62,7 @@ class _JoinedBehind(Story):
     def _await_joined(self, until: float) -> None:
         node, now = self.joining, self.world.timeline.now
         leader = self.world.leader()
-        is_known = bool(leader and leader is not self.copy and _identity(leader, node))
+        is_known = bool(leader and leader is not self.copy and identity_known_to(leader, node))
         is_joined = is_known and node.is_running and self._is_further(node)
         if not is_joined and now < until:
             self._after(LOOK_SECONDS, self._await_joined, until)
@@ -107,14 +107,14 @@ class _JoinedBehind(Story):
 
     def _await_fenced(self, left: list[SimulatedNode]) -> None:
         node = left[0]
-        if node.disk_number == self.disks[node.name] and _identity(self.copy, node):
+        if node.disk_number == self.disks[node.name] and identity_known_to(self.copy, node):
             raise ViolationError(
                 "A14", f"{self.copy.name} has taken {node.name} in with a log of before"
             )
         super()._await_fenced(left)
 
 
-def _identity(asked: SimulatedNode, node: SimulatedNode) -> bool:
+def identity_known_to(asked: SimulatedNode, node: SimulatedNode) -> bool:
     """Whether this node's present identity is a member, as far as the one that is asked knows."""
     if not asked.is_alive or not node.is_alive:
         return False

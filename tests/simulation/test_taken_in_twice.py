@@ -1,0 +1,37 @@
+"""
+A fresh node is taken in by the old leader, and by a copy that an operator forces to go on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.ablation import without
+from holdfast.testing.faults import Plan, focused
+from holdfast.testing.safeguards.generations import ABLATIONS
+from holdfast.testing.simulator import simulate
+from holdfast.testing.troubles.taken_in_twice import TAKEN_IN_TWICE
+
+
+def plan(seed: int, topology: str) -> Plan:
+    made = focused(seed, (TAKEN_IN_TWICE,), topology=topology)
+    made.operations = 60
+    return made
+
+
+@pytest.mark.parametrize("topology", ["five", "learner"])
+def test_it_is_shut_out_though_the_copy_names_it(topology: str) -> None:
+    """The copy met it while it was fresh; it woke with the log of the former generation."""
+    result = simulate(2, plan(2, topology))
+
+    assert "" == result.violation
+    assert 1 <= result.faults[TAKEN_IN_TWICE]
+
+
+def test_who_follows_with_that_log_is_found_out() -> None:
+    """What keeps it out is that the generation has been led, and it is not of it."""
+    (ablation,) = (it for it in ABLATIONS if it.kinds == (TAKEN_IN_TWICE,))
+    with without(ablation):
+        violation = simulate(2, plan(2, "five")).violation
+
+    assert "" != violation
