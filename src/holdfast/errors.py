@@ -13,6 +13,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     ├── RefusedError                 a request that is understood and refused; the connection lives
     │   ├── SequenceGapError         a producer skipped a number
     │   │   └── ProducerForgottenError  nothing is known of it any more
+    │   ├── ProducerFinishedError    a producer that is done with, by its application's own word
     │   ├── UnknownDeliveryError     an acknowledgement of something not delivered
     │   ├── TransactionError         unknown, doubled or too large transaction
     │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
@@ -115,6 +116,12 @@ class ProducerForgottenError(SequenceGapError):
             f" found {found}; go on under another id"
         )
         self.args = (sentence,)
+
+
+class ProducerFinishedError(RefusedError):
+    """A producer sends of whom its application has said that it is done with."""
+
+    code = "producer-finished"
 
 
 class NotServedError(RefusedError):

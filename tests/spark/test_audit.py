@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from holdfast.cli import pipelines
 from holdfast.cli.main import app
+from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
-from holdfast.model.records import AcknowledgeRecord, QueueRecord
+from holdfast.model.records import AcknowledgeRecord, ProducerRecord, QueueRecord
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.pipelines.archive import archive_once
@@ -203,6 +204,8 @@ def test_lost_messages_are_found_by_their_numbers(spark, tmp_path) -> None:
         log.put(message(1, 1), message(1, 2, producer="p"))
         log.put(message(1, 4, producer="q"), message(1, 4))
         log.put(AcknowledgeRecord(1, [1, 9]))
+        # Of a streaming write: which batches may still come is nobody's own number.
+        log.put(*(ProducerRecord(f"{FLOOR_ID}query", batch) for batch in (5, 9)))
 
     result = audit(spark, [Replica("a", LogDirectory(str(tmp_path / "a")))])
 

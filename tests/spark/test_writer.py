@@ -4,6 +4,7 @@ Writing to a real cluster: every row is stored once, whatever Spark runs again.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from holdfast.spark.writer import WriteOptions, write_partition
+from holdfast.client import connect
+from holdfast.errors import ProducerFinishedError
+from holdfast.spark.writer import StreamWriter, WriteOptions, Written, write_partition
 from holdfast.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
@@ -140,6 +143,39 @@ def test_a_partition_with_other_rows_than_before_loses_none(
     send("c", "d", "e")
     found = stored(spark, cluster, "written.planned").orderBy("sequence").collect()
     assert [bytes(row.body).decode() for row in found] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_late_task_of_an_older_batch_stores_nothing(
+    spark: SparkSession, cluster: LocalCluster
+) -> None:
+    """
+    Spark lost sight of an executor and ran its tasks elsewhere; it lives, and comes back.
+
+    One task of it had not begun to send, one of a plan that was not the last one was amid its rows.
+    """
+    query, place = "spark-a-query-with-late-tasks", "written.late"
+    writer = StreamWriter(WriteOptions(uri=cluster.uri, write_id="w", destination=place))
+    sent = [pa.RecordBatch.from_pylist([{"body": each}]) for each in ("a", "b")]
+
+    def run(batch: int) -> Written:
+        return write_partition(writer.options, f"{query}-{batch}", iter(sent))
+
+    async def amid_its_rows() -> None:
+        async with connect(cluster.uri) as connection:
+            late = connection.producer(f"/queue/{place}", producer_id=f"{query}-0-0-another-plan-0")
+            await (await late.send(b"c"))
+            await asyncio.to_thread(lambda: writer.commit([Written(2, 2, query)], 1))
+            await (await late.send(b"d"))
+
+    for batch in (0, 1):
+        run(batch)
+    with pytest.raises(ProducerFinishedError):
+        asyncio.run(amid_its_rows())
+    with pytest.raises(ProducerFinishedError):
+        run(0)
+    run(1)
+    found = stored(spark, cluster, place).orderBy("sequence").collect()
+    assert [bytes(row.body).decode() for row in found] == ["a", "b", "a", "b", "c"]
 
 
 def test_mistakes_in_a_write_are_told_together(spark: SparkSession, cluster: LocalCluster) -> None:

@@ -5,6 +5,7 @@ An application that sends in numbered pieces, each under producer ids of its own
 its batches), knows when a piece can never be sent again. It tells by the name that its ids begin
 with, and the first number that may still come: of `NAME-7-more` everything under a lower number
 than 7 is forgotten. What was forgotten is records of the log, so every node forgets the same ones.
+Before them stands a floor (`producer_floors`): who was forgotten, and lives, does not begin anew.
 
 All producers are looked at, in short steps, by one errand for all who ask meanwhile.
 """
@@ -15,8 +16,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.producer_floors import number_behind
 from holdfast.errors import RefusedError
-from holdfast.model.records import ForgetProducerRecord
+from holdfast.model.limits import FLOOR_ID, PRODUCER_ID_BYTES_MAX
+from holdfast.model.records import ForgetProducerRecord, ProducerRecord
 
 if TYPE_CHECKING:
     from holdfast.broker.broker import Broker
@@ -26,6 +29,8 @@ NAMES_MAX: Final = 64
 
 NAME_BYTES_MIN: Final = 8
 """A shorter one is a mistake, and would go for the producers of others."""
+
+NAME_BYTES_MAX: Final = PRODUCER_ID_BYTES_MAX - len(FLOOR_ID)
 
 _COMPARED_PER_STEP: Final = 1_000
 """Ids times names."""
@@ -49,15 +54,21 @@ class FinishedProducers:
 
     def forget(self, name: str, before: int) -> None:
         """
-        Forget who sent under this name and a lower number; begins an errand, or joins the next.
+        Forget who sent under this name and a lower number, and let nobody send so any more.
+
+        The floor is part of the gathering batch; an errand that forgets is begun, or joined.
 
         Raises:
-            RefusedError: The name is too short, or too many wait already.
+            RefusedError: The name is too short or too long, or too many wait already.
         """
-        if len(name.encode()) < NAME_BYTES_MIN:
-            raise RefusedError(f"{name!r}: at least {NAME_BYTES_MIN} bytes of a name are needed")
+        if not NAME_BYTES_MIN <= len(name.encode()) <= NAME_BYTES_MAX:
+            raise RefusedError(
+                f"{name!r}: a name of {NAME_BYTES_MIN} to {NAME_BYTES_MAX} bytes is needed"
+            )
         if name not in self._before and len(self._before) >= NAMES_MAX:
             raise RefusedError(f"at most {NAMES_MAX} names of finished producers may wait")
+        if self._broker.state.producers.floors.raise_to(name, before):
+            self._broker.record(ProducerRecord(FLOOR_ID + name, before))
         self._before[name] = max(before, self._before.get(name, 0))
         if not self._is_under_way:
             self._is_under_way = True
@@ -89,7 +100,4 @@ class FinishedProducers:
 
 
 def _is_finished(producer_id: str, name: str, before: int) -> bool:
-    if not producer_id.startswith(name):
-        return False
-    number, dash, _ = producer_id[len(name) :].partition("-")
-    return bool(dash) and number.isdecimal() and int(number) < before
+    return producer_id.startswith(name) and 0 <= number_behind(producer_id, len(name) - 1) < before

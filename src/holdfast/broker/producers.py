@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
+from holdfast.broker.producer_floors import ProducerFloors
 from holdfast.broker.producer_map import ProducerMap
 from holdfast.errors import ProducerForgottenError, SequenceGapError
 
@@ -53,13 +54,15 @@ class Producer(NamedTuple):
 class Producers:
     """The producers of one broker by id."""
 
-    __slots__ = ("assigned", "by_id", "forgotten_count", "id_bytes")
+    __slots__ = ("assigned", "by_id", "floors", "forgotten_count", "id_bytes")
 
     def __init__(self) -> None:
         self.by_id = ProducerMap()
         """Who has stored something, each as `pack_producer` gives it."""
         self.assigned: dict[str, int] = {}
         """On the leader: the last number given out, where it is not applied yet."""
+        self.floors = ProducerFloors(self)
+        """Whose producers are done with."""
         self.id_bytes = 0
         """The length of all ids in `by_id` together."""
         self.forgotten_count = 0
@@ -79,16 +82,21 @@ class Producers:
         Say what a message with this number is, and take the number if it is new.
 
         Raises:
+            ProducerFinishedError: It is new, and this producer is done with.
             ProducerForgottenError: Nothing is known of this producer, and it does not begin.
             SequenceGapError: Earlier numbers are missing.
         """
         assigned = self.assigned.get(producer_id, 0)
         if assigned and sequence == assigned + 1:
+            if self.floors.names:
+                self.floors.check(producer_id)
             self.assigned[producer_id] = sequence
             return Verdict.NEW
         found = self.by_id.get(producer_id)
         last = _unpack(found)[0] if found is not None else 0
         assigned = assigned or last
+        if sequence > assigned and self.floors.names:
+            self.floors.check(producer_id)
         if sequence == assigned + 1:
             self.assigned[producer_id] = sequence
             return Verdict.NEW
@@ -125,6 +133,7 @@ class Producers:
             producer_id, _pack(sequence, record_number, used_at)
         ):
             self.id_bytes += len(producer_id)
+            self.floors.appeared(producer_id)
         assigned = self.assigned
         if assigned and assigned.get(producer_id, sequence + 1) <= sequence:
             del assigned[producer_id]
@@ -132,12 +141,14 @@ class Producers:
     def forget(self, producer_id: str) -> None:
         """Forget a producer, save the numbers it has on their way to the log."""
         if self.by_id.remove(producer_id):
+            self.floors.forgotten(producer_id)
             self.id_bytes -= len(producer_id)
             self.forgotten_count += 1
 
     def forget_leadership(self) -> None:
         """Drop what was assigned and never applied."""
         self.assigned.clear()
+        self.floors.forget_leadership()
 
 
 def pack_producer(last: int, home: int, used_at: int) -> bytes:

@@ -204,14 +204,16 @@ class Connection:
 
     async def forget_producers(self, name: str, *, before: int) -> None:
         """
-        Let the cluster forget producers of the application's own that will never send again.
+        Let the cluster be done with producers of the application's own that never send again.
 
         Those are meant whose id is `NAME-N-` and anything behind it, with a number N below
-        `before`. Returns when the broker has taken it: it looks for them by and by. If it fails
-        over meanwhile some are kept until this is said again, or for seven days.
+        `before`. Returns when the cluster has stored that: one of them that sends nevertheless is
+        refused with a `ProducerFinishedError`, until the name was not heard of for seven days. They
+        are forgotten by and by; if the broker fails over meanwhile some are kept until this is said
+        again, or for seven days.
 
         Raises:
-            RefusedError: The name has fewer than 8 bytes, or too many ask at once.
+            RefusedError: The name has fewer than 8 bytes or too many, or too many ask at once.
             LinkError: The connection ended, or the failover option `timeout` passed.
         """
         encode_text(name, "the name")

@@ -14,6 +14,7 @@ from typing import TypeVar
 from holdfast.errors import (
     DestinationError,
     NotServedError,
+    ProducerFinishedError,
     ProducerForgottenError,
     RefusedError,
     SequenceGapError,
@@ -28,8 +29,8 @@ ErrorType = TypeVar("ErrorType", bound=BaseException)
 _KINDS: dict[str, type[RefusedError]] = {
     kind.code: kind
     for kind in (
-        *(DestinationError, NotServedError, StoreFullError),
-        *(TransactionError, UnknownDeliveryError),
+        *(DestinationError, NotServedError, ProducerFinishedError),
+        *(StoreFullError, TransactionError, UnknownDeliveryError),
     )
 }
 _GAPS: dict[str, type[SequenceGapError]] = {

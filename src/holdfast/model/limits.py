@@ -25,6 +25,10 @@ CLIENT_NAME_BYTES_MAX: Final = 1024
 PRODUCER_ID_BYTES_MAX: Final = 255
 """The longest producer id, in UTF-8 bytes."""
 
+FLOOR_ID: Final = "holdfast-finished:"
+"""What the ids of no client's producers begin with: behind it stands the name of producers that are
+done with, and the last number is the first that may still come."""
+
 HOLD_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 """What a reader may call its hold on the log: all of it must match."""
 

@@ -20,7 +20,7 @@ from holdfast.errors import (
     UnknownDeliveryError,
 )
 from holdfast.model.destination import Destination
-from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, PRODUCER_ID_BYTES_MAX
+from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, FLOOR_ID, PRODUCER_ID_BYTES_MAX
 from holdfast.protocols.stomp.frames import Frame
 
 _NOT_SERVED: Final = {
@@ -213,10 +213,12 @@ def read_producer_id(text: str) -> str:
     Give a producer's id.
 
     Raises:
-        RefusedError: It is empty or too long.
+        RefusedError: It is empty or too long, or no client's.
     """
     if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
         raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
+    if text.startswith(FLOOR_ID):
+        raise RefusedError(f"header producer-id: no client's begins with {FLOOR_ID}")
     return text
 
 

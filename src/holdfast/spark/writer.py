@@ -9,7 +9,9 @@ all of them are stored, and those that were before are stored once more. So sort
 where a shuffle stands before the write.
 
 A streaming query's batch can come again until the next one is committed. From then on its producers
-are forgotten: they would else be kept for a week, many for each batch.
+are forgotten: they would else be kept for a week, many for each batch. What stays is one number for
+the query, below which the cluster takes nothing new: a task of an older batch, of an executor that
+was taken for dead, stores nothing when it comes back.
 
 Invariants:
     A task ends well only when the cluster has stored all its rows.
@@ -37,7 +39,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from holdfast.client import Producer, connect
-from holdfast.errors import ConfigError, HoldfastError
+from holdfast.errors import ConfigError, HoldfastError, ProducerFinishedError
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.options import urls_of
 from holdfast.spark.schema import COLUMNS
@@ -64,6 +66,13 @@ _NOT_SENT: Final = frozenset({"content-length", "persistent", *_HEADER_COLUMNS.v
 _OPTIONS: Final = ("uri", "url", "destination", "write_id", "window")
 _OF_SPARK: Final = "checkpointlocation"
 """Spark hands its own option of a stream through."""
+
+_LATE: Final = (
+    "batch {batch} of query {query} comes after a later one was stored: nothing more of it is. If"
+    " this task was taken for lost and outlived that, all is well: another one has stored its rows."
+    " If the query itself runs this batch, its checkpoint is an older copy: begin with a new one,"
+    " where the source goes on behind what was written"
+)
 
 _KNOWN_COLUMNS: Final = frozenset(column.name for column in COLUMNS["backlog"])
 
@@ -167,12 +176,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query = context.getLocalProperty(QUERY_ID_PROPERTY)
         batch = context.getLocalProperty(BATCH_ID_PROPERTY)
         assert query and batch, "Spark tells the tasks of a stream their query and batch"
-        written = write_partition(self.options, f"spark-{query}-{batch}", iterator)
+        try:
+            written = write_partition(self.options, f"spark-{query}-{batch}", iterator)
+        except ProducerFinishedError as error:
+            raise ProducerFinishedError(_LATE.format(batch=batch, query=query)) from error
         return replace(written, write=f"spark-{query}")
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """
-        Let the cluster forget the producers of the batches before: those never come again.
+        Let the cluster be done with the batches before: those never come again.
 
         This batch may, as Spark notes only after this that it is done.
         """

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, Entry
+from holdfast.model.limits import FLOOR_ID
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -61,6 +62,8 @@ class CommittedLog:
         """Up to which entry nothing lives any more, and the entry that says so; both rising."""
         self.message_count = 0
         self._last_sequence: dict[str, int] = {}
+        self._floors: dict[str, int] = {}
+        """By name: of its producers, those with a lower number are done with."""
         self._forgotten: set[str] = set()
         """
         Producers of which the log knows nothing any more. One that sends its very first message or
@@ -163,6 +166,8 @@ class CommittedLog:
         self._forgotten.add(record.producer_id)
 
     def _count(self, producer: str, sequence: int) -> None:
+        if any(_is_below(producer, name, floor) for name, floor in self._floors.items()):
+            raise ViolationError("S9", f"{producer} is done with and has {sequence} in the log")
         last = self._last_sequence.get(producer, 0)
         begins_again = sequence == 1 and producer in self._forgotten
         if sequence != last + 1 and not begins_again:
@@ -185,7 +190,10 @@ class CommittedLog:
             self.settled[place] = self.tokens[place]
 
     def _producer(self, record: ProducerRecord) -> None:
-        if not record.used_at:
+        if record.producer_id.startswith(FLOOR_ID):
+            name = record.producer_id.removeprefix(FLOOR_ID)
+            self._floors[name] = max(record.sequence, self._floors.get(name, 0))
+        elif not record.used_at:
             self._count(record.producer_id, record.sequence)
         elif record.producer_id in self._history.short_lived:
             return
@@ -215,3 +223,9 @@ class CommittedLog:
         """The newest committed membership at or before an entry."""
         found = [membership for at, membership in self.memberships if at <= index]
         return found[-1] if found else None
+
+
+def _is_below(producer: str, name: str, floor: int) -> bool:
+    """Whether this is a producer of this name with a number below its floor."""
+    number = producer.removeprefix(f"{name}-").partition("-")
+    return producer.startswith(f"{name}-") and bool(number[1]) and int(number[0]) < floor

@@ -472,7 +472,16 @@ def test_a_commit_may_say_whose_producers_are_done_with(desk) -> None:
     desk.broker.errands.finish()
     desk.turn()
     assert receipt.headers["receipt-id"] == "r"
-    assert set(desk.broker.state.producers.by_id) == {"spark-query-3-0"}
+    floor = "holdfast-finished:spark-query"
+    assert set(desk.broker.state.producers.by_id) == {"spark-query-3-0", floor}
+    late = client.refusal(
+        "SEND",
+        destination="/queue/orders",
+        persistent="true",
+        producer_id="spark-query-2-0",
+        producer_sequence="1",
+    )
+    assert late.headers["code"] == "producer-finished"
     assert live(desk) == [1, 2, 3, 4]
 
 

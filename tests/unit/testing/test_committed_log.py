@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from holdfast.journal.entry import KIND_RECORDS, seal_entry
+from holdfast.model.limits import FLOOR_ID
 from holdfast.model.records import (
     DispatchMarkRecord,
     ForgetProducerRecord,
@@ -87,6 +88,18 @@ def test_the_very_first_of_a_forgotten_producer_may_be_stored_again(log: Committ
 
     with pytest.raises(ViolationError, match=r"S9: p1\.1 was stored twice"):
         feed(log, message(1, 3, "p1"))
+
+
+def test_who_is_done_with_stores_nothing_any_more(history: History) -> None:
+    """Behind the floor of its name; who is not below it does, and so does another name."""
+    made = CommittedLog(history)
+    for number in (2, 3, 4):
+        history.send(f"p1.{number}", "q1", BODY.replace(b"1.1", b"1.%d" % number))
+    feed(made, QueueRecord(1, "q1", 0, 0), ProducerRecord(f"{FLOOR_ID}query", 7))
+    for number, producer in ((1, "query-7-0"), (2, "other-6-0"), (3, "query-6"), (4, "query-6-0")):
+        body = BODY.replace(b"1.1", b"1.%d" % number)
+        record = MessageRecord(1, number, b"", body, len(body), producer, 1)
+        feed(made, record, raises="S9: query-6-0 is done with" if number == 4 else "")
 
 
 def test_a_transaction_of_a_forgotten_producer_too(log: CommittedLog) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.log_state import fates, messages, producer_numbers, settled
@@ -135,8 +136,12 @@ def queue_gaps(stored: DataFrame, where: str, *, is_whole: bool) -> list[Finding
 
 
 def producer_gaps(records: DataFrame, where: str, *, is_whole: bool) -> tuple[int, list[Finding]]:
-    """How many producers there are, and where their numbers have holes or come twice."""
-    numbers = producer_numbers(records)
+    """
+    How many producers there are, and where their numbers have holes or come twice.
+
+    A floor is no producer's number: which one may still come, nobody counts one by one.
+    """
+    numbers = producer_numbers(records).where(~f.col("producer_id").startswith(FLOOR_ID))
     order = Window.partitionBy("producer_id").orderBy("record_number")
     before = f.max("producer_sequence").over(order.rowsBetween(Window.unboundedPreceding, -1))
     if is_whole:
