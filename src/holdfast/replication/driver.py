@@ -197,8 +197,8 @@ class Driver:
         state.generation = max(state.generation, ballot.generation)
         state.is_shut_out = ballot.is_shut_out
         require_own_directory(state, journal.directory)
-        promotion.warn_if_cut_short(state)
         state.commit_index = max(applied_index, journal.first_index - 1, 0)
+        promotion.restore(state)
 
     # What is known ------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from holdfast.replication.directory_owner import borrowed_identity
 from holdfast.replication.listed_members import completed, difference, is_disputed
 from holdfast.replication.membership import Membership, encode_membership, founded
 from holdfast.replication.messages import Hello
-from holdfast.replication.promotion import is_begun, taken_along
+from holdfast.replication.promotion import held_end, is_begun, taken_along
 from holdfast.replication.shared_settings import refused_difference
 from holdfast.replication.state import State
 
@@ -171,9 +171,9 @@ def renewed(state: State, hello: Hello) -> Hello:
     wanted = (state.cluster_id, state.generation, kept, voters, members, index, end_known, named)
     said = (hello.cluster_id, hello.generation, hello.kept, hello.voters, hello.members)
     is_old = (*said, hello.config_index, hello.end_known, hello.listed) == wanted
-    begun = is_begun(state)
-    further = hello.lineage, hello.shut_out, hello.begun
-    if is_old and further == (lineage, state.is_shut_out, begun):
+    begun, end = is_begun(state), held_end(state)
+    further = hello.lineage, hello.shut_out, hello.begun, hello.end
+    if is_old and further == (lineage, state.is_shut_out, begun, end):
         return hello
     return replace(
         hello,
@@ -188,6 +188,7 @@ def renewed(state: State, hello: Hello) -> Hello:
         lineage=lineage,
         shut_out=state.is_shut_out,
         begun=begun,
+        end=end,
     )
 
 

@@ -15,6 +15,8 @@ Invariants:
     A promise is counted from when the answered request came, later than the lease it is for.
     A process that has just started promises a full timeout to whoever led before: it has forgotten.
     An end that is worked out is only ever brought forward by what is learned later.
+    The quorum whose promises have run out is one of the voters that there were at the election:
+        those that are left when others were removed since need not share one with the lease.
 
 Pure: the time is the state's.
 """
@@ -97,6 +99,7 @@ def note_vote(state: State, voter: str, message: VoteResponse) -> None:
 def begin(state: State) -> None:
     """We lead: work out from when we may dispatch."""
     given = state.promise
+    state.lease_voters = tuple(state.voter_names)
     state.lease_answers[state.name] = Answer(given.term, given.until, given.older_until)
     # Where no quorum was asked (forced by an operator) nothing is known of the others.
     state.dispatch_from = state.now + state.settings.election_seconds_min
@@ -109,17 +112,20 @@ def bring_forward(state: State) -> None:
     ends = sorted(
         answer.older_until if answer.term == over else max(answer.until, answer.older_until)
         for voter, answer in state.lease_answers.items()
-        if voter in state.voter_names
+        if voter in state.lease_voters
     )
-    needed = majority(len(state.voter_names))
+    needed = majority(len(state.lease_voters))
     if len(ends) >= needed:
         state.dispatch_from = min(state.dispatch_from, ends[needed - 1])
 
 
 def stepped_down(state: State, peer: str) -> None:
     """A peer has answered in our term: if it led before, it does so no more."""
-    holder = state.promise.holder
-    if holder is not None and holder.name == peer:
+    holder, hello = state.promise.holder, state.connected.get(peer)
+    if holder is None or hello is None:
+        return
+    # Another identity of that name may stand on another machine.
+    if (holder.name, holder.node_id) == (peer, hello.node_id):
         _is_over(state)
 
 

@@ -24,6 +24,7 @@ from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
     Editions,
+    HeldEnd,
     Hello,
     ListedMember,
     Message,
@@ -131,7 +132,7 @@ def _encode_editions(m: Editions) -> bytes:
 def encode_hello(hello: Hello) -> bytes:
     """A hello as JSON; also used while a link is made."""
     fields = {name: getattr(hello, name) for name in Hello.__slots__}
-    for name in ("listed", "site", "lineage", "shut_out", "begun"):
+    for name in ("listed", "site", "lineage", "shut_out", "begun", "end"):
         if not fields[name]:
             del fields[name]  # Most have nothing to say of it.
     return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
@@ -315,6 +316,7 @@ def decode_hello(payload: bytes) -> Hello:
             listed=tuple(_listed_member(it) for it in fields.get("listed", ())),
             shut_out=bool(fields.get("shut_out", False)),
             begun=bool(fields.get("begun", False)),
+            end=_held_end(fields.get("end")),
             lineage=_lineage(fields.get("lineage", [])),
         )
     except (
@@ -333,6 +335,20 @@ def _listed_member(value: object) -> ListedMember:
     if not isinstance(value, list):
         raise TypeError(f"{value!r} is no member")
     return ListedMember(*map(str, value))
+
+
+def _held_end(value: list[Any] | None) -> HeldEnd | None:
+    if value is None:
+        return None
+    index, term, chain, commit_index, commit_chain, is_incomplete = value
+    return HeldEnd(
+        _whole(index),
+        _whole(term),
+        bytes.fromhex(chain).hex(),
+        _whole(commit_index),
+        bytes.fromhex(commit_chain).hex(),
+        bool(is_incomplete),
+    )
 
 
 def _lineage(value: list[int]) -> Lineage:

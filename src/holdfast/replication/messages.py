@@ -151,6 +151,17 @@ class ListedMember(NamedTuple):
     site: str
 
 
+class HeldEnd(NamedTuple):
+    """How far a log goes, and how far it is known to be committed; see `promotion.LogEnd`."""
+
+    last_index: int
+    last_term: int
+    chain: str
+    commit_index: int
+    commit_chain: str
+    is_incomplete: bool
+
+
 @dataclass(slots=True)
 class Hello:
     """
@@ -219,6 +230,10 @@ class Hello:
     begun: bool = False
     """Its generation, begun by an operator, has been led: whoever was taken along into it is of it
     since before that. Not said by older versions."""
+
+    end: HeldEnd | None = None
+    """With how much of a log it comes into its generation, as long as nobody has led that one; not
+    said by older versions."""
 
     lineage: Lineage = ()
     """Who began its generation; empty in the first one, where that is not known, and from an older

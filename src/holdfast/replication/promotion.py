@@ -13,6 +13,8 @@ election, and the chains of the logs prove that the others are beginnings of its
 Invariants:
     The one that goes on leads once all who are taken along have its generation in their ballots. So
     should it die, whoever goes on next begins a newer one, and shuts it out.
+    What decides is how far the logs go when their nodes come into the generation, and hear of no
+    leader of a former one any more; not how far they went when they were asked for it.
     A log that is only half filled anew is taken along by nobody: what it lacks is older than where
     it begins, and the one that goes on would never send it.
 
@@ -33,7 +35,7 @@ from holdfast.replication import candidate, last_voter
 from holdfast.replication.follower import become_follower
 from holdfast.replication.log import EntryLog
 from holdfast.replication.membership import Membership, survivors_only
-from holdfast.replication.messages import NO_CHAIN, Hello
+from holdfast.replication.messages import NO_CHAIN, HeldEnd, Hello
 from holdfast.replication.state import Role, State
 
 logger = logging.getLogger("holdfast.replication")
@@ -108,8 +110,10 @@ def follow_along(state: State, hello: Hello) -> None:
     """
     Belong to the generation of this peer, which an operator began with this node among its members.
 
-    Who its members are comes with its log; until then this node stands for nothing. One that was to
-    begin here and did not come to lead shuts nobody out any more.
+    It hears nothing of a former one from now on, and says how far its log goes: that was asked for
+    before, and may have been further since. Who its members are comes with its log; until then this
+    node stands for nothing. One that was to begin here and did not come to lead shuts nobody out
+    any more.
     """
     if state.role is not Role.FOLLOWER:
         become_follower(state, state.term, None)
@@ -118,6 +122,7 @@ def follow_along(state: State, hello: Hello) -> None:
     state.told_along = hello.kept
     state.is_shut_out = False
     state.told_lineage = hello.lineage
+    state.end = _held_end(state)
     logger.info("taken along into generation %d of the cluster", hello.generation)
 
 
@@ -137,9 +142,15 @@ def is_cut_short(state: State) -> bool:
     return state.membership is not None and not state.knows_its_generation
 
 
-def warn_if_cut_short(state: State) -> None:
-    """Tell the operator of a promotion that the last process of this node did not see completed."""
+def held_end(state: State) -> HeldEnd | None:
+    """With how much of a log this node comes into a generation that nobody here knows as led."""
+    return state.end if is_cut_short(state) else None
+
+
+def restore(state: State) -> None:
+    """Take up, and tell of, a promotion that the last process did not see completed."""
     if is_cut_short(state):
+        state.end = _held_end(state)
         logger.error(
             "this node knows of generation %d of the cluster, and not of its members: it was shut"
             " out, or ended as an older copy of itself, or a promotion was cut short here. It waits"
@@ -147,6 +158,13 @@ def warn_if_cut_short(state: State) -> None:
             " go on, start this node with an empty data directory",
             state.generation,
         )
+
+
+def _held_end(state: State) -> HeldEnd:
+    end = log_end(state)
+    return HeldEnd(
+        end.index, end.term, end.chain, end.commit_index, end.commit_chain, end.is_incomplete
+    )
 
 
 def _shown(state: State, index: int) -> str:
@@ -212,6 +230,7 @@ def promote_force(
     # As often as there may have been a promotion that this copy was not told the members of.
     state.enter_term(state.term + TERMS_SKIPPED * (generation - known.generation))
     state.awaited = {end.name: end.node_id for end in ends}
+    state.misfits.clear()
     advance(state)
 
 
@@ -245,10 +264,46 @@ def advance(state: State) -> None:
         # It says so once it is durable: whoever goes on after us knows of this generation then.
         if hello is None or state.is_apart_from(hello):
             continue
-        if (hello.node_id, hello.generation) == (state.awaited[name], state.generation):
+        is_here = (hello.node_id, hello.generation) == (state.awaited[name], state.generation)
+        if is_here and _still_follows(state, name, hello):
             del state.awaited[name]
     if not state.awaited:
         candidate.start_election(state, is_transfer=False)
+
+
+def _still_follows(state: State, name: str, hello: Hello) -> bool:
+    """
+    Whether a companion can follow this node with the log that it has come with.
+
+    It may have heard a leader of before since it was asked: then the operator must ask again.
+    """
+    if hello.end is None:
+        return True  # Older versions do not say it.
+    held = hello.end
+    end = LogEnd(
+        name=name,
+        node_id=hello.node_id,
+        index=held.last_index,
+        term=held.last_term,
+        chain=held.chain,
+        commit_index=held.commit_index,
+        commit_chain=held.commit_chain,
+        is_incomplete=held.is_incomplete,
+    )
+    try:
+        _require_log_follows(state, end)
+    except MembershipError as error:
+        if name not in state.misfits:
+            state.misfits.add(name)
+            logger.error(  # noqa: TRY400 - the sentence says it all
+                "%s has heard more since it was asked how far its log goes, and %s waits: repeat"
+                " the promotion; %s",
+                name,
+                state.name,
+                error,
+            )
+        return False
+    return True
 
 
 def _require_follows(state: State, known: Membership, end: LogEnd) -> None:
@@ -269,6 +324,16 @@ def _require_follows(state: State, known: Membership, end: LogEnd) -> None:
         raise MembershipError(f"{end.name} is a witness: leave it out, and add it again afterwards")
     if member.node_id != end.node_id:
         raise MembershipError(f"{end.name} has another identity than the member of that name")
+    _require_log_follows(state, end)
+
+
+def _require_log_follows(state: State, end: LogEnd) -> None:
+    """
+    Make sure that this log has all that a companion's holds and may have applied.
+
+    Raises:
+        MembershipError: It has not, or cannot fill that one, and why.
+    """
     if end.is_incomplete:
         raise MembershipError(
             f"the log of {end.name} was begun anew and is not full, and {state.name} cannot fill"

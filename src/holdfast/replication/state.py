@@ -26,7 +26,7 @@ from holdfast.replication.editions import EditionTable
 from holdfast.replication.lease import Answer, Promise
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Lineage, Member, Membership, decode_membership
-from holdfast.replication.messages import AppendRequest, Hello, Message
+from holdfast.replication.messages import AppendRequest, HeldEnd, Hello, Message
 from holdfast.replication.progress import Progress
 from holdfast.replication.quorum import default_copies
 from holdfast.replication.settings import ReplicationSettings
@@ -152,6 +152,10 @@ class State:
         """The members by the log, while `forced` rules instead and is not written yet."""
         self.awaited: dict[str, str] = {}
         """Name and identity of those it takes along that have not said yet that they follow."""
+        self.misfits: set[str] = set()
+        """Names of those whose logs are further than they said when they were asked."""
+        self.end: HeldEnd | None = None
+        """How far the log went when this node came to know of a generation that nobody has led."""
         self.told_along: tuple[str, ...] = ()
         """Identities that belong to the generation it was taken along into, as it was told."""
         self.told_lineage: Lineage = ()
@@ -164,6 +168,8 @@ class State:
         """What this voter promised to leaders by answering them."""
         self.lease_answers: dict[str, Answer] = {}
         """What voters have promised to leaders before us, as they said with their votes."""
+        self.lease_voters: tuple[str, ...] = ()
+        """Who could vote when this leader was elected."""
         self.lease_over_term = 0
         """The leader of this term is known to dispatch no more."""
         self.lease_until = NEVER

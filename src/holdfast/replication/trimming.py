@@ -6,6 +6,8 @@ the leader has cleaned away, so a data node that is down for long does not fill 
 
 Invariants:
     Whatever was dropped, every data voter held, or the leader had cleaned away.
+    Only who is a witness for good drops anything: that a change may yet be undone, and its node
+    become a voter by another one, with the same identity and log.
     What names the members, and what is not known to be committed, stays.
 """
 
@@ -24,10 +26,20 @@ logger = logging.getLogger("holdfast.replication")
 
 def trim(state: State, journal: Journal) -> None:
     """Drop the segments of a witness that nobody needs."""
+    if not _is_witness_for_good(state):
+        return
     through = leader.data_match(state) if state.role is Role.LEADER else state.data_match
     limit = min(through, state.commit_index, state.config_index)
     if limit > journal.first_index:
         journal.drop_before(limit)
+
+
+def _is_witness_for_good(state: State) -> bool:
+    """Whether the change that made it one is known to be committed: that identity stays one."""
+    settled = state.settled_membership()
+    own = settled.get(state.name) if settled is not None else None
+    is_own = own is not None and own.node_id == state.node_id
+    return own is not None and is_own and "witness" in {own.kind, own.promote_to}
 
 
 def with_space(state: State, journal: Journal, hello: Hello) -> Hello:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.replication import candidate, consensus, follower, lease
+from holdfast.replication import membership as changes
 from holdfast.replication.messages import AppendRequest, AppendResponse, VoteResponse
 from holdfast.replication.state import Role
 
@@ -100,6 +101,35 @@ def test_another_node_of_that_name_proves_nothing(promised) -> None:
     elect(state, VoteResponse(0, True, 2, 1.0, 0.0))
 
     consensus.link_up(state, "c", bench.link("c", node_id="0" * 32, instance="second"))
+
+    assert state.now + 1.0 == state.dispatch_from
+
+
+def test_an_answer_of_another_node_of_that_name_proves_nothing(promised) -> None:
+    """It was taken in since, under the name of who led: that one may dispatch elsewhere yet."""
+    bench = promised()
+    state = bench.state
+    elect(state, VoteResponse(0, True, 2, 1.0, 0.0))
+    bench.link("c", node_id="0" * 32)
+    members = changes.with_identity(state.membership, "c", "0" * 32, "c:2")
+    state.adopt(state.membership.changed(members, 1), 3)
+
+    consensus.receive(state, "c", AppendResponse(state.term, 1, state.log.chain_at(1), state.now))
+
+    assert state.now + 1.0 == state.dispatch_from
+
+
+def test_who_was_removed_since_is_waited_for(promised) -> None:
+    """The lease of the one before rests on three of five; two that are left prove nothing."""
+    state = promised("a", "b", "c", "d", "e").state
+    elect(state, VoteResponse(0, True, 1, 0.0, 0.0))
+    vote = VoteResponse(state.term, True, 1, 0.0, 0.0)
+    candidate.on_vote_response(state, "d", vote)
+    assert (Role.LEADER, state.now + 1.0) == (state.role, state.dispatch_from)
+
+    left = tuple(it for it in state.membership.members if it.name not in "ce")
+    state.adopt(state.membership.changed(left, 1), 3)
+    candidate.on_vote_response(state, "d", vote)
 
     assert state.now + 1.0 == state.dispatch_from
 

@@ -22,6 +22,7 @@ from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
     Editions,
+    HeldEnd,
     Hello,
     ListedMember,
     Message,
@@ -77,6 +78,7 @@ MESSAGES: list[Message] = [
     Hello("a", "0f" * 16, edition=5, seen={"aa" * 16: 1 << 40}),
     Hello("a", "0f" * 16, listed=(ListedMember("a", "h:1", "voter", "east"),), site="east"),
     Hello("a", "0f" * 16, generation=2, lineage=(5, 6), begun=True),
+    Hello("a", "0f" * 16, end=HeldEnd(7, 3, "cc" * 16, 5, "", is_incomplete=True)),
     Editions({}),
     Editions({"0f" * 16: 7, "aa" * 16: 1 << 40}),
 ]

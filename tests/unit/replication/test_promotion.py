@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import MembershipError
-from holdfast.replication import consensus, promotion
+from holdfast.replication import consensus, formation, promotion
 from holdfast.replication.messages import Hello, ResetRequest
 from holdfast.replication.state import Role
 
@@ -216,6 +216,69 @@ def test_it_leads_once_all_who_are_taken_along_follow(member) -> None:
     consensus.hello_changed(state, "m", replace(hello, generation=1))
     consensus.tick(state)
     assert (Role.CANDIDATE, {}) == (state.role, state.awaited)
+
+
+def test_how_far_a_log_goes_is_said_again_by_who_comes_with_it(member, caplog) -> None:
+    """It heard a leader since it was asked: nobody goes on without what it has applied."""
+    ahead, behind = far(member, "l", [2, 2, 2]), far(member, "m", [2])
+    state = ahead.state
+    promotion.promote_force(state, [end_of(behind)])
+    behind.append([2, 2, 2])
+    behind.state.commit_index = 5
+
+    for _ in range(2):
+        consensus.hello_changed(state, "m", taken_along(ahead, behind))
+        consensus.tick(state)
+    assert (Role.FOLLOWER, ["m"]) == (state.role, list(state.awaited))
+    (said,) = caplog.records
+    assert "m has heard more since it was asked" in said.message
+    assert "repeat the promotion; m is further than l: entry 5" in said.message
+
+    promotion.promote_force(behind.state, [end_of(ahead)])
+    consensus.hello_changed(behind.state, "l", taken_along(behind, ahead))
+    consensus.tick(behind.state)
+    assert (Role.CANDIDATE, 2) == (behind.state.role, behind.state.generation)
+
+
+def test_a_log_that_was_begun_anew_since_it_was_asked_is_waited_for(member) -> None:
+    """It would be taken for full: what it lacks is older than where it begins."""
+    ahead, behind = far(member, "l", [2, 2, 2]), far(member, "m", [2])
+    state = ahead.state
+    promotion.promote_force(state, [end_of(behind)])
+    target = (60, 500, 1_800_000_000_000_000)
+    consensus.receive(behind.state, "b", ResetRequest(3, 50, 2, b"c" * 16, 450, 1.0, *target))
+    behind.store()
+
+    consensus.hello_changed(state, "m", taken_along(ahead, behind))
+    consensus.tick(state)
+
+    assert (Role.FOLLOWER, ["m"]) == (state.role, list(state.awaited))
+
+
+def test_how_far_a_log_goes_is_said_while_nobody_has_led_the_generation(member) -> None:
+    """Also after a restart, from what is there then; not any more once the members are known."""
+    ahead, behind = far(member, "l", [2, 2, 2]), far(member, "m", [2])
+    promotion.promote_force(ahead.state, [end_of(behind)])
+    said = taken_along(ahead, behind).end
+    assert said is not None and (2, 2) == (said.last_index, said.last_term)
+
+    behind.state.end = None
+    behind.append([2])
+    promotion.restore(behind.state)
+    again = promotion.held_end(behind.state)
+    assert again is not None and 3 == again.last_index
+
+    behind.state.adopt(ahead.state.membership, 3)
+    assert promotion.held_end(behind.state) is None
+
+
+def taken_along(ahead, behind) -> Hello:
+    """What the second one says once it has heard of the promotion of the first one."""
+    first, second = ahead.state, behind.state
+    hello = Hello(first.name, first.node_id, first.cluster_id, first.generation)
+    kept = promotion.taken_along(first)
+    promotion.follow_along(second, replace(hello, kept=kept, lineage=first.lineage))
+    return formation.renewed(second, Hello(second.name, second.node_id))
 
 
 def test_who_waits_for_others_may_be_taken_along_itself(member) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.journal.journal import Journal
@@ -39,6 +41,23 @@ def test_what_is_not_committed_or_names_the_members_stays(witness, bound: str) -
     trim(witness.state, witness.journal)
 
     assert 1 == witness.journal.first_index
+
+
+def test_who_may_yet_be_no_witness_drops_nothing(witness) -> None:
+    """Another leader cuts the change and takes the same node in as a voter, with this log."""
+    state = witness.state
+    members = tuple(it for it in state.membership.members if it.name != "w")
+    before = replace(state.membership, members=members)
+    last = witness.journal.last_index
+    state.adopt(before.changed(state.membership.members, 1), last)
+    state.commit_index = state.data_match = last - 1
+
+    trim(state, witness.journal)
+    assert 1 == witness.journal.first_index
+
+    state.commit_index = last
+    trim(state, witness.journal)
+    assert 1 < witness.journal.first_index
 
 
 def test_a_disk_that_is_almost_full_is_told_once_and_taken_back(

@@ -17,6 +17,7 @@ from holdfast.replication.state import State
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.generations import LAGGED
+from holdfast.testing.troubles.heard_since_asked import HEARD_SINCE
 from holdfast.testing.troubles.joined_behind import JOINED_BEHIND
 from holdfast.testing.troubles.promoted_together import TOGETHER
 from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
@@ -111,6 +112,15 @@ def _follow_with_any_log() -> list[Patch]:
     return [(formation, "own_fence", fence), (formation, "is_taken_along", follow)]
 
 
+def _go_by_what_was_said() -> list[Patch]:
+    """Whoever is taken along counts as no further than it said when it was asked."""
+
+    def believe(_state: State, _name: str, _hello: Hello) -> bool:
+        return True
+
+    return [(promotion, "_still_follows", believe)]
+
+
 def _slow_disks(plan: Plan) -> None:
     """It dies after its own ballot is durable and before the others' are, again and again."""
     plan.kinds["slow disk"] = 4
@@ -140,6 +150,12 @@ ABLATIONS = [
         _follow_with_any_log,
         (TAKEN_IN_TWICE,),
         topology="five",
+    ),
+    Ablation(
+        "how far a log goes is said again by who comes with it",
+        _go_by_what_was_said,
+        (HEARD_SINCE,),
+        topology="far",
     ),
     Ablation("members of a former generation are let in", _believe_the_past, (LAGGED,)),
 ]

@@ -42,11 +42,11 @@ def lose_the_main_site(nemesis: Nemesis) -> bool:
     kinds = {view.name: view.kind for view in leader.driver.status().members}
     far = [node for node in fit_copies(nemesis) if kinds.get(node.name) == "learner"]
     if len(far) > 1:
-        _Together(nemesis, far).begin()
+        Together(nemesis, far).begin()
     return False
 
 
-class _Together(Story):
+class Together(Story):
     """One promotion of several, from the first cut to the last of the main site that is back."""
 
     def __init__(self, nemesis: Nemesis, far: list[SimulatedNode]) -> None:
@@ -100,6 +100,13 @@ class _Together(Story):
         except HoldfastError as error:
             self.world.note("operator", f"is refused: {error}")
             return
+        self.note_asked(running, chief)
+        if self.chance.random() < 0.4:
+            node = self.chance.choice([*running, chief, chief])
+            self._after(self.chance.uniform(0.0, 0.05), self._crash, node, node.life)
+
+    def note_asked(self, running: list[SimulatedNode], chief: SimulatedNode) -> None:
+        """It was asked for: from now on these go on."""
         names = ", ".join(node.name for node in running)
         self.world.note("operator", f"forces {names} to go on together, {chief.name} first")
         self.world.checkers.terms_spent.forced_count += 1
@@ -107,9 +114,6 @@ class _Together(Story):
         self.far = running  # Who was left out counts among the dead, and is emptied.
         self.copy = self.nemesis.promoting = chief
         chief.conductor.schedule()
-        if self.chance.random() < 0.4:
-            node = self.chance.choice([*running, chief, chief])
-            self._after(self.chance.uniform(0.0, 0.05), self._crash, node, node.life)
 
     def _crash(self, node: SimulatedNode, life: int) -> None:  # type: ignore[override]
         if node.life == life:
