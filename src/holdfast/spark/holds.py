@@ -52,6 +52,9 @@ class Hold:
 
     expiry_seconds: int = HOLD_EXPIRY_SECONDS_DEFAULT
     patience_seconds: float = PATIENCE_SECONDS
+    held_bytes: int = field(default=0, init=False)
+    """Of the log, by whole files, as the cluster said when this was last set or renewed."""
+
     _renewed_at: float = field(default=float("-inf"), init=False)
 
     def move(self, index: int, *, or_first: bool = False) -> int:
@@ -98,6 +101,7 @@ class Hold:
             body |= {"bytes_max": self.bytes_max}
         answer = self._send("POST", body)
         self._renewed_at = time.monotonic()
+        self.held_bytes = int(answer.get("held_bytes", 0))
         return int(answer["index"])
 
     def _send(self, method: str, body: dict[str, Any] | None) -> dict[str, Any]:

@@ -68,8 +68,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """With Trigger.AvailableNow: where to stop."""
         self.skipped_entries = 0
         """With failOnDataLoss=false: how many the query has passed over since it was started."""
-        self._reached = 0
-        """The furthest offset that was given."""
+        self._reached = -1
+        """The furthest offset that was given; -1 before the first."""
         self._proven: set[tuple[Taken, int]] = set()
         """What was found in the log, and in which generation of the cluster."""
         self._looked_at = time.monotonic()
@@ -103,6 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if self.hold is not None:
             self.hold.move(first, or_first=not options.fails_on_loss)
+        self._reached = max(self._reached, first - 1)
         return offset_at(taken_at(self.source, position, first - 1))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -148,11 +149,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset_at(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """How far the log goes, for Spark's progress reports."""
+        """How far the log goes, and how far behind we are, for Spark's progress reports."""
         position = self._look()
         last = max(position.last_index, self._reached)
         told = offset_at(Taken(last, position.cluster_id, position.generation))
-        return told if self.options.fails_on_loss else told | {"skipped": self.skipped_entries}
+        if self._reached >= 0:
+            told["entries_behind"] = last - self._reached
+        if self.hold is not None:
+            told["held_bytes"] = self.hold.held_bytes
+        if not self.options.fails_on_loss:
+            told["skipped"] = self.skipped_entries
+        return told
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the log ends now: the query stops there."""
@@ -168,6 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         begin, through = taken_of(start), taken_of(end)
         first, last = begin.index + 1, through.index
+        self._reached = max(self._reached, last)
         if first > last:
             return []
         position = self._position_for(through)

@@ -74,7 +74,7 @@ class PaperLog(RemoteLog):
         self, method: str, path: str, body: dict[str, Any] | None = None, **_: Any
     ) -> dict[str, Any]:
         self.asked.append((method, path, body))
-        return {"index": (body or {}).get("index", 0)}
+        return {"index": (body or {}).get("index", 0), "held_bytes": 700}
 
 
 @pytest.fixture
@@ -275,7 +275,31 @@ def test_what_is_gone_is_passed_over_where_nobody_minds(log: PaperLog) -> None:
     assert [(15, 17)] == [(it.first_index, it.last_index) for it in parts]
     assert [] == made.partitions(at(5), at(9))
     told = made.reportLatestOffset()
-    assert told == {"index": 30, "cluster": "c", "generation": 0, "skipped": 9}
+    end = {"index": 30, "cluster": "c", "generation": 0}
+    assert told == end | {"skipped": 9, "entries_behind": 13}
+
+
+def test_progress_tells_how_far_behind_a_query_is_and_what_it_holds(log: PaperLog) -> None:
+    """
+    Behind the end of its newest batch, also of one that is repeated after a restart.
+
+    What it holds the cluster says whenever the hold is set. A new query can begin at such a place.
+    """
+    end = {"index": 30, "cluster": "c", "generation": 0}
+    made = reader(log, hold="h", maxEntriesPerTrigger="3")
+    assert end | {"held_bytes": 0} == made.reportLatestOffset()
+    start = made.initialOffset()
+    assert end | {"held_bytes": 700, "entries_behind": 26} == made.reportLatestOffset()
+    made.latestOffset(start, made.getDefaultReadLimit())
+    told = made.reportLatestOffset()
+    assert end | {"held_bytes": 700, "entries_behind": 23} == told
+    again = reader(log)
+    again.partitions(at(9), at(12))
+    assert end | {"entries_behind": 18} == again.reportLatestOffset()
+    log.become(last=40)
+    assert 28 == (again.reportLatestOffset() or {})["entries_behind"]
+    behind = reader(log, startingOffsets=json.dumps(told))
+    assert 30 == behind.initialOffset()["index"]
 
 
 def test_a_hold_that_has_ended_is_begun_again_where_nobody_minds(
