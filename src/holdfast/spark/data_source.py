@@ -9,6 +9,7 @@ not tell Python data sources which columns a query needs.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
@@ -18,7 +19,23 @@ from holdfast.spark.batch_reader import BatchReader
 from holdfast.spark.options import ReadOptions, read_options
 from holdfast.spark.schema import check_columns, spark_schema
 from holdfast.spark.stream_reader import StreamReader
+from holdfast.spark.table_options import (
+    options_of_new_table,
+    options_of_query,
+    with_options,
+)
 from holdfast.spark.writer import BatchWriter, StreamWriter, write_options
+
+_NO_OPTIONS: Final = (
+    "url, path: name one of them: where the log is read from. If this is a table of Spark's"
+    " catalog: one that was made with a list of columns does not keep its options; make it without,"
+    " and name columns by the option of that name"
+)
+
+_NO_INSERT: Final = (
+    "url: a write has no options, so this is an INSERT into a table of Spark's catalog, which is"
+    ' for reading; write with df.write.format("holdfast")'
+)
 
 
 class HoldfastDataSource(DataSource):
@@ -31,13 +48,15 @@ class HoldfastDataSource(DataSource):
 
     def schema(self) -> StructType:
         """
-        The columns of the chosen view.
+        The columns of the chosen view; of a table that is being made they carry its options.
 
         Raises:
             ConfigError: The options are wrong; the error lists every mistake.
         """
-        options = read_options(self.options)
-        return spark_schema(options.view, options.columns)
+        of_table = options_of_new_table(self.options)
+        options = read_options(self.options if of_table is None else of_table)
+        schema = spark_schema(options.view, options.columns)
+        return schema if of_table is None else with_options(schema, of_table)
 
     def reader(self, schema: StructType) -> BatchReader:
         """
@@ -70,6 +89,8 @@ class HoldfastDataSource(DataSource):
         Raises:
             ConfigError: The options or columns are wrong, or the mode is `overwrite`.
         """
+        if not self.options:
+            raise ConfigError([_NO_INSERT])
         if overwrite:
             raise ConfigError(["mode: a queue cannot be overwritten; use append"])
         return BatchWriter(write_options(self.options, schema))
@@ -89,7 +110,10 @@ class HoldfastDataSource(DataSource):
 
     def _options(self, schema: StructType) -> ReadOptions:
         """The options, with the columns that a schema given by the user asks for."""
-        options = read_options(self.options)
+        given = options_of_query(schema, self.options)
+        if not given:
+            raise ConfigError([_NO_OPTIONS])
+        options = read_options(given)
         columns = tuple(schema.fieldNames())
         if columns != options.columns:
             check_columns(options.view, columns)
