@@ -85,6 +85,14 @@ def test_a_place_in_a_store_is_as_one_on_a_disk(store: S3Server) -> None:
         place.read("a/one")
 
 
+def test_a_store_that_fails_four_times_in_a_row_is_asked_again() -> None:
+    """With several tasks at once each one's attempts meet the faults of the others."""
+    with S3Server(6, in_a_row=4) as server:
+        place = Place("s3a://backup/place", place_options(server.options))
+        place.publish("a/one", b"1")
+        assert place.read("a/one") == b"1"
+
+
 def test_an_archive_in_a_store_is_written_read_and_tidied(
     store: S3Server, log: LogDirectory
 ) -> None:
@@ -144,3 +152,21 @@ def test_the_settings_of_a_store_are_options_of_the_data_source(tmp_path: Path) 
     assert "s3cret" not in repr(Archive.open(options.path, options.place_options))
     with pytest.raises(ConfigError, match=r"fs\.s3a\.access\.keys: there is no such option"):
         read_options({"path": str(tmp_path), "fs.s3a.access.keys": "k"})
+
+
+def test_what_goes_while_it_is_read_is_not_there(
+    store: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest that is merged meanwhile: the listing is read again, and nothing has failed."""
+    place = Place("s3a://backup/going", place_options(store.options))
+    place.publish("a/one", b"1")
+    opened = Place.open_input
+
+    def opened_late(where: Place, path: str) -> object:
+        source = opened(where, path)
+        where.remove(path)
+        return source
+
+    monkeypatch.setattr(Place, "open_input", opened_late)
+    with pytest.raises(FileNotFoundError, match="a/one is gone"):
+        place.read("a/one")

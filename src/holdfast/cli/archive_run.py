@@ -120,8 +120,15 @@ class ArchiveRun:
         if self.progress.commits > commits:
             self.progress.compacted += compact(self.spark, self.store, self.settings)
             self._follow()
+            self._renew_snapshot()
         for warning in self.progress.warnings[warned:]:
             write_error(f"warning: {warning}")
+
+    def _renew_snapshot(self) -> None:
+        try:
+            self.store.renew_snapshot()
+        except OSError as error:
+            write_error(f"warning: the archive's snapshot is not renewed: {error}")
 
     def _follow(self) -> None:
         if self.progress.last_index:

@@ -58,7 +58,7 @@ def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP
     Raises:
         CorruptArchiveError: A file that replaces others is not what was archived.
     """
-    catalogue = archive.catalogue()
+    catalogue = archive.catalogue(with_snapshot=False)
     if not _may_go(archive, catalogue):
         return 0
     _retire(archive, catalogue, now_microseconds)

@@ -5,6 +5,7 @@ Layout below the archive's path:
 
     records/day=YYYY-MM-DD/<first>-<last>-<attempt>.parquet    rows, see archive_rows
     _holdfast/<first>-<last>.json                              manifests, see manifests
+    _holdfast/snapshot.jsonl                                   see manifest_snapshot
     _set_aside/<when>/...                                      on its way out, see archive_cleaning
 
 A data file is written under a name nobody else uses and is durable before the manifest that names
@@ -19,6 +20,7 @@ from __future__ import annotations
 import posixpath
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -33,6 +35,14 @@ from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchive
 from holdfast.journal.entry import CHAIN_BYTES, Entry
 from holdfast.spark.archive_rows import RECORDS, RangeFacts, block_rows, entries_of
 from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.manifest_snapshot import (
+    SNAPSHOT_NAME,
+    Known,
+    Stamp,
+    decode_snapshot,
+    encode_snapshot,
+    is_due,
+)
 from holdfast.spark.manifests import (
     NO_CHAIN,
     ArchivedFile,
@@ -41,10 +51,11 @@ from holdfast.spark.manifests import (
     Manifest,
     decode_manifest,
     encode_manifest,
+    manifest_name,
     range_of_name,
     resolve,
 )
-from holdfast.spark.places import DurableFile, Options, Place, absolute
+from holdfast.spark.places import DurableFile, FoundFile, Options, Place, absolute
 
 MANIFESTS: Final = "_holdfast"
 DATA: Final = "records"
@@ -55,8 +66,23 @@ FILE_BYTES_MAX: Final = 256 * 1024 * 1024
 _DAY_MICROSECONDS: Final = 24 * 3600 * 1_000_000
 _EPOCH: Final = date(1970, 1, 1)
 _READ_BYTES: Final = 4 * 1024 * 1024
+_READERS: Final = 16
+"""So many manifests are asked for at once: an object store answers each in some 10 ms."""
+
 _LOOKS_MAX: Final = 10
 """How often the manifests are listed again when one is merged while they are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifests:
+    """All that can be read, by their files, and what they add up to."""
+
+    known: Known
+    catalogue: Catalogue
+
+
+def _stamp(file: FoundFile) -> Stamp:
+    return posixpath.basename(file.path), file.size, file.modified_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +101,84 @@ class Archive:
 
     # ---- what counts
 
-    def catalogue(self) -> Catalogue:
+    def catalogue(self, *, with_snapshot: bool = True) -> Catalogue:
         """
         Read the manifests and find the ranges that count.
+
+        Args:
+            with_snapshot: Spare reading those whose files are as they were when the snapshot was
+                written; without, every one of them is proven.
 
         Raises:
             ArchiveError: They change faster than they can be read.
         """
         for _ in range(_LOOKS_MAX):
             with suppress(FileNotFoundError):  # merged meanwhile: what replaces it is there now
-                return self._catalogue()
+                return self._manifests(self._snapshot() if with_snapshot else {}).catalogue
         raise ArchiveError(f"the manifests of {self} vanish while they are read; try again")
 
-    def _catalogue(self) -> Catalogue:
-        manifests, unreadable = [], []
-        for found in self.place.files(MANIFESTS):
-            name = posixpath.basename(found.path)
-            span = range_of_name(name)
-            if span is None:
-                continue
-            try:
-                manifests.append(decode_manifest(self.place.read(found.path), name))
-            except ArchiveError as error:
-                unreadable.append(Break("manifest", *span, str(error)))
-        return resolve(manifests, unreadable)
+    def end(self) -> tuple[int, str]:
+        """
+        Give the last entry that any manifest names and the chain after it; (0, "") if none does.
+
+        Reads one manifest, however many there are.
+
+        Raises:
+            ArchiveError: That manifest is not as it was written, or they change too fast.
+        """
+        for _ in range(_LOOKS_MAX):
+            names = (posixpath.basename(it.path) for it in self.place.files(MANIFESTS))
+            spans = [span for span in map(range_of_name, names) if span is not None]
+            if not spans:
+                return 0, NO_CHAIN
+            name = manifest_name(*max(spans, key=lambda span: span[1]))
+            with suppress(FileNotFoundError):  # merged meanwhile
+                last = decode_manifest(self.place.read(f"{MANIFESTS}/{name}"), name)
+                return last.last_index, last.chain_after
+        raise ArchiveError(f"the manifests of {self} vanish while they are read; try again")
+
+    def renew_snapshot(self) -> bool:
+        """
+        Write the snapshot of all manifests anew if many are not in it; gives whether it did.
+
+        Raises:
+            OSError: It cannot be written; nothing is lost without it.
+        """
+        before = self._snapshot()
+        try:
+            found = self._manifests(before)
+        except FileNotFoundError:
+            return False  # merged meanwhile
+        unread = len(found.known.keys() - before.keys())
+        if not is_due(len(found.known), unread):
+            return False
+        self.place.publish(f"{MANIFESTS}/{SNAPSHOT_NAME}", encode_snapshot(found.known))
+        return True
+
+    def _snapshot(self) -> Known:
+        try:
+            return decode_snapshot(self.place.read(f"{MANIFESTS}/{SNAPSHOT_NAME}"))
+        except OSError:
+            return {}
+
+    def _manifests(self, spared: Known) -> _Manifests:
+        """Read what the listing shows, but for what is known of exactly these files."""
+        listed = self.place.files(MANIFESTS)
+        spans = {it: range_of_name(posixpath.basename(it.path)) for it in listed}
+        stamps = {it: _stamp(it) for it, span in spans.items() if span is not None}
+        known = {stamp: spared[stamp] for stamp in stamps.values() if stamp in spared}
+        unknown = [it for it, stamp in stamps.items() if stamp not in known]
+        unreadable = []
+        with ThreadPoolExecutor(_READERS) as readers:
+            contents = readers.map(self.place.read, [it.path for it in unknown])
+            for file, content in zip(unknown, contents, strict=True):
+                stamp, span = stamps[file], spans[file]
+                assert span is not None, "it has a stamp"
+                try:
+                    known[stamp] = decode_manifest(content, stamp[0])
+                except ArchiveError as error:
+                    unreadable.append(Break("manifest", *span, str(error)))
+        return _Manifests(known, resolve(known.values(), unreadable))
 
     def publish(self, manifest: Manifest) -> None:
         """Make a range part of the archive. Its files must be durable."""

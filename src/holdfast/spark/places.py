@@ -30,6 +30,10 @@ from holdfast.errors import ConfigError
 Options = tuple[tuple[str, str], ...]
 
 _S3: Final = ("s3", "s3a", "s3n")
+_S3_ATTEMPTS: Final = 6
+"""So often a request is sent, with growing pauses of some 15 s in all. With several tasks at once
+each one's attempts meet the faults of the others, and the three of AWS's clients are soon over."""
+
 _BY_PYARROW: Final = ("hdfs", "viewfs", "gs", "gcs", "abfs", "abfss")
 HADOOP_KEYS: Final = (
     "fs.s3a.access.key",
@@ -120,9 +124,22 @@ class Place:
         Raises:
             FileNotFoundError: It is not there.
         """
-        with self.open_input(path) as source:
-            data: bytes = source.read()
+        try:
+            with self.open_input(path) as source:
+                data: bytes = source.read()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            # An object store says so by another error where it went after it was opened.
+            if not self._is_there(path):
+                raise FileNotFoundError(f"{self.uri}/{path} is gone") from error
+            raise
         return data
+
+    def _is_there(self, path: str) -> bool:
+        system, root = _opened(self)
+        found = system.get_file_info(f"{root}/{path}")
+        return bool(found.type == fs.FileType.File)
 
     def remove(self, path: str) -> None:
         """Remove a file; nothing happens if it is not there."""
@@ -139,7 +156,7 @@ class Place:
         if isinstance(system, fs.LocalFileSystem | fs.HadoopFileSystem):
             system.create_dir(full.rpartition("/")[0], recursive=True)
         # Of what is not there object stores make an error like any other.
-        if system.get_file_info(f"{root}/{path}").type != fs.FileType.File:
+        if not self._is_there(path):
             return
         with suppress(FileNotFoundError):  # moved by somebody else meanwhile
             system.move(f"{root}/{path}", full)
@@ -219,8 +236,9 @@ def _opened(place: Place) -> tuple[fs.FileSystem, str]:
     if parts.scheme == "file":
         return fs.LocalFileSystem(), parts.path.rstrip("/") or "/"
     if parts.scheme in _S3:
-        options = dict(place.options)
-        return fs.S3FileSystem(**s3_arguments(options)), f"{parts.netloc}{parts.path}".rstrip("/")
+        retries = fs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS)
+        system = fs.S3FileSystem(retry_strategy=retries, **s3_arguments(dict(place.options)))
+        return system, f"{parts.netloc}{parts.path}".rstrip("/")
     if parts.scheme in _BY_PYARROW:
         try:
             system, path = fs.FileSystem.from_uri(place.uri)

@@ -4,8 +4,9 @@ An S3 server in a process of its own, for tests: moto's, with faults before it.
     with S3Server() as server:
         place = Place("s3a://backup/x", server.options)
 
-`python -m holdfast.testing.s3_server PORT N` serves; where N is not 0 every Nth request is answered
-with 503 SlowDown, or has its connection closed without an answer, in turns.
+`python -m holdfast.testing.s3_server PORT N ROW` serves. Where N is not 0 every Nth request, and
+what comes next to ROW in all, is answered with 503 SlowDown, or has its connection closed without
+an answer, in turns.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _SLOW_DOWN: Final = b"<Error><Code>SlowDown</Code><Message>later</Message></Erro
 class S3Server:
     """The process, on loopback; use as a context manager. It has the bucket `backup`."""
 
-    def __init__(self, faults_every: int = 0) -> None:
+    def __init__(self, faults_every: int = 0, *, in_a_row: int = 1) -> None:
         (self.port,) = free_ports(1)
-        self._faults_every = faults_every
+        self._faults = (str(faults_every), str(in_a_row))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -47,7 +48,7 @@ class S3Server:
         """Start it and make the bucket."""
         command = [sys.executable, "-m", "holdfast.testing.s3_server"]
         self._process = subprocess.Popen(  # noqa: S603 - ours
-            [*command, str(self.port), str(self._faults_every)], stderr=subprocess.DEVNULL
+            [*command, str(self.port), *self._faults], stderr=subprocess.DEVNULL
         )
         try:
             self._wait_listening()
@@ -93,16 +94,17 @@ class S3Server:
 class _Faulty:
     """Answers some requests as a store does that has too much to do."""
 
-    def __init__(self, application: Callable[..., Iterable[bytes]], every: int) -> None:
+    def __init__(self, application: Callable[..., Iterable[bytes]], every: int, row: int) -> None:
         self._application = application
         self._every = every
+        self._row = row
         self._requests = itertools.count(1)
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         number = next(self._requests)
-        if not self._every or number % self._every:
+        if not self._every or number < self._every or number % self._every >= self._row:
             return self._application(environ, start)
-        if number // self._every % 2:
+        if (number // self._every + number % self._every) % 2:
             start("503 Slow Down", [("Content-Type", "application/xml")])
             return [_SLOW_DOWN]
         # Werkzeug's development server says which connection this is.
@@ -111,7 +113,7 @@ class _Faulty:
         return []
 
 
-def _serve(port: int, faults_every: int) -> None:
+def _serve(port: int, faults_every: int, in_a_row: int) -> None:
     from moto.server import (  # noqa: PLC0415 - only for tests
         DomainDispatcherApplication,
         create_backend_app,
@@ -119,8 +121,8 @@ def _serve(port: int, faults_every: int) -> None:
     from werkzeug.serving import run_simple  # noqa: PLC0415 - comes with moto
 
     application = DomainDispatcherApplication(create_backend_app)
-    run_simple("127.0.0.1", port, _Faulty(application, faults_every), threaded=True)
+    run_simple("127.0.0.1", port, _Faulty(application, faults_every, in_a_row), threaded=True)
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), int(sys.argv[2]))
+    _serve(*(int(each) for each in sys.argv[1:4]))

@@ -377,10 +377,9 @@ def joined(written: list[WrittenRange], cluster_id: str) -> Manifest:
 
 def _check_seam(archive: Archive, catalogue: Catalogue, manifest: Manifest) -> None:
     """Look once more, just before publishing: nobody else may have gone on meanwhile."""
-    now = archive.catalogue()
-    end, expected = now.last, catalogue.last
-    known = (expected.last_index, expected.chain_after) if expected else (0, "")
-    found = (end.last_index, end.chain_after) if end else (0, "")
+    expected = catalogue.last
+    known = (expected.last_index, expected.chain_after) if expected else (0, NO_CHAIN)
+    found = archive.end()
     if found != known:
         raise ArchiveError(
             f"another archiver wrote entries up to {found[0]:,} meanwhile; nothing was"

@@ -167,7 +167,7 @@ def _audit_rest(
 
 
 def _audit_archive(spark: SparkSession, archive: Archive, result: AuditResult) -> None:
-    catalogue = result.archive = archive.catalogue()
+    catalogue = result.archive = archive.catalogue(with_snapshot=False)
     name = str(archive)
     if catalogue.is_empty:
         reason = "there is no archive: no manifest counts"
