@@ -7,6 +7,7 @@ helps out when that fails. A link whose other side closed or reset it is told ap
 fell silent, because a dead leader is replaced at once and a silent one only after a timeout.
 
 Invariants:
+    Who is shut out by a refusal is what this node was when it dialed and is still.
     The driver hears of a link only after both sides proved the secret and `judge` let the node in.
     One link per member; messages of one link arrive in order.
     A link is judged by bytes that do not move, never by a whole message in time: one entry may be
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol, cast
 
 from holdfast.environment.randomness import Randomness
@@ -589,7 +591,8 @@ class PeerLink(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         handshake = self._handshake
         if isinstance(handshake, DialerHandshake) and handshake.refusal is not None:
-            self._links.refused(self.expected, handshake.refusal)
+            refusal = _as_it_binds(handshake.refusal, handshake.own, self._links.owner.hello)
+            self._links.refused(self.expected, refusal)
         elif isinstance(handshake, AcceptorHandshake) and handshake.peer is None:
             if self._links.is_awaited(handshake.claimed):
                 self._links.doubt_secret(handshake.claimed)
@@ -600,6 +603,18 @@ class PeerLink(asyncio.Protocol):
         else:
             self._links.report(self._name(), str(error))
         self.close()
+
+
+def _as_it_binds(refusal: Refusal, said: Hello, present: Hello) -> Refusal:
+    """
+    A refusal as far as it says something of what this node is now.
+
+    It answers what was said as the handshake began. Whoever was promoted or taken along since may
+    be let in, or shut out the other one: that is found out by dialing again.
+    """
+    before = said.cluster_id, said.generation, said.lineage, said.shut_out
+    is_same = before == (present.cluster_id, present.generation, present.lineage, present.shut_out)
+    return refusal if is_same else replace(refusal, is_fenced=False)
 
 
 def _told(error: Exception) -> str:

@@ -310,6 +310,33 @@ def test_a_refusal_reaches_the_dialer() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("news", "is_fenced"),
+    [
+        ({"generation": 2}, False),
+        ({"generation": 1, "lineage": (5, 5)}, False),
+        ({"edition": 7, "disk_hangs": True}, True),
+    ],
+)
+def test_a_refusal_binds_who_is_still_what_was_refused(news, is_fenced) -> None:
+    """Promoted or taken along while the answer was on its way, it would have ended over it."""
+
+    def scenario() -> None:
+        a, b = Side("a"), Side("b")
+        a.owner.hello = replace(a.owner.hello, generation=1, lineage=(4, 4))
+
+        def judge(_hello) -> Refusal:
+            a.owner.hello = replace(a.owner.hello, **news)
+            return Refusal("of one before", is_fenced=True, generation=1)
+
+        b.owner.judge = judge
+        join(a, b)
+
+        assert [("refused", "b", "of one before", is_fenced)] == a.owner.told
+
+    run(scenario)
+
+
 def test_the_dialer_judges_too() -> None:
     """An address that leads to somebody else makes no link."""
 
