@@ -37,6 +37,7 @@ def become_follower(state: State, term: int, leader: str | None) -> None:
     state.role = Role.FOLLOWER
     state.leader = leader
     state.leader_sent_at = NEVER
+    state.leader_offset = ALWAYS
     state.votes.clear()
     state.progress.clear()
     state.requests.clear()
@@ -158,6 +159,8 @@ def on_leader_link_closed(state: State) -> None:
     state.election_deadline = min(state.election_deadline, state.now + stagger)
 
 
+_DRIFT_MAX = 0.001
+"""The clocks of two machines go apart by less than this share of the time."""
 QUICK_ROUNDS_MAX = 20
 """Quick elections after a closed link; then the ordinary timeout rules again."""
 
@@ -178,6 +181,8 @@ def _heed_leader(state: State, peer: str, message: AppendRequest | ResetRequest)
     if state.leader != peer:
         state.leader = peer
         state.leader_sent_at = NEVER
+        state.leader_offset = ALWAYS
+    _note_sent(state, message.sent_at)
     heard(state)
     lease.promise(state, peer)
     state.leader_sent_at = max(state.leader_sent_at, message.sent_at)
@@ -186,9 +191,21 @@ def _heed_leader(state: State, peer: str, message: AppendRequest | ResetRequest)
 
 def heard(state: State) -> None:
     """The leader lives: wait for it."""
-    state.leader_contact_at = state.heard_at = state.now
+    state.leader_contact_at = state.now
     state.is_leader_link_closed = False
     state.election_deadline = state.now + state.election_timeout
+
+
+def _note_sent(state: State, sent_at: float) -> None:
+    """
+    Note when this was said, by our clock: what waited while this node slept is no news.
+
+    The message that was on its way for the shortest time tells how far the two clocks are apart.
+    """
+    drift = max(state.now - state.leader_contact_at, 0.0) * _DRIFT_MAX
+    offset = min(state.leader_offset + drift, state.now - sent_at)
+    state.leader_offset = offset
+    state.heard_at = max(state.heard_at, sent_at + offset)
 
 
 def _reject(state: State, peer: str, sent_at: float, index: int, term: int) -> None:

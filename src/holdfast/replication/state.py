@@ -133,11 +133,14 @@ class State:
         self.leader_contact_at = NEVER
         """When the leader of this term was last heard, for judging whether it lives."""
         self.heard_at = NEVER
-        """When any leader was last heard, for operators; also when this node last began to lead."""
+        """When any leader said what was heard last, for operators; also when this one began to
+        lead."""
         self.is_leader_link_closed = False
         self.quick_rounds = 0
         """How many quick elections may still follow the closing of the leader's link."""
         self.leader_sent_at = NEVER
+        self.leader_offset = ALWAYS
+        """How far our clock is ahead of this leader's; what a message takes is in it."""
         self.matched_index = 0
         """Known to equal the log of this term's leader; what may be acknowledged if durable."""
         self.match_sent = 0

@@ -349,3 +349,19 @@ def test_a_change_thrown_away_with_the_log_rules_no_more(member, entry_after) ->
 
     assert (before, 49) == (state.membership, state.commit_index)
     assert "c" in state.voter_names
+
+
+def test_what_waited_while_this_node_slept_is_no_news(member) -> None:
+    """An operator is told how long ago that was said which was heard last, not when it was read."""
+    bench = member()
+    state = bench.state
+    said = ((100, 5, 100), (101, 6.5, 101), (160, 10, 104.5), (161, 66, 160.5))
+    for now, sent_at, heard_at in said:
+        state.now = now
+        follower.on_append(state, "b", request(bench, 2, 1, sent_at=sent_at))
+        assert heard_at == pytest.approx(state.heard_at, abs=0.1)
+        assert now == state.leader_contact_at
+
+    state.now = 162
+    follower.on_append(state, "c", request(bench, 3, 1, sent_at=9_000))
+    assert 162 == state.heard_at
