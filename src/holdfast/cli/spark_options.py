@@ -60,6 +60,11 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _OF_A_STORE: Final = re.compile(r"(?:^|\n)(?:OSError|FileNotFoundError|PermissionError): ([^\n]+)")
 """What pyarrow raises in a worker when an object store or a disk does not do what it should."""
+_EXECUTOR_LOST: Final = re.compile(
+    r"failed (\d+) times, most recent failure: Lost task [^\n]*? \((\S+) executor (\S+)\):"
+    r" ExecutorLostFailure \([^)]*\)(?: Reason: ([^\n]+))?"
+)
+"""What Spark says when it gives a task up because each executor that had it is gone."""
 _OWN_ERROR: Final = re.compile(r"holdfast\.errors\.(\w+): ([^\n]+)")
 
 
@@ -164,11 +169,13 @@ def own_error(text: str) -> HoldfastError | OSError | None:
     """
     Give the last of our own errors in a traceback of a worker, or what a store answered there.
 
-    A link that failed is told from the rest: who goes on for ever waits for it. None if the fault
-    is neither.
+    A link that failed is told from the rest: who goes on for ever waits for it. So it is with
+    executors that are gone. None if the fault is nothing of this.
     """
     found = _OWN_ERROR.findall(text)
     if not found:
+        if lost := _EXECUTOR_LOST.search(text):
+            return _executor_lost(*lost.groups(default="it is gone"))
         answered = _OF_A_STORE.findall(text)
         return OSError(answered[-1].strip()) if answered else None
     name, sentence = found[-1]
@@ -176,6 +183,14 @@ def own_error(text: str) -> HoldfastError | OSError | None:
     if issubclass(kind, UnreadableArchiveError):
         return OSError(sentence.strip())
     return (LinkLostError if issubclass(kind, LinkError) else StoreError)(sentence.strip())
+
+
+def _executor_lost(count: str, host: str, name: str, reason: str) -> LinkLostError:
+    return LinkLostError(
+        f"Spark's executor {name} on {host} died at its work ({reason.strip().rstrip('.')}), and"
+        f" the same work was tried {count} times: what these executors wrote says why, often too"
+        f" little memory (--conf spark.executor.memory=...)"
+    )
 
 
 def remote_log(url: str, secret_file: Path | None) -> RemoteLog:

@@ -149,6 +149,12 @@ class Place:
         except FileNotFoundError:
             return
 
+    def remove_all(self) -> None:
+        """Remove the folder with all that is in it, as far as the store lets us."""
+        system, root = _opened(self)
+        with suppress(OSError):  # FileNotFoundError, too
+            system.delete_dir(root)
+
     def move(self, path: str, target: str) -> None:
         """Give a file another path in this place; nothing happens if it is not there."""
         system, root = _opened(self)

@@ -54,6 +54,24 @@ def test_what_can_be_waited_for_is_told_from_the_rest() -> None:
     assert own_error("Traceback\nKeyError: 'x'\n") is None
 
 
+def test_an_executor_that_dies_again_and_again_is_one_sentence() -> None:
+    """
+    Spark's own words for it, as of a standalone cluster; who goes on for ever tries it again.
+    """
+    words = (
+        "An error occurred while calling o69.collect.\n: org.apache.spark.SparkException: Job"
+        " aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure:"
+        " Lost task 0.3 in stage 3.0 (TID 9) (10.0.0.7 executor 5): ExecutorLostFailure (executor"
+        " 5 exited caused by one of the running tasks) Reason: Command exited with code 137\n"
+        "Driver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler\n"
+    )
+    with pytest.raises(LinkError, match=r"^Spark's executor 5 on 10.0.0.7 died .* code 137\)"):
+        with told_plainly():
+            raise RuntimeError(words)
+    bare = words.replace(" Reason: Command exited with code 137", "")
+    assert "tried 4 times" in str(own_error(bare))
+
+
 def test_other_faults_stay_as_they_are() -> None:
     """
     A fault of ours needs no translation, and one of Spark's is not hidden.

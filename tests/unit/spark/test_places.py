@@ -37,6 +37,20 @@ def test_write_publish_list_read_remove(tmp_path: Path, spelling: str) -> None:
         place.read("deep/two")
 
 
+def test_a_folder_is_removed_with_all_that_is_in_it(tmp_path: Path) -> None:
+    """
+    And nothing else; that it is gone already is fine.
+    """
+    (tmp_path / "stays").touch()
+    place = Place(str(tmp_path / "x"))
+    for _ in range(2):
+        place.remove_all()
+        place.publish("deep/two", b"2")
+    place.remove_all()
+    place.remove_all()
+    assert [each.name for each in tmp_path.iterdir()] == ["stays"]
+
+
 def test_a_path_means_the_same_in_a_worker_that_stands_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

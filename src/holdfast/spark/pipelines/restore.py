@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,7 @@ from holdfast.spark.pipelines.log_state import (
 from holdfast.spark.pipelines.message_packing import pack_files, unpacked
 from holdfast.spark.pipelines.replica_audit import spread
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, Restored, RestoredLog
-from holdfast.spark.places import Place
+from holdfast.spark.places import Place, absolute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,16 +138,37 @@ def restore(
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
                 log.begin(settings.member, state.generation)
                 log.add_state(state.queues, state.producers, state.next_queue_number)
-                scratch = Place(settings.scratch or str(log.scratch), archive.place.options)
-                parts = pack_files(archive, files, living, scratch)
-                for body, count in unpacked(scratch, parts):
-                    log.add_messages(body, count)
+                _add_living(log, archive, files, living, _scratch(settings, log, archive))
                 plan.restored = log.finish()
             _check_written(plan)
     finally:
         slim.unpersist()
     plan.seconds = clock.monotonic() - began
     return plan
+
+
+def _add_living(
+    log: RestoredLog,
+    archive: Archive,
+    files: list[ArchivedFile],
+    living: DataFrame,
+    scratch: Place,
+) -> None:
+    """Write what lives; of what workers pack nothing stays, also where one of them died."""
+    try:
+        parts = pack_files(archive, files, living, scratch)
+        for body, count in unpacked(scratch, parts):
+            log.add_messages(body, count)
+    finally:
+        scratch.remove_all()
+
+
+def _scratch(settings: RestoreSettings, log: RestoredLog, archive: Archive) -> Place:
+    """A folder for this restore alone, which workers find that stand in other folders than we."""
+    folder = str(log.scratch)
+    if settings.scratch:
+        folder = f"{settings.scratch}/restore-{uuid.uuid4().hex[:12]}"
+    return Place(absolute(folder), archive.place.options)
 
 
 def as_of_index(archive: Archive, catalogue: Catalogue, settings: RestoreSettings) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.manifests import Catalogue
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range
-from holdfast.spark.pipelines.restore import RestoreSettings, as_of_index, index_at
+from holdfast.spark.pipelines.restore import RestoreSettings, _scratch, as_of_index, index_at
 from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
 
 
@@ -80,3 +81,20 @@ def test_an_archive_of_a_cleaned_log_is_incomplete_at_first(archive: Archive) ->
     with pytest.raises(ArchiveError, match="complete from entry 8"):
         as_of_index(archive, later, RestoreSettings(as_of_index=7))
     assert 8 == as_of_index(archive, later, RestoreSettings(as_of_index=8))
+
+
+def test_workers_find_what_is_packed_wherever_they_stand(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Executors stand in folders of their own; and two restores share a scratch folder, not their own.
+    """
+    monkeypatch.chdir(tmp_path)
+    log = SimpleNamespace(scratch=Path("new.draft/scratch"))
+    assert str(_scratch(RestoreSettings(), log, archive)) == str(tmp_path / log.scratch)
+    settings = RestoreSettings(scratch="shared")
+    one, other = (Path(str(_scratch(settings, log, archive))) for _ in range(2))
+    assert one.parent == other.parent == tmp_path / "shared"
+    assert one != other
+    settings = RestoreSettings(scratch="s3a://backup/scratch")
+    assert str(_scratch(settings, log, archive)).startswith("s3a://backup/scratch/")
