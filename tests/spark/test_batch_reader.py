@@ -22,6 +22,8 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
 )
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.testing.written_archive import archived_log
 from holdfast.testing.written_log import FIRST_TIME, WrittenLog, message
 
 BEGIN = datetime.fromtimestamp(FIRST_TIME / 1e6, UTC)
@@ -97,6 +99,25 @@ def test_a_partition_is_a_segment(spark: SparkSession, log: Path) -> None:
     files = list((log / "journal").glob("*.segment"))
     assert len(files) > 4
     assert load(spark, log, columns="index").rdd.getNumPartitions() == len(files)
+
+
+def test_an_archive_gives_the_rows_of_its_log(
+    spark: SparkSession, log: Path, tmp_path: Path
+) -> None:
+    """In every view, with conditions and without, whether it goes by columns or by entries."""
+    archived_log(LogDirectory(str(log)), tmp_path / "archive", per_range=5)
+    archive = tmp_path / "archive"
+    views = {"messages": "*,record_number", "events": "*", "entries": "*,raw"}
+    for view, columns in views.items():
+        key = "index" if view == "entries" else "record_number"
+        expected = load(spark, log, view=view, columns=columns).orderBy(key).collect()
+        found = load(spark, archive, view=view, columns=columns)
+        assert 1 < found.rdd.getNumPartitions() < 10
+        assert expected == found.orderBy(key).collect()
+    asked = "destination = 'mail' and index between 7 and 30 and sequence > 30"
+    found, expected = (load(spark, path).where(asked) for path in (archive, log))
+    assert 80 < found.count() == expected.count()
+    assert 400 == load(spark, archive, view="backlog").count()
 
 
 def test_ranges_and_times_choose_entries(spark: SparkSession, log: Path) -> None:

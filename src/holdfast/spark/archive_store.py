@@ -21,7 +21,7 @@ import posixpath
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from hashlib import blake2b
@@ -69,6 +69,8 @@ _READ_BYTES: Final = 4 * 1024 * 1024
 _READERS: Final = 16
 """So many manifests are asked for at once: an object store answers each in some 10 ms."""
 
+WHOLE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""A file up to this size is read into memory, so that it is fetched once to be proven and read."""
 _LOOKS_MAX: Final = 10
 """How often the manifests are listed again when one is merged while they are read."""
 
@@ -199,12 +201,8 @@ class Archive:
         Raises:
             FileNotFoundError: It is not there.
         """
-        digest, size = blake2b(digest_size=16), 0
         with self.place.open_input(path) as source:
-            while chunk := source.read(_READ_BYTES):
-                digest.update(chunk)
-                size += len(chunk)
-        return size, digest.hexdigest()
+            return _size_and_digest(source)
 
     def check(self, file: ArchivedFile) -> None:
         """
@@ -214,13 +212,7 @@ class Archive:
             CorruptArchiveError: It is missing or differs.
             UnreadableArchiveError: The store does not give it.
         """
-        size, digest = self._digest_of(file)
-        if (size, digest) != (file.bytes, file.digest):
-            reason = (
-                f"the file is not what was archived: {size:,} bytes with digest {digest}, the"
-                f" manifest says {file.bytes:,} with {file.digest}"
-            )
-            raise CorruptArchiveError(reason, path=file.path)
+        _compare(file, *self._digest_of(file))
 
     def _digest_of(self, file: ArchivedFile) -> tuple[int, str]:
         try:
@@ -229,6 +221,13 @@ class Archive:
             raise missing(file) from None
         except OSError as error:
             raise UnreadableArchiveError(f"cannot be read: {error}", path=file.path) from error
+
+    def has(self, file: ArchivedFile) -> bool:
+        """Whether a file is not known to be gone: a store that fails may have it."""
+        try:
+            return self.place.has(file.path)
+        except OSError:
+            return True  # whoever reads it is told what is wrong
 
     def check_size(self, file: ArchivedFile) -> None:
         """
@@ -259,12 +258,49 @@ class Archive:
             CorruptArchiveError: It is missing, or no such file.
             UnreadableArchiveError: The store does not give it.
         """
+        with self._reading(file) as source:
+            table = pq.ParquetFile(source, page_checksum_verification=True)
+            for group in range(table.num_row_groups):
+                for batch in table.read_row_group(group, columns=columns).to_batches():
+                    yield _sound(batch, columns or RECORDS.names)
+
+    def proven_batches(
+        self, file: ArchivedFile, columns: list[str], first_index: int, last_index: int
+    ) -> Iterator[pa.RecordBatch]:
+        """
+        Give some columns of a file that was compared with its digest, one row group at a time.
+
+        Row groups without a row between these indexes are left out; rows are not. A file of up to
+        `WHOLE_BYTES_MAX` is fetched once, a larger one is read twice.
+
+        Raises:
+            CorruptArchiveError: It is missing, or not what was archived.
+            UnreadableArchiveError: The store does not give it.
+        """
+        with self._reading(file) as source:
+            is_small = file.bytes <= WHOLE_BYTES_MAX
+            data = source
+            if is_small:
+                whole = source.read_buffer()
+                _compare(file, len(whole), blake2b(whole, digest_size=16).hexdigest())
+                data = pa.BufferReader(whole)
+            else:
+                _compare(file, *_size_and_digest(source))
+                source.seek(0)
+            # A large file is fetched again: what comes then has been compared with nothing yet.
+            table = pq.ParquetFile(data, page_checksum_verification=not is_small)
+            for group in range(table.num_row_groups):
+                if not _may_hold(table.metadata.row_group(group), first_index, last_index):
+                    continue
+                for batch in table.read_row_group(group, columns=columns).to_batches():
+                    yield _of_known_types(batch, columns)
+
+    @contextmanager
+    def _reading(self, file: ArchivedFile) -> Iterator[pa.NativeFile]:
+        """Open a file; what goes wrong while it is read is an error that names it."""
         try:
             with self.place.open_input(file.path) as source:
-                table = pq.ParquetFile(source, page_checksum_verification=True)
-                for group in range(table.num_row_groups):
-                    for batch in table.read_row_group(group, columns=columns).to_batches():
-                        yield _sound(batch, columns or RECORDS.names)
+                yield source
         except FileNotFoundError:
             raise missing(file) from None
         except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
@@ -306,6 +342,36 @@ class Archive:
             raise CorruptArchiveError(reason, path=file.path, index=expected)
 
 
+def _size_and_digest(source: pa.NativeFile) -> tuple[int, str]:
+    """Read a file to its end."""
+    digest, size = blake2b(digest_size=16), 0
+    while chunk := source.read(_READ_BYTES):
+        digest.update(chunk)
+        size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def _compare(file: ArchivedFile, size: int, digest: str) -> None:
+    if (size, digest) != (file.bytes, file.digest):
+        reason = (
+            f"the file is not what was archived: {size:,} bytes with digest {digest}, the"
+            f" manifest says {file.bytes:,} with {file.digest}"
+        )
+        raise CorruptArchiveError(reason, path=file.path)
+
+
+def _may_hold(group: Any, first_index: int, last_index: int) -> bool:
+    """Whether a row group may have rows between these indexes, by what the file says of it."""
+    for place in range(group.num_columns):
+        column = group.column(place)
+        if column.path_in_schema == "index":
+            found = column.statistics
+            if found is None or not found.has_min_max:
+                break
+            return bool(found.min <= last_index and found.max >= first_index)
+    return True
+
+
 def _sound(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
     """
     Make sure that rows are what an archive may hold: Parquet itself does not look at their values.
@@ -314,11 +380,15 @@ def _sound(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
         ArrowException: They are not.
         LookupError: A column is missing.
     """
+    _of_known_types(batch, columns).validate(full=True)
+    return batch
+
+
+def _of_known_types(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
     for name in columns:
         found, known = batch.column(name).type, RECORDS.field(name).type
         if found != known:
             raise pa.ArrowTypeError(f"the column {name} is of type {found}, expected {known}")
-    batch.validate(full=True)
     return batch
 
 

@@ -28,8 +28,8 @@ from holdfast.spark.holds import (
 )
 from holdfast.spark.log_reading import LiveRows, LogReading
 from holdfast.spark.log_source import LogPosition, LogSource, first_index_at
-from holdfast.spark.losses import LenientLog, first_kept, passed_over
-from holdfast.spark.open_source import open_source
+from holdfast.spark.losses import first_kept, lenient, passed_over
+from holdfast.spark.open_source import open_source, parts_of
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.partitions import BacklogPartition, LogPartition, carried, split
 from holdfast.spark.pushdown import narrow
@@ -82,11 +82,11 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Give the batches of one partition; Spark's placeholder for no partitions has none."""
     if isinstance(partition, LogPartition):
-        source = open_source(options)
+        source = open_source(options) if partition.source is None else partition.source
         live = None
         if isinstance(partition, BacklogPartition):
             live = LiveRows(np.frombuffer(partition.places, dtype=np.int64), partition.marks)
-        log = source if options.fails_on_loss or live is not None else LenientLog(source)
+        log = source if options.fails_on_loss or live is not None else lenient(source)
         reading = LogReading(log, options, partition.names, partition.cluster_id, wanted, live)
         with kept_while_reading(source, partition.held, partition.first_index):
             yield from reading.batches(partition.first_index, partition.last_index)
@@ -111,7 +111,10 @@ def plan_range(
         first = kept
     ranges = split(first, last, position.bases)
     names = carried(source.queue_names()) if ranges else {}
-    return [LogPartition(low, high, names, position.cluster_id) for low, high in ranges]
+    return [
+        LogPartition(*bounds, names, position.cluster_id, source=part)
+        for bounds, part in parts_of(source, ranges)
+    ]
 
 
 def _held(planned: list[LogPartition], hold: Hold | None, kept_from: int) -> list[InputPartition]:
@@ -151,7 +154,8 @@ def plan_backlog(
     places, marks = backlog.places(), backlog.marks()
     indexes = index_of(places)
     planned: list[LogPartition] = []
-    for low, high in split(position.first_index, as_of, position.bases):
+    ranges = split(position.first_index, as_of, position.bases)
+    for (low, high), part in parts_of(source, ranges):
         start, stop = np.searchsorted(indexes, [low, high + 1])
         if stop > start:
             # Not from the segment's beginning to its end: only where something lives.
@@ -159,7 +163,13 @@ def plan_backlog(
             chosen = places[start:stop].tobytes()
             planned.append(
                 BacklogPartition(
-                    first, last, names, position.cluster_id, places=chosen, marks=marks
+                    first,
+                    last,
+                    names,
+                    position.cluster_id,
+                    source=part,
+                    places=chosen,
+                    marks=marks,
                 )
             )
     return planned

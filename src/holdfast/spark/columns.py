@@ -128,15 +128,20 @@ def _header_blocks(rows: MessageRows, naming: Naming) -> pa.BinaryArray:
     return cut_binary(rows.table.block.buffer, rows.header_starts, rows.body_starts)
 
 
-def _message_ids(rows: MessageRows, naming: Naming) -> pa.Array:
+def message_ids(numbers: pa.Array, sequences: pa.Array, naming: Naming) -> pa.Array:
+    """Return the ids that consumers see; null where the cluster is not known."""
     if not naming.cluster_id:
-        return pa.nulls(len(rows), pa.string())
+        return pa.nulls(len(numbers), pa.string())
     cluster = naming.cluster_id[:CLUSTER_DIGITS]
-    encoded = integers(rows.field("queue_number"), pa.int64()).dictionary_encode()
+    encoded = numbers.dictionary_encode()
     prefixes = [f"ID:{cluster}-{number}-" for number in encoded.dictionary.to_pylist()]
     prefix = pa.array(prefixes, pa.string()).take(encoded.indices)
-    sequences = integers(rows.field("sequence"), pa.int64()).cast(pa.string())
-    return pc.binary_join_element_wise(prefix, sequences, "")
+    return pc.binary_join_element_wise(prefix, sequences.cast(pa.string()), "")
+
+
+def _message_ids(rows: MessageRows, naming: Naming) -> pa.Array:
+    numbers = integers(rows.field("queue_number"), pa.int64())
+    return message_ids(numbers, integers(rows.field("sequence"), pa.int64()), naming)
 
 
 def _producer_ids(rows: MessageRows, naming: Naming) -> pa.Array:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import CorruptRecordError
+from holdfast.spark.archived_messages import archived_messages
+from holdfast.spark.archived_source import ArchivedFiles
 from holdfast.spark.backlog import place_of
 from holdfast.spark.columns import (
     cut_messages,
@@ -26,10 +28,13 @@ from holdfast.spark.entry_block import EntryBlock, Integers
 from holdfast.spark.event_columns import event_batch
 from holdfast.spark.header_columns import HeaderReader
 from holdfast.spark.log_source import DamagedRange, LogSource, search_names
+from holdfast.spark.losses import LenientArchive
 from holdfast.spark.naming import Naming
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.record_table import MessageRows, RecordTable
 from holdfast.spark.row_filter import INDEX_MAX, RowFilter
+
+_Files = ArchivedFiles | LenientArchive
 
 
 class LiveRows:
@@ -94,6 +99,9 @@ class LogReading:
         if first > last:
             return
         self._at = first
+        if isinstance(self.source, _Files) and self._is_by_columns:
+            yield from self._of_files(self.source, first, last)
+            return
         for block in self.source.blocks(first, last):
             if isinstance(block, DamagedRange):
                 yield from self._damage(block)
@@ -102,7 +110,27 @@ class LogReading:
 
     def _search(self, wanted: set[int]) -> dict[int, str]:
         """Find the names of queues, from what this task reads on backwards first."""
+        if isinstance(self.source, _Files):
+            return self.source.queue_names()  # all that are declared in the archive
         return search_names(self.source, wanted, self._at)
+
+    @property
+    def _is_by_columns(self) -> bool:
+        """Whether an archive's columns are the answer: what tells of damage goes by entries."""
+        return self.options.view == "messages" and self.options.mode == "fail"
+
+    def _of_files(
+        self, source: ArchivedFiles | LenientArchive, first_index: int, last_index: int
+    ) -> Iterator[pa.RecordBatch]:
+        for piece in source.pieces(first_index, last_index):
+            if isinstance(piece, DamagedRange):
+                yield from self._damage(piece)
+                continue
+            columns, naming = self.options.columns, self.naming
+            for batch in archived_messages(
+                source.archive, piece, columns, naming, self._headers, self.wanted
+            ):
+                yield from in_pieces(batch)
 
     def _rows(self, block: EntryBlock) -> Iterator[pa.RecordBatch]:
         try:

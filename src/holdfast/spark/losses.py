@@ -10,14 +10,19 @@ or what a promotion lost stay errors.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from holdfast.errors import MissingEntriesError, RecordNotFoundError
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.archived_source import ArchivedFiles, FilePart
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
 
 logger = logging.getLogger("holdfast.spark")
+
+_Piece = TypeVar("_Piece", bound=EntryBlock | FilePart | DamagedRange)
 
 
 def first_kept(source: LogSource, position: LogPosition, index: int) -> int:
@@ -53,7 +58,7 @@ def passed_over(first_index: int, kept_index: int, last_index: int) -> int:
     return max(gone, 0)
 
 
-def is_missing(block: EntryBlock | DamagedRange) -> bool:
+def is_missing(block: EntryBlock | FilePart | DamagedRange) -> bool:
     """Tell what an archive has never got, or has lost with its manifest, from what is damaged."""
     return isinstance(block, DamagedRange) and isinstance(block.error, MissingEntriesError)
 
@@ -70,10 +75,15 @@ class LenientLog:
 
     def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
         """Give those of these entries that are kept, verified."""
+        return self._kept(self.source.blocks, first_index, last_index)
+
+    def _kept(
+        self, give: Callable[[int, int], Iterator[_Piece]], first_index: int, last_index: int
+    ) -> Iterator[_Piece]:
         index = first_index
         while index <= last_index:
             try:
-                for block in self.source.blocks(index, last_index):
+                for block in give(index, last_index):
                     index = block.last_index + 1
                     if is_missing(block):  # cleaned away before it was archived
                         passed_over(block.first_index, index, last_index)
@@ -95,3 +105,24 @@ class LenientLog:
     def reach(self, from_index: int, bytes_max: int) -> int:
         """The last index such that entries from there on are about `bytes_max` together."""
         return self.source.reach(first_kept(self.source, self.position(), from_index), bytes_max)
+
+
+@dataclass(frozen=True)
+class LenientArchive(LenientLog):
+    """Files of an archive, whose gaps are left out."""
+
+    source: ArchivedFiles
+
+    @property
+    def archive(self) -> Archive:
+        """Where the files are."""
+        return self.source.archive
+
+    def pieces(self, first_index: int, last_index: int) -> Iterator[FilePart | DamagedRange]:
+        """Give the files that hold these entries."""
+        return self._kept(self.source.pieces, first_index, last_index)
+
+
+def lenient(source: LogSource) -> LenientLog:
+    """Give a log without what it lacks."""
+    return LenientArchive(source) if isinstance(source, ArchivedFiles) else LenientLog(source)

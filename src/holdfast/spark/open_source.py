@@ -7,10 +7,11 @@ executor, as sources keep nothing open between calls.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.spark.archive_store import MANIFESTS
-from holdfast.spark.archived_source import ArchivedSource
+from holdfast.spark.archived_source import ArchivedFiles, ArchivedSource
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogSource
@@ -29,3 +30,11 @@ def open_source(options: ReadOptions) -> LogSource:
     if "://" in options.path or (Path(options.path) / MANIFESTS).is_dir():
         return ArchivedSource.open(options.path, options.place_options)
     return LogDirectory(options.path, cluster_id=options.cluster_id)
+
+
+def parts_of(
+    source: LogSource, ranges: Sequence[tuple[int, int]]
+) -> Iterator[tuple[tuple[int, int], ArchivedFiles | None]]:
+    """Give each range with what its task is given of the source; None: it opens it by itself."""
+    parts = source.parts(ranges) if isinstance(source, ArchivedSource) else [None] * len(ranges)
+    return zip(ranges, parts, strict=True)

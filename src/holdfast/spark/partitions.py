@@ -13,11 +13,10 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
+from holdfast.spark.archived_source import PART_BYTES, ArchivedFiles
 from holdfast.spark.holds import HeldRead
 from holdfast.spark.manifests import ArchivedFile
 
-TASK_BYTES: Final = 32 * 1024 * 1024
-"""So much of an archive a task reads at least, as long as every core has something to do."""
 NAMES_MAX: Final = 1_000
 """Names of queues that a part carries; a worker asks for more by itself, once."""
 
@@ -37,6 +36,8 @@ class LogPartition(InputPartition):
     cluster_id: str = ""
     held: HeldRead | None = None
     """Under which name the log is kept while this is read; of a batch read by url."""
+    source: ArchivedFiles | None = None
+    """Of an archive the files that hold these entries, so that no task reads all manifests."""
 
 
 @dataclass
@@ -64,4 +65,4 @@ def tasks_for(files: Sequence[ArchivedFile], cores: int) -> int:
     the log grows has a file for every few seconds.
     """
     size = sum(file.bytes for file in files)
-    return max(1, min(len(files), max(cores, -(-size // TASK_BYTES))))
+    return max(1, min(len(files), max(cores, -(-size // PART_BYTES))))

@@ -131,12 +131,13 @@ class Place:
             raise
         except OSError as error:
             # An object store says so by another error where it went after it was opened.
-            if not self._is_there(path):
+            if not self.has(path):
                 raise FileNotFoundError(f"{self.uri}/{path} is gone") from error
             raise
         return data
 
-    def _is_there(self, path: str) -> bool:
+    def has(self, path: str) -> bool:
+        """Whether there is a file of this path."""
         system, root = _opened(self)
         found = system.get_file_info(f"{root}/{path}")
         return bool(found.type == fs.FileType.File)
@@ -162,7 +163,7 @@ class Place:
         if isinstance(system, fs.LocalFileSystem | fs.HadoopFileSystem):
             system.create_dir(full.rpartition("/")[0], recursive=True)
         # Of what is not there object stores make an error like any other.
-        if not self._is_there(path):
+        if not self.has(path):
             return
         with suppress(FileNotFoundError):  # moved by somebody else meanwhile
             system.move(f"{root}/{path}", full)

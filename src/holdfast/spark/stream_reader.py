@@ -45,7 +45,7 @@ from holdfast.spark.log_client import PATIENCE_SECONDS, PAUSE_SECONDS, RemoteLog
 from holdfast.spark.log_source import LogPosition, first_index_at
 from holdfast.spark.losses import first_kept, passed_over
 from holdfast.spark.offsets import Taken, offset_at, taken_of
-from holdfast.spark.open_source import open_source
+from holdfast.spark.open_source import open_source, parts_of
 from holdfast.spark.options import ReadOptions
 from holdfast.spark.partitions import LogPartition, carried, split
 from holdfast.spark.row_filter import RowFilter
@@ -184,8 +184,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = self._first_to_read(first, last, position)
         names = carried(self.source.queue_names())
         return [
-            LogPartition(low, high, names, position.cluster_id)
-            for low, high in split(first, last, position.bases)
+            LogPartition(*bounds, names, position.cluster_id, source=part)
+            for bounds, part in parts_of(self.source, split(first, last, position.bases))
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -42,13 +42,15 @@ class WrittenLog:
         ballot = Ballot(node_id=bytes(16), cluster_id=CLUSTER_ID)
         self.writer.turn([BallotJob(ballot)])
         self.time = self.journal.last_timestamp or FIRST_TIME - STEP_MICROSECONDS
+        self.stamps = True
+        """Whether messages without a time get that of their entry; the oldest records had none."""
 
     def put(self, *records: Record, kind: int = KIND_RECORDS, body: bytes = b"") -> Entry:
         """Append one entry with these records, or one of another kind with this body."""
         journal = self.journal
         self.time += STEP_MICROSECONDS
         for record in records:
-            if isinstance(record, MessageRecord) and not record.stored_at:
+            if self.stamps and isinstance(record, MessageRecord) and not record.stored_at:
                 record.stored_at = self.time
         entry = seal_entry(
             index=journal.last_index + 1,

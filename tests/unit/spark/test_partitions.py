@@ -8,10 +8,10 @@ import pickle
 
 import pytest
 
+from holdfast.spark.archived_source import PART_BYTES
 from holdfast.spark.manifests import ArchivedFile
 from holdfast.spark.partitions import (
     NAMES_MAX,
-    TASK_BYTES,
     BacklogPartition,
     LogPartition,
     carried,
@@ -73,9 +73,9 @@ def test_very_many_names_do_not_travel_with_every_part() -> None:
         ([], 4, 1),
         ([1000], 4, 1),
         ([1000] * 60, 4, 4),
-        ([TASK_BYTES] * 10, 4, 10),
-        ([TASK_BYTES // 10] * 100, 4, 10),
-        ([TASK_BYTES * 8] * 3, 4, 3),
+        ([PART_BYTES] * 10, 4, 10),
+        ([PART_BYTES // 10] * 100, 4, 10),
+        ([PART_BYTES * 8] * 3, 4, 3),
     ],
 )
 def test_small_files_share_a_task_and_every_core_has_one(

@@ -31,6 +31,8 @@ def test_write_publish_list_read_remove(tmp_path: Path, spelling: str) -> None:
     place.move("deep/two", "other/folder/two")
     place.move("deep/none", "other/folder/two")
     assert b"22" == place.read("other/folder/two")
+    there = [place.has(path) for path in ("other/folder/two", "deep/two", "other/folder")]
+    assert [True, False, False] == there
     place.remove("other/folder/two")
     place.remove("other/folder/two")
     with pytest.raises(FileNotFoundError):

@@ -1,0 +1,31 @@
+"""
+An archive written without Spark: for tests of what reads archives.
+
+The ranges are written and published by the code of `holdfast archive`, in the calling thread; only
+where ranges end is chosen here and not by the log's segments.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.spark.archive_store import Archive
+from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log_proof import chain_before_log
+from holdfast.spark.log_source import search_names
+from holdfast.spark.pipelines.archive import LogRange, joined, write_range
+
+
+def archived_log(log: LogDirectory, folder: Path, *, per_range: int) -> Archive:
+    """Archive a log, so many entries to a range and file."""
+    position = log.position()
+    archive = Archive.open(str(folder))
+    chain = chain_before_log(log, position)
+    names = log.queue_names() | search_names(log)
+    for first in range(position.first_index, position.last_index + 1, per_range):
+        last = min(first + per_range - 1, position.last_index)
+        wanted = LogRange(first, last, chain)
+        written = write_range(wanted, source=log, archive=archive, names=names)
+        archive.publish(joined([written], position.cluster_id))
+        chain = written.chain_after
+    return archive
