@@ -41,7 +41,7 @@ class Numbering:
 
     generation: int = 0
     term: int = 0
-    """Of the leader; 0 where nobody else can have led: then the numbers simply go on."""
+    """Of the leader; 0 where nobody else ever had its log: then the numbers simply go on."""
 
     @property
     def floor(self) -> int:

@@ -106,9 +106,14 @@ class Membership:
         return self.promoted_at or 0, self.numbers
 
     def numbering(self, term: int) -> Numbering:
-        """Where queues' numbers begin under who leads in this term."""
-        has_had_rivals = len(self.voters) > 1 or bool(self.retired)
-        return Numbering(self.numbers, term if has_had_rivals else 0)
+        """
+        Where queues' numbers begin under who leads in this term.
+
+        A learner never leads by itself, but it may have what its leader lost before that was on its
+        disk, and go on with it by force.
+        """
+        has_had_others = len(self.members) > 1 or bool(self.retired)
+        return Numbering(self.numbers, term if has_had_others else 0)
 
     def get(self, name: str | None) -> Member | None:
         """The member of that name, if there is one."""

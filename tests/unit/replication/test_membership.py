@@ -176,3 +176,15 @@ def test_bytes_of_an_unforced_change_are_what_they_always_were() -> None:
     assert b"generation" in changes.encode_membership(GROUP)
     assert b"previous_generation" not in changes.encode_membership(GROUP)
     assert b"number_range" not in changes.encode_membership(GROUP)
+
+
+def test_numbers_are_left_out_where_anybody_else_has_the_log() -> None:
+    """A learner, too: it may have what its leader lost before that was on its own disk."""
+    single = changes.founded((A,))
+    learner = single.changed((A, Member("far", "far:1", "learner", node_id="dd")), 1)
+    alone_again = learner.changed((A,), 2)
+
+    assert 0 == single.numbering(7).term
+    assert 7 == GROUP.numbering(7).term
+    assert 7 == learner.numbering(7).term
+    assert 7 == alone_again.numbering(7).term
