@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("delta",)
 PACKAGES: Final = ("deltalake", "numpy", "pyarrow")
 """What a table needs; the extra `delta` installs it, and Spark."""
+SPANS_TOLD_MAX: Final = 5
 _OF_HADOOP: Final = "spark.hadoop."
 
 
@@ -69,10 +70,22 @@ def table_lines(state: TableState | None) -> list[tuple[str, object]]:
     """What people are told of a table; nothing where none is kept."""
     if state is None:
         return []
-    return [
-        ("table", f"delta, version {state.version:,}, through entry {state.last_index:,}"),
+    entries = f"entries {state.first_index:,} to {state.last_index:,}"
+    lines: list[tuple[str, object]] = [
+        ("table", f"delta, version {state.version:,}, {entries}"),
         ("its files", f"{state.files:,}; {state.added:,} added, {state.removed:,} removed"),
     ]
+    if state.missing:
+        lines.append(("it lacks", f"{missing_words(state)}, missing from the archive"))
+    return lines
+
+
+def missing_words(state: TableState) -> str:
+    """Say which entries a table lacks between its first and its last one."""
+    spans = state.missing[:SPANS_TOLD_MAX]
+    more = len(state.missing) - len(spans)
+    told = ", ".join(f"{first:,} to {last:,}" for first, last in spans)
+    return f"entries {told}" + (f" and {more:,} more ranges" if more else "")
 
 
 def check_table(table: str | None) -> None:
@@ -134,6 +147,8 @@ class KeptTable:
             self.failure = str(error)
             return
         self.failure = ""
+        if state.missing and (self.state is None or state.missing != self.state.missing):
+            write_error(f"warning: the table lacks {missing_words(state)}, as the archive does")
         if self.state is not None:
             added, removed = self.state.added + state.added, self.state.removed + state.removed
             state = replace(state, added=added, removed=removed)

@@ -10,6 +10,7 @@ Invariants:
     A version is computed from manifests that were read after the version before it was. If another
     one came between, nothing is committed and all is read anew. So no version goes back.
     Nothing is known here that would make the archive what it is: `_delta_log` may be removed.
+    A file is named when it was read and is what was archived: who queries it could not tell.
 
 Layout below the archive's path:
 
@@ -31,6 +32,7 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive_rows import RECORDS
 from holdfast.spark.archive_store import Archive
+from holdfast.spark.file_checks import check_files
 from holdfast.spark.manifests import ArchivedFile, Catalogue, Span
 from holdfast.spark.places import Place, s3_arguments
 from holdfast.spark.table_change import TableChange, change_of
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 PACKAGE: Final = "deltalake"
 """What the extra `delta` installs beside those of `spark`."""
 TABLE_LOG: Final = "_delta_log"
+MISSING: Final = "missingEntries"
+"""What a version is told of entries that it lacks."""
 PARTITION: Final = "day"
 COLUMNS: Final = pa.schema([*RECORDS, pa.field(PARTITION, pa.date32())])
 """What the table has: the columns of the files, and the day that stands in their paths."""
@@ -70,8 +74,11 @@ class TableState:
 
     version: int
     files: int
+    first_index: int
     last_index: int
-    """The last entry that it has."""
+    """The first and the last entry that it has."""
+    missing: tuple[Span, ...] = ()
+    """Entries between them that the archive never got, or has lost."""
     added: int = 0
     removed: int = 0
     """Files."""
@@ -114,10 +121,12 @@ def keep_table(archive: Archive, *, clock: Clock | None = None) -> TableState:
 
     Raises:
         ArchiveError: The archive is empty or not whole, or the table cannot be written.
+        CorruptArchiveError: A file that it lacks is not what was archived: it stays as it is.
     """
+    proven: set[str] = set()
     for _ in range(ATTEMPTS_MAX):
         with _told(archive):
-            state = _attempt(archive, clock or SystemClock())
+            state = _attempt(archive, clock or SystemClock(), proven)
         if state is not None:
             return state
     raise ArchiveError(
@@ -126,7 +135,7 @@ def keep_table(archive: Archive, *, clock: Clock | None = None) -> TableState:
     )
 
 
-def _attempt(archive: Archive, clock: Clock) -> TableState | None:
+def _attempt(archive: Archive, clock: Clock, proven: set[str]) -> TableState | None:
     """Read table and manifests, in this order, and commit the difference; None: too late."""
     table = _opened(archive)
     named = {} if table is None else _named(table)
@@ -134,6 +143,8 @@ def _attempt(archive: Archive, clock: Clock) -> TableState | None:
     if catalogue.is_empty and not named:
         raise ArchiveError(f"nothing is archived in {archive} yet: a table is made of an archive")
     change = change_of(catalogue, named)
+    check_files(archive, [file for file in change.added if file.path not in proven])
+    proven.update(file.path for file in change.added)
     version = -1 if table is None else table.version()
     if table is None or not change.is_empty:
         if not _commit(archive, table, catalogue, change, clock.wall_microseconds() // 1000):
@@ -142,10 +153,16 @@ def _attempt(archive: Archive, clock: Clock) -> TableState | None:
     return TableState(
         version=version,
         files=len(named) + len(change.added) - len(change.removed),
+        first_index=catalogue.first_index,
         last_index=catalogue.last_index,
+        missing=_missing(catalogue),
         added=len(change.added),
         removed=len(change.removed),
     )
+
+
+def _missing(catalogue: Catalogue) -> tuple[Span, ...]:
+    return tuple((it.first_index, it.last_index) for it in catalogue.breaks if it.kind == "gap")
 
 
 def _commit(
@@ -160,7 +177,12 @@ def _commit(
 
     added = [_add(file, now, change) for file in change.added]
     # Without this what was added beside us would be merged in, and files stand there twice.
-    properties = CommitProperties(max_commit_retries=0)
+    missing = ", ".join(f"{first} to {last}" for first, last in _missing(catalogue))
+    properties = CommitProperties(
+        max_commit_retries=0,
+        # In the table's history: nothing else of it is seen by those who query it.
+        custom_metadata={MISSING: missing} if missing else None,
+    )
     try:
         if table is not None:
             removed = [_remove(path, now, change) for path in change.removed]

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +123,14 @@ def test_the_command_makes_a_table_and_brings_it_up_to_date(
     archived(log, store)
     assert main_code(["archive-table", str(store), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    state = {"version": 0, "files": 1, "last_index": 1, "added": 1, "removed": 0}
-    assert told == {"archive": str(store), "table": {"format": "delta"} | state}
+    state = {"version": 0, "files": 1, "first_index": 1, "last_index": 1, "missing": []}
+    changed = {"added": 1, "removed": 0}
+    assert told == {"archive": str(store), "table": {"format": "delta"} | state | changed}
     grow(log)
     assert table_files(store) < archived(log, store)
     assert main_code(["archive-table", str(store)]) == 0
     told = capsys.readouterr().out
-    assert "delta, version 1, through entry 2" in told
+    assert "delta, version 1, entries 1 to 2" in told
     assert "2; 1 added, 0 removed" in told
     assert table_files(store) == files(store)
 
@@ -316,7 +318,9 @@ def test_a_table_that_failed_to_the_end_fails_the_command(
         "format": "delta",
         "version": 0,
         "files": 1,
+        "first_index": 1,
         "last_index": 1,
+        "missing": [],
         "added": 1,
         "removed": 0,
     }
@@ -330,6 +334,53 @@ def test_a_table_that_failed_to_the_end_fails_the_command(
     grow(log)
     assert main_code(command) == 0
     assert "the table is not up to date" in capsys.readouterr().err
+
+
+def test_a_gap_is_told_where_the_table_is(
+    log: LogDirectory, store: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command to people and programs, and once by an archiver that goes on."""
+    for _ in range(6):
+        archived(log, store)
+        grow(log)
+    manifests = sorted((Path(str(store)) / "_holdfast").iterdir())
+    for lost in (manifests[2], manifests[4]):
+        lost.unlink()
+
+    assert main_code(["archive-table", str(store)]) == 0
+    assert "entries 3 to 3, 5 to 5, missing from the archive" in capsys.readouterr().out
+    assert main_code(["archive-table", str(store), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["table"]["missing"] == [[3, 3], [5, 5]]
+    history = DeltaTable(str(store)).history(1)[0]
+    assert history["missingEntries"] == "3 to 3, 5 to 5"
+
+    run = run_of(log, store, wanted=True, turns=3)
+    run.settings = replace(run.settings, accept_gap=True)
+    run.loop(1.0)
+    told = capsys.readouterr().err
+    assert told.count("warning: the table lacks entries 3 to 3, 5 to 5, as the archive does") == 1
+
+
+def test_a_damaged_file_keeps_nothing_from_being_archived(
+    log: LogDirectory, store: Archive, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is in no table, and that is said; the table stands still until it is brought back."""
+    archived(log, store)
+    keep_table(store)
+    grow(log)
+    (path,) = archived(log, store) - table_files(store)
+    damaged = Path(str(store)) / path
+    good = damaged.read_bytes()
+    damaged.write_bytes(good[:-1])
+
+    run_of(log, store, wanted=True).loop(None)
+    assert f"the table is not up to date: {path}: the file is not" in capsys.readouterr().err
+    assert len(table_files(store)) == 1
+    assert main_code(["archive-table", str(store)]) == 1
+    assert capsys.readouterr().err.startswith(f"holdfast: {path}: the file is not what was")
+    damaged.write_bytes(good)
+    assert main_code(["archive-table", str(store)]) == 0
+    assert table_files(store) == files(store)
 
 
 def test_a_kept_table_is_looked_for_again(log: LogDirectory, store: Archive) -> None:

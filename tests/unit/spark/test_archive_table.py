@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Barrier, Thread
@@ -18,16 +19,17 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from holdfast.errors import ArchiveError
+from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchiveError
 from holdfast.journal.entry import KIND_NOOP
 from holdfast.model.records import AcknowledgeRecord, QueueRecord
 from holdfast.spark import archive_table
 from holdfast.spark.archive_cleaning import UNNAMED_SECONDS, retire, sweep
-from holdfast.spark.archive_store import Archive
+from holdfast.spark.archive_store import DATA, Archive
 from holdfast.spark.archive_table import TABLE_LOG, has_table, keep_table, table_files
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.manifests import Manifest
 from holdfast.spark.pipelines.archive import LogRange, joined, merge_range, write_range
+from holdfast.spark.places import Place
 from holdfast.testing.written_log import FIRST_TIME, WrittenLog, message
 
 DAY = 24 * 3600 * 1_000_000
@@ -281,6 +283,92 @@ def test_a_manifest_that_is_lost_takes_no_row_from_the_table(
     with pytest.raises(ArchiveError, match="table has entries 7 to 8, which the manifests do not"):
         keep_table(paper.store)
     assert queried(engine, paper) == before
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [flipped, Path.unlink], ids=["a flipped bit", "missing"])
+def test_a_file_that_is_not_what_was_archived_is_named_in_no_table(
+    paper: PaperArchive, engine: duckdb.DuckDBPyConnection, damage: Callable[[Path], None]
+) -> None:
+    """The engine that queries it would give what it finds; here the error names the file."""
+    paper.grow(1)
+    path = paper.ranges[0].files[0].path
+    good = (paper.folder / path).read_bytes()
+    damage(paper.folder / path)
+    with pytest.raises(CorruptArchiveError, match=path):
+        keep_table(paper.store)
+    assert not has_table(paper.store)
+
+    (paper.folder / path).write_bytes(good)
+    keep_table(paper.store)
+    before = queried(engine, paper)
+    paper.grow(1)
+    path = paper.ranges[1].files[0].path
+    damage(paper.folder / path)
+    with pytest.raises(CorruptArchiveError, match=path):
+        keep_table(paper.store)
+    assert queried(engine, paper) == before
+
+
+def test_a_damaged_merged_file_takes_the_place_of_no_good_ones(
+    paper: PaperArchive, engine: duckdb.DuckDBPyConnection
+) -> None:
+    """The table names those that are still there, as they were."""
+    paper.grow(4)
+    keep_table(paper.store)
+    before = queried(engine, paper)
+    paper.merge(4)
+    (first, *_) = paper.files() - table_files(paper.store)
+    flipped(paper.folder / first)
+    with pytest.raises(CorruptArchiveError, match="is not what was archived"):
+        keep_table(paper.store)
+    assert queried(engine, paper) == before
+
+
+def test_a_store_that_does_not_give_a_file_leaves_the_table_as_it_is(
+    paper: PaperArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is not taken for damage; the next time all is there."""
+    paper.grow(1)
+    plain = Place.open_input
+
+    def failing(place: Place, path: str) -> Any:
+        if path.startswith(DATA):
+            raise OSError("SLOW_DOWN")
+        return plain(place, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "open_input", failing)
+        with pytest.raises(UnreadableArchiveError, match="SLOW_DOWN"):
+            keep_table(paper.store)
+    assert keep_table(paper.store).added == 1
+
+
+def test_who_comes_too_late_reads_no_file_again(
+    paper: PaperArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is archived is read once for the table, and nothing once more."""
+    paper.grow(2)
+    read = Counter[str]()
+    plain = Archive.digest
+
+    def counted(store: Archive, path: str) -> tuple[int, str]:
+        read[path] += 1
+        return plain(store, path)
+
+    monkeypatch.setattr(Archive, "digest", counted)
+    beside(
+        monkeypatch,
+        lambda: DeltaTable.create(str(paper.folder), archive_table.COLUMNS, partition_by=["day"]),
+    )
+    assert keep_table(paper.store).version == 1
+    keep_table(paper.store)
+    assert read == dict.fromkeys(paper.files(), 1)
 
 
 def test_tidying_takes_no_file_that_the_table_names(
