@@ -35,7 +35,7 @@ from holdfast.spark.archive_store import Archive
 from holdfast.spark.file_checks import check_files
 from holdfast.spark.manifests import ArchivedFile, Catalogue, Span
 from holdfast.spark.places import Place, s3_arguments
-from holdfast.spark.table_change import TableChange, change_of
+from holdfast.spark.table_change import NamedFile, TableChange, change_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
@@ -152,7 +152,7 @@ def _attempt(archive: Archive, clock: Clock, proven: set[str]) -> TableState | N
         version += 1
     return TableState(
         version=version,
-        files=len(named) + len(change.added) - len(change.removed),
+        files=len(catalogue.files()),
         first_index=catalogue.first_index,
         last_index=catalogue.last_index,
         missing=_missing(catalogue),
@@ -261,18 +261,21 @@ def _opened(archive: Archive) -> DeltaTable | None:
     return table
 
 
-def _named(table: DeltaTable) -> dict[str, Span | None]:
-    """The files that a version names, and the entries that each holds."""
-    rows = pa.table(table.get_add_actions(flatten=True))
-    empty = [None] * rows.num_rows
-    first, last = (
-        rows[name].to_pylist() if name in rows.column_names else empty
-        for name in ("min.index", "max.index")
+def _named(table: DeltaTable) -> dict[str, NamedFile]:
+    """What a version says of the files that it names."""
+    rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return {row["path"]: _named_file(row) for row in rows}
+
+
+def _named_file(row: dict[str, Any]) -> NamedFile:
+    first, last = row.get("min.index"), row.get("max.index")
+    return NamedFile(
+        day=str(row.get(f"partition.{PARTITION}")),
+        bytes=row["size_bytes"],
+        rows=row.get("num_records"),
+        span=(first, last) if first is not None and last is not None else None,
+        has_all=row.get("null_count.index") == 0,
     )
-    return {
-        path: (start, end) if start is not None and end is not None else None
-        for path, start, end in zip(rows["path"].to_pylist(), first, last, strict=True)
-    }
 
 
 def _schema() -> Schema:
@@ -311,9 +314,12 @@ def _told(archive: Archive) -> Iterator[None]:
     try:
         yield
     except DeltaError as error:
-        raise ArchiveError(f"the table of {archive}: {_sentence(error)}") from error
+        raise ArchiveError(
+            f"the table of {archive}: {_sentence(error)}. If it stays so, remove the table's"
+            f" folder {TABLE_LOG} to have it made anew"
+        ) from error
 
 
 def _sentence(error: Any) -> str:
     """The first line of what Rust says; the rest are its own places in the code."""
-    return str(error).strip().partition("\n")[0]
+    return str(error).strip().partition("\n")[0].rstrip(".")

@@ -7,17 +7,40 @@ asked what is archived: it is brought from whatever it names to what the manifes
 Invariants:
     No entry leaves the table unless files that stay or come hold it: a manifest that is lost or
     cannot be read takes no rows from whoever queries the table.
+    What the table says of a file is what its manifest says, or is said again.
 
 Pure: values only. Committing the change is the business of `archive_table`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from holdfast.errors import ArchiveError
 from holdfast.spark.manifests import ArchivedFile, Catalogue, Span, joined_spans
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9/=._-]+")
+"""What a path may have that Delta writes as it is; the rest it writes in percent signs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedFile:
+    """
+    What a table says of a file; nothing has a checksum there.
+
+    Engines skip a file by this, or count its rows, without a look at it.
+    """
+
+    day: str
+    bytes: int
+    rows: int | None
+    span: Span | None
+    """What entries it holds; None where the table does not say: the file is not ours."""
+    has_all: bool = True
+    """Whether each of its rows is of an entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +52,8 @@ class TableChange:
     """Paths."""
     rewritten: frozenset[str]
     """Paths of both whose entries the table has before and after: no change for who follows it."""
+    corrected: int = 0
+    """So many of the added are named already, but with what is not true of them."""
 
     @property
     def is_empty(self) -> bool:
@@ -36,15 +61,13 @@ class TableChange:
         return not self.added and not self.removed
 
 
-def change_of(catalogue: Catalogue, named: Mapping[str, Span | None]) -> TableChange:
+def change_of(catalogue: Catalogue, named: Mapping[str, NamedFile]) -> TableChange:
     """
     Compare the manifests with the files that a table names.
 
-    Args:
-        named: What entries each file holds; None where the table does not say: it is not ours.
-
     Raises:
-        ArchiveError: The manifests do not hold together, or lack what the table names.
+        ArchiveError: The manifests do not hold together, or lack what the table names; or it names
+            what cannot be taken out of it.
     """
     for each in catalogue.breaks:
         if each.kind != "gap":
@@ -53,16 +76,33 @@ def change_of(catalogue: Catalogue, named: Mapping[str, Span | None]) -> TableCh
                 f" run 'holdfast audit' to see everything that is wrong"
             )
     wanted = {file.path: file for file in catalogue.files()}
-    added = tuple(file for path, file in wanted.items() if path not in named)
+    added = tuple(file for path, file in wanted.items() if named.get(path) != _named(file))
     removed = tuple(path for path in named if path not in wanted)
-    spans = [named[path] for path in removed]
+    _check_removable(removed)
+    spans = [named[path].span for path in removed]
     gone = joined_spans(span for span in spans if span is not None)
     _check_still_archived(gone, catalogue)
     again = [file for file in added if any(_overlap(_span(file), span) for span in gone)]
-    if None in spans or joined_spans(map(_span, again)) != gone:
-        return TableChange(added=added, removed=removed, rewritten=frozenset())
-    rewritten = frozenset([*removed, *(file.path for file in again)])
-    return TableChange(added=added, removed=removed, rewritten=rewritten)
+    rewritten = {file.path for file in added if file.path in named}
+    corrected = len(rewritten)
+    if None not in spans and joined_spans(map(_span, again)) == gone:
+        rewritten |= {*removed, *(file.path for file in again)}
+    return TableChange(
+        added=added, removed=removed, rewritten=frozenset(rewritten), corrected=corrected
+    )
+
+
+def _check_removable(paths: Iterable[str]) -> None:
+    for path in paths:
+        if not _PLAIN.fullmatch(path):
+            raise ArchiveError(
+                f"the table names {path!r}, which is no file of the archive and cannot be taken"
+                f" out of it. Remove the table's folder _delta_log to have it made anew"
+            )
+
+
+def _named(file: ArchivedFile) -> NamedFile:
+    return NamedFile(day=file.day, bytes=file.bytes, rows=file.rows, span=_span(file))
 
 
 def _check_still_archived(gone: list[Span], catalogue: Catalogue) -> None:

@@ -248,6 +248,44 @@ def test_a_table_that_was_cut_off_is_made_good_though_nothing_is_new(
     assert table_files(store) == files(store)
 
 
+@pytest.mark.parametrize("moment", ["before its manifest", "before its table"])
+def test_of_two_archivers_at_once_neither_spoils_the_table(
+    moment: str, log: LogDirectory, store: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The other one has a whole turn meanwhile, of more entries, and merges; rows stand there once.
+    """
+    for _ in range(3):
+        grow(log)
+        archived(log, store)
+    keep_table(store)
+    grow(log)
+    others = 3
+
+    def other() -> None:
+        nonlocal others
+        if others:
+            others -= 1
+            grow(log)
+            run_of(log, store, wanted=True).loop(None)
+
+    place, name = (Archive, "publish") if moment == "before its manifest" else (KeptTable, "follow")
+    plain = getattr(place, name)
+
+    def late(*given: Any) -> Any:
+        other()
+        return plain(*given)
+
+    monkeypatch.setattr(place, name, late)
+    run = run_of(log, store, wanted=True, turns=3)
+    run.loop(1.0)
+    assert others == 0
+    assert run.table.failure == ""
+    assert table_files(store) == files(store)
+    indexes = DeltaTable(str(store)).to_pyarrow_table()["index"].to_pylist()
+    assert sorted(indexes) == list(range(1, store.catalogue().last_index + 1))
+
+
 def test_what_ends_a_turn_does_not_leave_the_table_behind(
     log: LogDirectory, store: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

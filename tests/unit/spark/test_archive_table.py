@@ -18,6 +18,7 @@ import duckdb_ext
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.transaction import AddAction
 
 from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchiveError
 from holdfast.journal.entry import KIND_NOOP
@@ -406,6 +407,70 @@ def test_nothing_is_taken_while_the_table_cannot_be_read(
     assert sweep(paper.store, now_microseconds=much_later, keep_seconds=0.0) == 0
     with pytest.raises(ArchiveError, match=r"the table of .*the archive"):
         keep_table(paper.store)
+
+
+def facts(paper: PaperArchive) -> list[dict[str, Any]]:
+    """All that the table says of its files, but for when they were named."""
+    rows = pa.table(DeltaTable(str(paper.folder)).get_add_actions(flatten=True))
+    return rows.drop(["modification_time"]).sort_by("path").to_pylist()
+
+
+def test_a_flipped_bit_in_the_tables_log_is_made_good_or_told(paper: PaperArchive) -> None:
+    """
+    No checksum guards the log, not where it names a file and says what is in it.
+    """
+    paper.grow(2)
+    keep_table(paper.store)
+    right = facts(paper)
+    folder = paper.folder / TABLE_LOG
+    log = folder / f"{0:020d}.json"
+    plain = log.read_bytes()
+    about_files = plain.index(b'{"add"')
+    end = plain.index(b"\n", about_files)
+    flips = [*range(0, about_files, 501), *range(about_files, end, 5)]
+    ends = Counter[str]()
+    for place in flips:
+        data = bytearray(plain)
+        data[place] ^= 1 << place % 8
+        shutil.rmtree(folder)
+        folder.mkdir()
+        log.write_bytes(data)
+        try:
+            version = keep_table(paper.store).version
+        except ArchiveError as error:
+            ends["told" if "have it made anew" in str(error) else str(error)] += 1
+        else:
+            assert facts(paper) == right, (place, bytes(data[place - 20 : place + 20]))
+            ends["made good" if version else "no matter"] += 1
+    assert set(ends) == {"made good", "told", "no matter"}
+    assert min(ends.values()) > 5, ends
+
+
+def test_what_a_checkpoint_says_wrongly_is_made_good(
+    paper: PaperArchive, engine: duckdb.DuckDBPyConnection
+) -> None:
+    """A file of another day and with other entries than it has: queries would miss its rows."""
+    paper.grow(2)
+    keep_table(paper.store)
+    right = facts(paper)
+    untrue = AddAction(
+        path=right[0]["path"],
+        size=right[0]["size_bytes"],
+        partition_values={"day": "2020-01-01"},
+        modification_time=1,
+        data_change=False,
+        stats='{"numRecords":1,"minValues":{"index":1000},"maxValues":{"index":1000}}',
+    )
+    table = DeltaTable(str(paper.folder))
+    table.create_write_transaction([untrue], "append", archive_table._schema(), ["day"])
+    table.create_checkpoint()
+    assert queried(engine, paper) != paper.rows()
+    state = keep_table(paper.store)
+    assert (state.version, state.files, state.added, state.removed) == (2, 2, 1, 0)
+    assert facts(paper) == right
+    assert queried(engine, paper) == paper.rows()
+    log = (paper.folder / TABLE_LOG / f"{2:020d}.json").read_text()
+    assert '"dataChange":true' not in log
 
 
 def test_a_vacuum_removes_nothing_of_ours(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from holdfast.errors import ArchiveError
 from holdfast.spark.manifests import ArchivedFile, Break, Catalogue, Manifest, resolve
-from holdfast.spark.table_change import change_of
+from holdfast.spark.table_change import NamedFile, change_of
 
 
 def manifest(*spans: tuple[int, int], cluster: str = "c" * 32) -> Manifest:
@@ -53,9 +54,11 @@ def catalogue(*manifests: Manifest) -> Catalogue:
     return resolve(manifests)
 
 
-def named(*spans: tuple[int, int]) -> dict[str, tuple[int, int] | None]:
+def named(*spans: tuple[int, int]) -> dict[str, NamedFile]:
     """What the table names."""
-    return {path_of(span): span for span in spans}
+    return {
+        path_of(span): NamedFile(day="2020-01-01", bytes=1, rows=1, span=span) for span in spans
+    }
 
 
 def test_an_empty_table_gets_all() -> None:
@@ -94,11 +97,42 @@ def test_a_range_that_was_merged_with_new_ones_counts_as_changed() -> None:
 
 def test_files_of_others_leave_the_table() -> None:
     """What somebody else's OPTIMIZE wrote is not what is archived; that counts as a change."""
-    others: dict[str, tuple[int, int] | None] = {"part-0001.parquet": None}
+    others = {"part-0001.parquet": NamedFile(day="2020-01-01", bytes=1, rows=1, span=None)}
     change = change_of(catalogue(manifest((1, 4))), others)
     assert [it.first_index for it in change.added] == [1]
     assert change.removed == ("part-0001.parquet",)
     assert change.rewritten == frozenset()
+
+
+@pytest.mark.parametrize(
+    "untrue",
+    [
+        {"day": "2021-01-01"},
+        {"bytes": 2},
+        {"rows": 2},
+        {"rows": None},
+        {"span": (1, 3)},
+        {"span": (2, 4)},
+        {"span": None},
+        {"has_all": False},
+    ],
+    ids=str,
+)
+def test_what_is_not_true_of_a_file_is_said_again(untrue: dict[str, Any]) -> None:
+    """Engines count and skip by it without a look at the file; its rows are no new ones."""
+    given = named((1, 4), (5, 6))
+    given[path_of((1, 4))] = replace(given[path_of((1, 4))], **untrue)
+    change = change_of(catalogue(manifest((1, 4), (5, 6))), given)
+    assert [it.path for it in change.added] == [path_of((1, 4))]
+    assert (change.removed, change.corrected) == ((), 1)
+    assert change.rewritten == {path_of((1, 4))}
+
+
+def test_what_cannot_be_taken_out_of_the_table_is_told() -> None:
+    """Delta would write the path otherwise, so the removal would miss it, each time anew."""
+    odd = {"rec`rds/x.parquet": NamedFile(day="2020-01-01", bytes=1, rows=1, span=(1, 4))}
+    with pytest.raises(ArchiveError, match=r"names 'rec`rds/x\.parquet'.*have it made anew"):
+        change_of(catalogue(manifest((1, 4))), odd)
 
 
 @pytest.mark.parametrize(
