@@ -76,9 +76,15 @@ def check_new_directory(path: Path | None) -> None:
 
     Raises:
         ConfigError: There is something already.
+        StoreLockedError: Another process is restoring to it.
     """
-    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
+    from holdfast.spark.pipelines.draft import check_not_restored_now
+
+    if path is None:
+        return
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ConfigError([f"--to: {path} is there already; name a directory that is not"])
+    check_not_restored_now(path)
 
 
 def check_source(options: dict[str, str]) -> LogPosition | None:

@@ -7,7 +7,8 @@ value before it: it says of itself what it continues. Its first entry is the mem
 cluster, with an identity of its own, so the old cluster's nodes are refused.
 
 Invariants:
-    The directory has its name only when everything in it is durable; before, it is a draft.
+    The directory has its name only when everything in it is durable; before, it is a draft, which
+    belongs to one process.
     The first 8 digits of the cluster's identity stay: they stand in message ids.
 """
 
@@ -22,7 +23,7 @@ from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
 from holdfast.environment.disk import Disk, RealDisk
 from holdfast.environment.randomness import Randomness, SystemRandomness
-from holdfast.errors import ArchiveError, ConfigError, JournalFailedError
+from holdfast.errors import ArchiveError, JournalFailedError
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, seal_entry
 from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
@@ -40,6 +41,7 @@ from holdfast.model.records import (
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.replication.promotion import TERMS_SKIPPED
 from holdfast.spark.naming import CLUSTER_DIGITS
+from holdfast.spark.pipelines.draft import Draft
 from holdfast.store.record_codec import decode_records, encode_records
 
 ENTRY_RECORDS_MAX: Final = 4096
@@ -50,7 +52,6 @@ GENERATIONS_DRAWN: Final = 1 << 18
 """Restores of one archive draw from so many generations, so that no two get the same."""
 WRITE_BYTES: Final = 16 * 1024 * 1024
 """So much is written in one turn of the journal's writer."""
-DRAFT_SUFFIX: Final = ".restoring"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +111,9 @@ class RestoredLog:
 
         Raises:
             ConfigError: There is something in the directory already.
+            StoreLockedError: Another process is restoring to it.
         """
-        if directory.exists() and any(directory.iterdir()):
-            raise ConfigError(
-                [f"to: {directory} is not empty; nothing is ever restored over a directory in use"]
-            )
-        self.directory = directory
-        self.draft = directory.with_name(directory.name + DRAFT_SUFFIX)
-        if self.draft.exists():
-            shutil.rmtree(self.draft)
+        self._held = Draft(directory)
         self._disk = disk or RealDisk()
         self._randomness = randomness or SystemRandomness()
         self._settings = JournalSettings(segment_bytes=segment_bytes)
@@ -129,13 +124,22 @@ class RestoredLog:
         self._failure: JournalFailedError | None = None
         self._jobs: list[WriteJob] = []
         self._waiting_bytes = 0
+        self._is_open = False
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        start = self._start
         self._journal = Journal.open(self.draft, self._disk, self._settings)
         self._writer = JournalWriter(self._journal, self._told, waits_for_room=False)
+        self._is_open = True
         reset = self._journal.stage_reset(
             start.index, start.term, bytes.fromhex(start.chain), start.record
         )
         self._writer.turn([reset])
-        self._is_open = True
 
     def __enter__(self) -> RestoredLog:  # noqa: PYI034 - final in practice
         return self
@@ -144,12 +148,21 @@ class RestoredLog:
         self.close()
 
     @property
+    def draft(self) -> Path:
+        """What is written, until it gets the directory's name."""
+        return self._held.path
+
+    @property
     def scratch(self) -> Path:
         """A folder in the draft for whatever is needed on the way; gone when it is finished."""
         return self.draft / "scratch"
 
     def close(self) -> None:
         """Let the draft go."""
+        self._close_log()
+        self._held.release()
+
+    def _close_log(self) -> None:
         if self._is_open:
             self._is_open = False
             self._writer.close()
@@ -210,12 +223,13 @@ class RestoredLog:
         Raises:
             JournalFailedError: The disk refused.
             ArchiveError: What is read back is not what was written.
+            ConfigError: Somebody has put something into the directory meanwhile.
         """
         # All that is older than this log was written again in it: an archive of it is complete.
         self._add([CleanedRecord(self._start.index - 1)])
         self.restored.last_index = self._journal.last_index
         self._write()
-        self.close()
+        self._close_log()
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.restored.live = live_by_queue(self.draft, self._disk, self._settings)
         found = sum(self.restored.live.values())
@@ -224,10 +238,8 @@ class RestoredLog:
                 f"{self.restored.messages:,} messages were written to {self.draft} and"
                 f" {found:,} live there; nothing was put in place"
             )
-        if self.directory.exists():
-            self.directory.rmdir()
-        self._disk.rename(self.draft, self.directory)
-        self._disk.sync_directory(self.directory.parent)
+        self._held.finish(self._disk)
+        self.close()
         return self.restored
 
     def _add(self, records: list[Record]) -> None:
