@@ -99,14 +99,16 @@ class Hold:
         body |= {"expiry_seconds": self.expiry_seconds}
         if self.bytes_max is not None:
             body |= {"bytes_max": self.bytes_max}
-        answer = self._send("POST", body)
+        answer = self._send("POST", body, {"index": int})
         self._renewed_at = time.monotonic()
         self.held_bytes = int(answer.get("held_bytes", 0))
         return int(answer["index"])
 
-    def _send(self, method: str, body: dict[str, Any] | None) -> dict[str, Any]:
-        path = f"/holds/{self.name}"
-        return self.log.ask(method, path, body, patience_seconds=self.patience_seconds)
+    def _send(
+        self, method: str, body: dict[str, Any] | None, told: dict[str, type] | None = None
+    ) -> dict[str, Any]:
+        path, patience = f"/holds/{self.name}", self.patience_seconds
+        return self.log.ask(method, path, body, told=told, patience_seconds=patience)
 
 
 @dataclass(frozen=True, slots=True)

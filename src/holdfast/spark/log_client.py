@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -49,7 +49,7 @@ PAUSE_SECONDS: Final = 0.2
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of an answer in JSON."""
 
-_POSITION: Final = {
+_POSITION: Final[dict[str, type]] = {
     "cluster_id": str,
     "first_index": int,
     "commit_index": int,
@@ -114,7 +114,8 @@ class RemoteLog:
         found: list[dict[str, Any]] = []
         after = ""
         while True:
-            answer = self.ask("GET", f"/queues?local{after}", is_furthest_first=True)
+            path = f"/queues?local{after}"
+            answer = self.ask("GET", path, told={"queues": list}, is_furthest_first=True)
             found += answer["queues"]
             following = answer.get("next")
             if not following:
@@ -124,7 +125,8 @@ class RemoteLog:
     def reach(self, from_index: int, bytes_max: int) -> int:
         """The last index such that entries from `from_index` on are about `bytes_max` together."""
         path = f"/log/position?from={from_index}&bytes={bytes_max}"
-        answer = self.ask("GET", path, is_furthest_first=True)
+        told = {"through_index": int}
+        answer = self.ask("GET", path, told=told, is_furthest_first=True)
         # A node that lags does not have the entry yet, and names its own last one.
         return max(int(answer["through_index"]), from_index)
 
@@ -134,6 +136,7 @@ class RemoteLog:
         path: str,
         body: dict[str, Any] | None = None,
         *,
+        told: Mapping[str, type] | None = None,
         is_furthest_first: bool = False,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> dict[str, Any]:
@@ -141,6 +144,9 @@ class RemoteLog:
         Ask one node after another until one answers; return its JSON.
 
         What is gone from one node's log is asked of the others: each cleans its own.
+
+        Args:
+            told: What each node's answer has, and of which type. Who answers otherwise is none.
 
         Raises:
             LimitReachedError: The cluster does not do that.
@@ -154,7 +160,7 @@ class RemoteLog:
             for address in self._furthest() if is_furthest_first else self.addresses:
                 try:
                     with _Link(address, self.token) as link:
-                        return link.ask(method, path, data)
+                        return _as_a_node(address, link.ask(method, path, data), told or {})
                 except (AuthenticationError, LimitReachedError):
                     raise
                 except HoldfastError as error:
@@ -218,8 +224,17 @@ def _ruling(
 
 
 def _position(address: str, link: _Link) -> dict[str, Any]:
-    answer = link.ask("GET", "/log/position", None)
-    if any(not isinstance(answer.get(name), kind) for name, kind in _POSITION.items()):
+    return _as_a_node(address, link.ask("GET", "/log/position", None), _POSITION)
+
+
+def _as_a_node(address: str, answer: dict[str, Any], told: Mapping[str, type]) -> dict[str, Any]:
+    """
+    Give the answer if it has what a node tells.
+
+    Raises:
+        LinkLostError: It has not: another server listens there.
+    """
+    if any(not isinstance(answer.get(name), kind) for name, kind in told.items()):
         raise LinkLostError(f"{address} answers, but not as an admin port of Holdfast does")
     return answer
 

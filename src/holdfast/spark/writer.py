@@ -113,6 +113,10 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     columns = set(schema.fieldNames())
     if ("uri" in given) == ("url" in given):
         problems.append("uri, url: name one of them: the clients' or the admin ports")
+    try:
+        addresses = urls_of(given["url"]) if "url" in given else ()
+    except ValueError as error:
+        problems.append(f"url: {error}")
     if "body" not in columns:
         problems.append("columns: what is written needs a column body, binary or string")
     if "destination" not in columns and not given.get("destination"):
@@ -127,16 +131,17 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
     if problems:
         raise ConfigError(problems)
     return WriteOptions(
-        uri=given.get("uri") or _clients_uri(given["url"]),
+        uri=given.get("uri") or _clients_uri(addresses),
         destination=given.get("destination", ""),
         write_id=given.get("write_id") or uuid.uuid4().hex,
         window=int(window),
     )
 
 
-def _clients_uri(url: str) -> str:
+def _clients_uri(addresses: tuple[str, ...]) -> str:
     """Make a failover URI of the client ports that the members tell."""
-    status = RemoteLog(urls_of(url)).ask("GET", "/status")
+    told = {"stomp": str, "members": list}
+    status = RemoteLog(addresses).ask("GET", "/status", told=told)
     places = {str(member.get("stomp", "")) for member in status["members"]}
     places.add(str(status["stomp"]))
     return f"failover:({','.join(f'stomp://{place}' for place in sorted(places - {''}))})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ class PaperCluster(RemoteLog):
         path: str,
         body: dict[str, Any] | None = None,
         *,
+        told: Mapping[str, type] | None = None,
         is_furthest_first: bool = False,
         patience_seconds: float = 30.0,
     ) -> dict[str, Any]:

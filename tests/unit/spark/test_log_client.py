@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from holdfast.admin.token_file import write_token
 from holdfast.errors import (
@@ -24,12 +26,17 @@ from holdfast.errors import (
 )
 from holdfast.spark import log_client
 from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.holds import Hold
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_source import DamagedRange
+from holdfast.spark.pipelines.replica_audit import remote_digests
+from holdfast.spark.pipelines.served_depths import _applied
+from holdfast.spark.writer import write_options
 from holdfast.testing.written_log import message, sealed
 
 ENTRIES = sealed(*([message(1, n, bytes(100))] for n in range(1, 11)))
 NODES = ("a", "b", "c")
+BODY = StructType([StructField("body", BinaryType())])
 TOKEN = "44" * 32
 
 
@@ -46,6 +53,7 @@ class PaperCluster:
         self.gone: set[str] = set()
         self.strangers: dict[str, dict[str, Any]] = {}
         """What is answered where no node is."""
+        self.nodes_status: dict[str, dict[str, Any]] = {}
         self.answer_entries = 3
         self.asked: list[tuple[str, int]] = []
         self.slept = 0
@@ -103,7 +111,8 @@ class PaperLink:
             number, following = {"": (1, "q 1"), "q%201": (2, None)}[asked_after]
             page = {"queues": [{"number": number, "name": f"q {number}"}], "path": path}
             return page | {"by": self.address} | ({"next": following} if following else {})
-        return {"path": path, "by": self.address}
+        told = self.cluster.nodes_status.get(self.address, {}) if path == "/status" else {}
+        return {"path": path, "by": self.address} | told
 
     def read_log(self, index: int, bytes_max: int, through: int) -> bytes:
         return self.cluster.data(self.address, index, through)
@@ -157,6 +166,33 @@ def test_who_answers_otherwise_is_no_node(cluster: PaperCluster) -> None:
     cluster.strangers["c"] = {"status": "ok"}
     with pytest.raises(LinkLostError, match="not as an admin port"):
         log.position()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: write_options({"url": "a:1,b:1", "destination": "q"}, BODY),
+        lambda: Hold(RemoteLog(("a:1", "b:1")), "x").move(1),
+        lambda: remote_digests(RemoteLog(("a:1", "b:1")), lambda _: None),
+        lambda: _applied(RemoteLog(("a:1", "b:1"))),
+    ],
+    ids=["write", "hold", "digests of segments", "depths"],
+)
+def test_whatever_is_asked_who_answers_otherwise_is_no_node(
+    ask: Callable[[], object], cluster: PaperCluster
+) -> None:
+    """One sentence names the server, not a key that its answer lacks."""
+    with pytest.raises(LinkLostError, match="b:1 answers, but not as an admin port of Holdfast"):
+        ask()
+
+
+def test_a_node_is_asked_where_another_server_does_not_answer_as_one(
+    cluster: PaperCluster,
+) -> None:
+    """It is left for the next address, as one that does not answer."""
+    cluster.nodes_status["b:1"] = {"stomp": "b:61613", "members": [{"stomp": "c:61613"}, {}]}
+    made = write_options({"url": "a:1,b:1", "destination": "q"}, BODY)
+    assert made.uri == "failover:(stomp://b:61613,stomp://c:61613)"
 
 
 def test_the_furthest_node_says_how_far_bytes_reach(cluster: PaperCluster) -> None:

@@ -43,7 +43,8 @@ def test_admin_ports_tell_where_clients_connect(monkeypatch: pytest.MonkeyPatch)
         def __init__(self, addresses: tuple[str, ...]) -> None:
             assert addresses == ("x:8161",)
 
-        def ask(self, method: str, path: str) -> dict[str, Any]:
+        def ask(self, method: str, path: str, told: dict[str, type]) -> dict[str, Any]:
+            assert all(isinstance(status[name], kind) for name, kind in told.items())
             return status
 
     monkeypatch.setattr(writer, "RemoteLog", PaperLog)
@@ -62,6 +63,8 @@ def test_all_mistakes_are_told_together() -> None:
         write_options({"window": "0", "destinations": "q"}, schema("text"))
     for word in ("destinations", "uri, url", "column body", "destination:", "'text'", "window"):
         assert any(word in problem for problem in caught.value.problems), word
+    with pytest.raises(ConfigError, match="url: expected http://host:port"):
+        write_options({"url": "x", "destination": "q"}, BODY)
 
 
 def test_rows_become_messages() -> None:

@@ -270,7 +270,8 @@ def remote_digests(source: RemoteLog, told: Callable[[int], None]) -> dict[int, 
     found: dict[int, str] = {}
     seen = after = 0
     while True:
-        answer = source.ask("GET", f"/segments?after={after}&seconds={HASH_SECONDS}")
+        path = f"/segments?after={after}&seconds={HASH_SECONDS}"
+        answer = source.ask("GET", path, told={"segments": list})
         seen += len(answer["segments"])
         for segment in answer["segments"]:
             if segment["sealed"]:

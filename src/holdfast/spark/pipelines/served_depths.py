@@ -65,7 +65,7 @@ def served_depths(name: str, log: RemoteLog) -> ServedDepths:
 
 def _applied(log: RemoteLog) -> tuple[int, str]:
     """How far the node has applied the log, and its role."""
-    status = log.ask("GET", "/status")
+    status = log.ask("GET", "/status", told={"applied_index": int, "role": str})
     return int(status["applied_index"]), str(status["role"])
 
 
