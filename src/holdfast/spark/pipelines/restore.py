@@ -17,13 +17,18 @@ import uuid
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as f
 
 from holdfast.environment.clock import Clock, SystemClock
-from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError
+from holdfast.errors import (
+    ArchiveError,
+    ConfigError,
+    CorruptArchiveError,
+    UnreadableArchiveError,
+)
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.archived_source import ArchivedSource
@@ -239,6 +244,7 @@ def usable_files(
 
     Raises:
         ArchiveError: Something is missing and that is not accepted.
+        UnreadableArchiveError: The store does not give a file: it is not known whether it is good.
     """
     problems = [
         str(each)
@@ -268,24 +274,44 @@ def usable_files(
 def check_files(
     spark: SparkSession, archive: Archive, files: list[ArchivedFile], *, with_digests: bool
 ) -> list[tuple[str, str]]:
-    """Compare data files with their manifests in parallel; gives (path, problem) of the bad."""
+    """
+    Compare data files with their manifests in parallel; gives (path, problem) of the bad.
+
+    Raises:
+        UnreadableArchiveError: The store does not give one: it may be as good as the others.
+    """
     if not files:
         return []
     task = partial(_check_file, archive=archive, with_digests=with_digests)
-    found = spread(spark, files).flatMap(task).collect()
-    return sorted(found)
+    found: list[_FileFault] = sorted(spread(spark, files).flatMap(task).collect())
+    not_given = [each for each in found if each.is_unreadable]
+    if not_given:
+        raise UnreadableArchiveError(
+            f"{not_given[0].reason} (so it is with {len(not_given):,} of {len(files):,} files)."
+            f" That is not damage, so nothing is restored without them: try again when the store"
+            f" answers. A file that can never be read counts as missing once it is moved away",
+            path=not_given[0].path,
+        )
+    return [(each.path, f"{each.path}: {each.reason}") for each in found]
 
 
-def _check_file(
-    file: ArchivedFile, *, archive: Archive, with_digests: bool
-) -> list[tuple[str, str]]:
+class _FileFault(NamedTuple):
+    """What a worker says of a file."""
+
+    path: str
+    reason: str
+    is_unreadable: bool
+
+
+def _check_file(file: ArchivedFile, *, archive: Archive, with_digests: bool) -> list[_FileFault]:
     try:
         if with_digests:
             archive.check(file)
         else:
             archive.check_size(file)
     except CorruptArchiveError as error:
-        return [(file.path, str(error))]
+        is_unreadable = isinstance(error, UnreadableArchiveError)
+        return [_FileFault(error.path, error.reason, is_unreadable)]
     return []
 
 

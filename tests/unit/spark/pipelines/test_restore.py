@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from holdfast.errors import ArchiveError, ConfigError
+from holdfast.errors import ArchiveError, ConfigError, UnreadableArchiveError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.manifests import Catalogue
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range
-from holdfast.spark.pipelines.restore import RestoreSettings, _scratch, as_of_index, index_at
+from holdfast.spark.pipelines.restore import (
+    RestoreSettings,
+    _scratch,
+    as_of_index,
+    index_at,
+    usable_files,
+)
+from holdfast.spark.places import Place
 from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
 
 
@@ -98,3 +107,53 @@ def test_workers_find_what_is_packed_wherever_they_stand(
     assert one != other
     settings = RestoreSettings(scratch="s3a://backup/scratch")
     assert str(_scratch(settings, log, archive)).startswith("s3a://backup/scratch/")
+
+
+class PaperSpark:
+    """Does the workers' work at once."""
+
+    defaultParallelism = 2  # noqa: N815 - Spark's name
+
+    def __init__(self, items: list[Any] | None = None) -> None:
+        self.sparkContext = self
+        self.items = items or []
+
+    def parallelize(self, items: list[Any], _: int) -> PaperSpark:
+        return PaperSpark(items)
+
+    def flatMap(self, task: Callable[[Any], list[Any]]) -> PaperSpark:  # noqa: N802 - Spark's name
+        return PaperSpark([found for item in self.items for found in task(item)])
+
+    def collect(self) -> list[Any]:
+        return self.items
+
+
+@pytest.mark.parametrize("is_verified", [True, False])
+def test_what_a_store_does_not_give_now_is_never_left_out(
+    is_verified: bool, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A restore that accepts what is broken would be of less than there is, for good.
+    """
+    catalogue = archive.catalogue()
+    first, second = catalogue.files()
+    lenient = RestoreSettings(accept_broken=True, is_verified=is_verified)
+    plain = Place.open_input
+
+    def failing(place: Place, path: str) -> Any:
+        if path == second.path:
+            raise OSError("AWS Error SLOW_DOWN: 503")
+        return plain(place, path)
+
+    (Path(archive.place.uri) / first.path).unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "open_input", failing)
+        for settings in (lenient, replace(lenient, accept_broken=False)):
+            with pytest.raises(UnreadableArchiveError) as caught:
+                usable_files(PaperSpark(), archive, catalogue, 10, settings)
+            assert str(caught.value).startswith(f"{second.path}: cannot be read: AWS Error SLOW_")
+            assert "1 of 2 files" in str(caught.value)
+
+    files, missing = usable_files(PaperSpark(), archive, catalogue, 10, lenient)
+    assert files == [second]
+    assert missing[0].startswith(f"{first.path}: the file is missing")
