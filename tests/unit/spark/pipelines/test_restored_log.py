@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +14,6 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.replication.membership import decode_membership
-from holdfast.spark.pipelines import draft
 from holdfast.spark.pipelines.draft import check_not_restored_now
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, RestoredLog, live_by_queue
 from holdfast.store.record_codec import encode_records
@@ -143,62 +138,6 @@ def test_of_two_restores_to_one_directory_the_second_is_refused(tmp_path: Path) 
     with pytest.raises(ConfigError, match="not empty"):
         restored(new)
     assert {"orders": 3} == live_by_queue(new, RealDisk(), SETTINGS)
-    assert ["new"] == [path.name for path in tmp_path.iterdir()]
-
-
-def test_a_killed_restore_holds_nothing(tmp_path: Path) -> None:
-    """As long as its process lives the directory is its own; what it left is removed."""
-    new = tmp_path / "new"
-    script = (
-        "import sys, pathlib\n"
-        "from holdfast.spark.pipelines.draft import Draft\n"
-        "draft = Draft(pathlib.Path(sys.argv[1]))\n"
-        "draft.path.mkdir()\n"
-        "(draft.path / 'left').touch()\n"
-        "print('held', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", script, str(new)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(StoreLockedError, match="another process"):
-            restored(new)
-        other.kill()
-
-    check_not_restored_now(new)
-    with restored(new) as log:
-        assert not (log.draft / "left").exists()
-        log.finish()
-    assert ["new"] == [path.name for path in tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize("ends", [RestoredLog.close, RestoredLog.finish], ids=["fails", "ends"])
-def test_who_comes_as_another_restore_ends_finds_how_it_ended(
-    ends: Callable[[RestoredLog], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lock that it opened is not the one of that name any more, or there is a directory."""
-    first = [restored(tmp_path / "new")]
-    plain = fcntl.flock
-
-    def late(descriptor: int, operation: int) -> None:
-        if first:
-            log = first.pop()
-            ends(log)
-            log.close()
-        plain(descriptor, operation)
-
-    monkeypatch.setattr(draft.fcntl, "flock", late)
-    if ends is RestoredLog.finish:
-        with pytest.raises(ConfigError, match="not empty"):
-            restored(tmp_path / "new")
-    else:
-        with restored(tmp_path / "new") as log:
-            with pytest.raises(StoreLockedError, match="another process"):
-                restored(tmp_path / "new")
-            log.finish()
-    assert {"orders": 2} == live_by_queue(tmp_path / "new", RealDisk(), SETTINGS)
     assert ["new"] == [path.name for path in tmp_path.iterdir()]
 
 
