@@ -144,13 +144,34 @@ def is_cut_short(state: State) -> bool:
 
 def held_end(state: State) -> HeldEnd | None:
     """With how much of a log this node comes into a generation that nobody here knows as led."""
-    return state.end if is_cut_short(state) else None
+    return state.end if _knows_its_number_only(state) else None
+
+
+def _knows_its_number_only(state: State) -> bool:
+    """Whether no more is known here of the generation that rules, or not yet, than that it does."""
+    return state.generation > 0 and not state.knows_its_generation
+
+
+def is_beginning_of_ours(state: State, hello: Hello) -> bool:
+    """
+    Whether the log of a node that does not know who began its generation is a beginning of ours.
+
+    It may have been filled by who was promoted apart from us, and have forgotten that by a restart.
+    What ends before our log begins cannot be compared, and is begun anew.
+    """
+    end = hello.end
+    if end is None:
+        return False
+    is_before = end.last_index < state.log.journal.first_index - 1
+    is_equal = bool(end.chain) and _shown(state, end.last_index) == end.chain
+    return is_before or is_equal or not end.last_index
 
 
 def restore(state: State) -> None:
     """Take up, and tell of, a promotion that the last process did not see completed."""
-    if is_cut_short(state):
+    if _knows_its_number_only(state):
         state.end = _held_end(state)
+    if is_cut_short(state):
         logger.error(
             "this node knows of generation %d of the cluster, and not of its members: it was shut"
             " out, or ended as an older copy of itself, or a promotion was cut short here. It waits"

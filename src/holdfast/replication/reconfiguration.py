@@ -20,6 +20,7 @@ from holdfast.journal.entry import Entry
 from holdfast.replication import membership as changes
 from holdfast.replication.leader import append_config
 from holdfast.replication.membership import Member, Membership
+from holdfast.replication.promotion import is_beginning_of_ours
 from holdfast.replication.quorum import majority
 from holdfast.replication.state import Role, State
 
@@ -135,6 +136,11 @@ def _readmit(state: State, member: Member) -> bool:
     if hello.cluster_id and hello.generation < state.generation:
         # Linked before an operator promoted this side, of members that were never known here: its
         # log is of the former generation, and it is shut out as soon as it hears of this one.
+        return False
+    is_filled_elsewhere = hello.cluster_id and hello.lineage != state.lineage
+    if is_filled_elsewhere and not is_beginning_of_ours(state, hello):
+        # It was restarted, and says by number only what it belongs to: maybe to who was promoted
+        # apart. What was cleaned away there it would count as holding, whatever stands here.
         return False
     present = _present(state)
     members = changes.with_identity(present, member.name, hello.node_id, hello.address)

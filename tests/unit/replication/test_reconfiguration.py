@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.errors import MembershipError, NotLeaderError
 from holdfast.replication import leader, reconfiguration
 from holdfast.replication.index_set import IndexSet
 from holdfast.replication.membership import Member
+from holdfast.replication.messages import HeldEnd
 
 
 def settle(bench, answered) -> None:
@@ -202,6 +205,38 @@ def test_a_node_of_a_former_generation_is_not_readmitted(leading, generation) ->
     reconfiguration.maintain(bench.state)
 
     assert ("learner" if generation else "voter") == kinds(bench)["c"]
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        (None, "voter"),
+        ((2, 2, "other"), "voter"),
+        ((50, 2, "ab" * 16), "voter"),
+        ((2, 2, "ours"), "learner"),
+        ((0, 0, ""), "learner"),
+    ],
+)
+def test_whom_somebody_promoted_apart_may_have_filled_is_not_readmitted(leading, end, kind) -> None:
+    """
+    It was restarted and knows its generation by number only: its log must be a beginning of ours.
+
+    One that was begun anew would count as holding all that was cleaned away there.
+    """
+    bench = leading()
+    state = bench.state
+    forced = replace(state.membership, generation=1, promoted_at=7, number_range=1024)
+    state.adopt(forced, state.config_index)
+    held = None
+    if end is not None:
+        chains = {"ours": state.log.chain_at(2).hex(), "other": "cd" * 16}
+        index, term, chain = end
+        held = HeldEnd(index, term, chains.get(chain, chain), 0, "", is_incomplete=False)
+    bench.link("c", node_id="ff" * 16, generation=1, cluster_id=state.cluster_id, end=held)
+
+    reconfiguration.maintain(state)
+
+    assert kind == kinds(bench)["c"]
 
 
 def test_the_second_of_two_is_not_given_up_by_itself(leading) -> None:
