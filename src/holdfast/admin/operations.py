@@ -69,7 +69,7 @@ class Node(Protocol):
         """The files of its log, with the digests of the sealed ones; reads them off the loop."""
         ...
 
-    def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
+    def log_position(self, from_index: int, bytes_max: int, *, with_bases: bool) -> LogPosition:
         """What it can give of the log; if `from_index` is not 0, how far so many bytes reach."""
         ...
 
@@ -159,15 +159,17 @@ class Operations:
         """The files of the node's log, oldest first, and behind which to go on; 0: that is all."""
         return await self._node.segments(after, seconds_max)
 
-    def log_position(self, from_index: int = 0, bytes_max: int = 0) -> LogPosition:
+    def log_position(
+        self, from_index: int = 0, bytes_max: int = 0, *, with_bases: bool = True
+    ) -> LogPosition:
         """
-        What this node can give of the log.
+        What this node can give of the log; where its segments begin, if that is wanted.
 
         Raises:
             DestinationError: This node keeps no messages.
             RecordNotFoundError: `from_index` is not in the log any more.
         """
-        return self._node.log_position(from_index, bytes_max)
+        return self._node.log_position(from_index, bytes_max, with_bases=with_bases)
 
     def log_slice(self, from_index: int, bytes_max: int, through: int) -> LogSlice:
         """

@@ -568,7 +568,7 @@ class Journal:
         position = index - segment.base_index
         segment.first_records[position] = entry.first_record
         if index == segment.last_index:
-            segment.end = start + len(entry.raw)
+            segment.end_at(start + len(entry.raw))
         elif len(entry.raw) < size:
             segment.offsets[position + 1] = start + len(entry.raw)
         if self.term_at(index) != entry.term:

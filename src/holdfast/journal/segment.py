@@ -146,7 +146,7 @@ class EntryPlace(NamedTuple):
 class Segment:
     """Where the entries of one segment are. `end` is the byte after the last of them."""
 
-    __slots__ = ("end", "first_records", "header", "offsets", "path")
+    __slots__ = ("_sealed", "end", "first_records", "header", "offsets", "path")
 
     def __init__(self, directory: Path, header: SegmentHeader) -> None:
         self.path = directory / segment_name(header.base_index)
@@ -154,6 +154,7 @@ class Segment:
         self.offsets: array[int] = array("Q")
         self.first_records: array[int] = array("Q")
         self.end = SEGMENT_HEADER_BYTES
+        self._sealed: SegmentStatistics | None = None
 
     @property
     def base_index(self) -> int:
@@ -170,6 +171,12 @@ class Segment:
         self.offsets.append(self.end)
         self.first_records.append(first_record)
         self.end += size
+        self._sealed = None
+
+    def end_at(self, end: int) -> None:
+        """Let the last entry end elsewhere: it was mended."""
+        self.end = end
+        self._sealed = None
 
     def fits(self, size: int) -> bool:
         """Tell whether an entry of `size` bytes still belongs into this segment."""
@@ -205,6 +212,7 @@ class Segment:
 
     def cut_after(self, index: int) -> None:
         """Forget the entries after `index`."""
+        self._sealed = None
         kept = index - self.header.base_index + 1
         if kept < len(self.offsets):
             self.end = self.offsets[kept]
@@ -212,8 +220,15 @@ class Segment:
             del self.first_records[kept:]
 
     def statistics(self, sealed_through: int, *, is_last: bool) -> SegmentStatistics:
-        """Return what there is to say of it; `sealed_through` is the last sealed entry."""
-        return SegmentStatistics(
+        """
+        Return what there is to say of it; `sealed_through` is the last sealed entry.
+
+        Of one that nothing is added to any more the same value again: a log of a terabyte has
+        16,000 of them.
+        """
+        if self._sealed is not None and not is_last:
+            return self._sealed
+        found = SegmentStatistics(
             self.base_index,
             self.last_index,
             self.end if is_last else self.header.capacity,
@@ -221,3 +236,6 @@ class Segment:
             self.path,
             self.end - SEGMENT_HEADER_BYTES,
         )
+        if found.sealed and not is_last:
+            self._sealed = found
+        return found

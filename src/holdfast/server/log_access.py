@@ -45,9 +45,11 @@ _BECAUSE: Final = {
 }
 
 
-def log_position(node: Node, from_index: int, bytes_max: int) -> LogPosition:
+def log_position(
+    node: Node, from_index: int, bytes_max: int, *, with_bases: bool = True
+) -> LogPosition:
     """
-    Say what the node can give.
+    Say what the node can give; where the segments begin only if that is wanted.
 
     Raises:
         DestinationError: It keeps no messages.
@@ -55,7 +57,7 @@ def log_position(node: Node, from_index: int, bytes_max: int) -> LogPosition:
     """
     replication = node.driver.status()
     readable = _readable_index(node)
-    segments = node.journal.segments()
+    segments = node.journal.segments() if with_bases else []
     return LogPosition(
         name=replication.name,
         role=cast("Any", replication.role),

@@ -501,9 +501,9 @@ class Node:
         """The files of its log, with the digests of the sealed ones; see there."""
         return await self.segment_digests.segments(after, seconds_max)
 
-    def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
+    def log_position(self, from_index: int, bytes_max: int, *, with_bases: bool) -> LogPosition:
         """What it can give of the log to readers."""
-        return log_position(self, from_index, bytes_max)
+        return log_position(self, from_index, bytes_max, with_bases=with_bases)
 
     def log_slice(self, from_index: int, bytes_max: int, through: int) -> LogSlice:
         """Where committed entries from an index on are."""

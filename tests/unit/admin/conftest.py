@@ -134,7 +134,7 @@ class PaperNode:
         left = [it for it in found if it.base_index > after]
         return (left[:1], left[0].base_index) if seconds_max and left[1:] else (left, 0)
 
-    def log_position(self, from_index: int, bytes_max: int) -> LogPosition:
+    def log_position(self, from_index: int, bytes_max: int, *, with_bases: bool) -> LogPosition:
         through = from_index + bytes_max if from_index else 0
         return LogPosition(
             name=self.now.name,

@@ -5,16 +5,20 @@ The log over HTTP, asked in memory: no port is opened; slices come from a real f
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from holdfast.admin.http_api import build_application
 from holdfast.admin.log_api import PIECE_BYTES, SLICE_BYTES_DEFAULT
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import admin_token
-from holdfast.admin.status import HoldRequest, HoldStatus
+from holdfast.admin.slices import Slices
+from holdfast.admin.status import HoldRequest, HoldStatus, LogPosition
 from holdfast.errors import RecordNotFoundError
 
 SECRET = b"0123456789abcdef"
@@ -45,6 +49,31 @@ def test_the_position_tells_where_the_log_ends_and_how_far_bytes_reach(node) -> 
         body["through_index"],
         body["bases"],
     )
+
+
+def test_the_position_of_a_long_log_is_written_some_at_a_time(
+    node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terabyte has 16,000 segments: all are told, and the loop is never long with them."""
+    bases = tuple(range(1, 160_000, 10))
+    position = node.log_position
+    steps: list[int] = []
+    some = Slices.some
+
+    async def counted(slices: Slices, items: tuple[int, ...], count: int) -> AsyncIterator[Any]:
+        async for each in some(slices, items, count):
+            steps.append(len(each))
+            yield each
+
+    def long(*arguments: int, with_bases: bool) -> LogPosition:
+        return replace(position(*arguments, with_bases=with_bases), bases=bases)
+
+    monkeypatch.setattr(node, "log_position", long, raising=False)
+    monkeypatch.setattr(Slices, "some", counted)
+    body = request(node, "GET", "/log/position").json()
+    assert (1, 101, list(bases)) == (body["first_index"], body["commit_index"], body["bases"])
+    assert sum(steps) == len(bases)
+    assert max(steps) <= 1024
 
 
 def test_entries_come_as_they_are_in_the_file(node, tmp_path: Path) -> None:

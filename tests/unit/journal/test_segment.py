@@ -84,6 +84,25 @@ def test_cutting_forgets_only_what_is_after() -> None:
     assert segment.last_index == 101
 
 
+def test_what_a_sealed_segment_says_is_made_once() -> None:
+    """A long log has thousands of them; what changes one changes what it says."""
+    segment = Segment(Path("/log"), HEADER)
+    for number in range(4):
+        segment.add(5_000 + number, 80)
+    open_one = segment.statistics(102, is_last=False)
+    assert not open_one.sealed
+    sealed = segment.statistics(103, is_last=False)
+    assert (sealed.sealed, sealed.last_index, sealed.content_bytes) == (True, 103, 320)
+    assert segment.statistics(200, is_last=False) is sealed
+    assert segment.statistics(103, is_last=True).bytes == 4096 + 320
+    segment.end_at(4096 + 316)
+    assert segment.statistics(103, is_last=False).content_bytes == 316
+    segment.cut_after(101)
+    assert segment.statistics(103, is_last=False).last_index == 101
+    segment.add(5_002, 72)
+    assert segment.statistics(103, is_last=False).last_index == 102
+
+
 def test_a_span_is_whole_entries_of_one_segment() -> None:
     """
     At least one, even if it is larger than asked; never one after the last wanted.
