@@ -4,7 +4,9 @@ A table of Spark's catalog over a log: what the table was made with is read when
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -36,6 +38,18 @@ def test_a_table_is_read_with_the_options_it_was_made_with(spark: SparkSession, 
     found = spark.sql(f"SELECT * FROM {table} WHERE sequence > 1 ORDER BY sequence").collect()
     assert [(2, 1), (3, 1)] == [tuple(row) for row in found]
     assert 1 == spark.read.option("end_index", "1").table(table).where("sequence = 1").count()
+
+
+def test_a_table_is_streamed(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    """As `readStream.format` does, with the table's options; its progress tells how far it is."""
+    frame = spark.readStream.table(table)
+    writer = frame.writeStream.format("memory").queryName("of_table").trigger(availableNow=True)
+    query = writer.start()
+    query.awaitTermination(60)
+    assert 3 == spark.table("of_table").count()
+    assert query.lastProgress is not None
+    told = json.loads(query.lastProgress.sources[0].latestOffset)
+    assert (1, 0) == (told["index"], told["entries_behind"])
 
 
 def test_what_a_table_cannot_do_is_said(spark: SparkSession, table: str) -> None:
