@@ -31,7 +31,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-whole test-lowest test-python simulate ablations chaos promises storm soak \
+        format test test-quick test-whole test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
         demo demo-dr bench serve clean
 
 help: ## list the commands
@@ -100,6 +100,9 @@ promises: setup ## run what shows each promise and write docs/reference/promises
 
 storm: setup ## 100,000 cancelled calls of the client (CALLS=n, SEED=n) against a broker that is killed meanwhile
 	STORM_CALLS=$(CALLS) STORM_SEED=$(or $(SEED),9) $(PYTEST) --timeout 900 tests/integration/test_client_storm.py $(ARGS)
+
+spark-cluster: setup ## the pipeline on a Spark cluster with a network of its own, executors and a leader killed (root; minutes)
+	SPARK_CLUSTER=1 $(PYTEST) tests/spark/test_other_network.py $(ARGS)
 
 soak: setup ## HOURS=n of mixed traffic and mild faults; curves of memory, handles and disk
 	$(BIN)/python -m holdfast.testing.soak --hours $(HOURS) --topology $(TOPOLOGY) $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report $(REPORT)) $(ARGS)

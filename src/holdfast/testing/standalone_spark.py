@@ -22,11 +22,13 @@ import pyspark
 from holdfast.testing.free_ports import free_ports
 
 START_SECONDS = 120.0
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For processes that live for seconds: the second compiler would not be done before they end."""
 
 
 class StandaloneSpark:
     """
-    A master and workers with one core each; use as a context manager.
+    A master and workers with room for two executors each; use as a context manager.
 
     Args:
         host: The address that all of them bind.
@@ -59,7 +61,11 @@ class StandaloneSpark:
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a part of the cluster; its words go to a file."""
         program = Path(pyspark.__file__).parent / "bin" / "spark-class"
-        environment = os.environ | {"SPARK_LOCAL_IP": self.host, "SPARK_DAEMON_MEMORY": "256m"}
+        environment = os.environ | {
+            "SPARK_LOCAL_IP": self.host,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
+        }
         command = [str(program), f"org.apache.spark.deploy.{name}", "--host", self.host]
         with (self.directory / "words").open("ab") as words:
             process = self._spawn(
@@ -80,7 +86,7 @@ class StandaloneSpark:
             self.wait_workers(0)
             for name in self.workers:
                 folder = str(self.directory / name)
-                resources = ["--cores", "1", "--memory", "1g", "--work-dir", folder]
+                resources = ["--cores", "2", "--memory", "2g", "--work-dir", folder]
                 self.start("worker.Worker", *resources, "--webui-port", "0", self.master)
             self.wait_workers(len(self.workers))
         except BaseException:
@@ -100,8 +106,8 @@ class StandaloneSpark:
             try:
                 if len(self.state()["workers"]) >= count:
                     return
-            except OSError:
-                pass
+            except (OSError, ValueError):
+                pass  # not there yet, or its page is not
             time.sleep(0.2)
         raise TimeoutError((self.directory / "words").read_text()[-3000:])
 
