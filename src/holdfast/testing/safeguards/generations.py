@@ -90,7 +90,9 @@ def _take_in_who_is_linked() -> list[Patch]:
         hello = state.connected.get(member.name)
         if hello is None or not hello.cluster_id or hello.generation >= state.generation:
             return bool(readmit(state, member))
-        state.connected[member.name] = replace(hello, generation=state.generation)
+        state.connected[member.name] = replace(
+            hello, generation=state.generation, lineage=state.lineage
+        )
         try:
             return bool(readmit(state, member))
         finally:
