@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -43,8 +43,8 @@ from holdfast.admin.remote import (
     Answer,
     RemoteNode,
 )
-from holdfast.admin.slices import Desk, Slices
-from holdfast.admin.status import MemberKind, Status, as_json
+from holdfast.admin.slices import Desk, Slices, listed
+from holdfast.admin.status import MemberKind, as_json
 from holdfast.errors import (
     HoldfastError,
     LinkLostError,
@@ -187,13 +187,13 @@ class _Interface:
         async def make(slices: Slices) -> list[bytes]:
             found = await page(self._operations.queue_names(), after, count, slices)
             queues = self._operations.queues(found.names)
-            return await _listed({**head, "next": found.next}, "queues", queues, slices)
+            return await listed({**head, "next": found.next}, "queues", queues, slices)
 
         return _in_pieces(await self._desk.answer(("queues", after, count), make))
 
     async def connections(self, request: Request) -> Response:
         async def make(slices: Slices) -> list[bytes]:
-            return await _listed({}, "connections", self._operations.connections(), slices)
+            return await listed({}, "connections", self._operations.connections(), slices)
 
         return _in_pieces(await self._desk.answer("connections", make))
 
@@ -204,7 +204,7 @@ class _Interface:
         head = {"next": following} if following else {}
 
         async def make(slices: Slices) -> list[bytes]:
-            return await _listed(head, "segments", segments, slices)
+            return await listed(head, "segments", segments, slices)
 
         return _in_pieces(await self._desk.answer(("segments", after, seconds), make))
 
@@ -290,21 +290,6 @@ class _Interface:
         except LinkLostError:
             return None
         return answer if answer.status == HTTPStatus.OK else None
-
-
-async def _listed(
-    head: dict[str, Any], name: str, values: Iterable[Status | None], slices: Slices
-) -> list[bytes]:
-    """Write a JSON object whose last field is a list, some values at a time; None is none."""
-    begin = json.dumps(head)[:-1] + (", " if head else "") + f'"{name}": ['
-    found = [begin.encode()]
-    separator = ""
-    async for some in slices.some(values):
-        rows = [json.dumps(as_json(value)) for value in some if value is not None]
-        if rows:
-            found.append((separator + ", ".join(rows)).encode())
-            separator = ", "
-    return [*found, b"]}"]
 
 
 def _in_pieces(pieces: list[bytes], content_type: str = "application/json") -> Response:

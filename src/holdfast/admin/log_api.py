@@ -14,7 +14,6 @@ checks them anyway. Entries that were dropped are 410 Gone.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -27,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from holdfast.admin.operations import Operations
-from holdfast.admin.slices import Slices
+from holdfast.admin.slices import Slices, listed
 from holdfast.admin.status import HoldRequest, LogSlice, as_json
 from holdfast.errors import RecordNotFoundError
 from holdfast.model.limits import HOLD_EXPIRY_SECONDS_MAX, HOLD_EXPIRY_SECONDS_MIN, HOLD_NAME
@@ -65,15 +64,11 @@ class LogInterface:
         from_index = read_number(request, "from", 0)
         bytes_max = read_number(request, "bytes", SLICE_BYTES_DEFAULT)
         position = self._operations.log_position(from_index, bytes_max)
-        head = json.dumps(as_json(replace(position, bases=())))
+        head = as_json(replace(position, bases=()))
+        del head["bases"]
         # A log of ten terabytes has 160,000 segments: they are not written in one go.
-        begin, empty, end = head.partition('"bases": []')
-        assert empty, "it has a field of that name"
-        pieces, separator = [begin + '"bases": ['], ""
-        async for some in Slices().some(position.bases, _BASES_AT_ONCE):
-            pieces.append(separator + json.dumps(some)[1:-1])
-            separator = ", "
-        return Response("".join([*pieces, "]", end]), media_type="application/json")
+        pieces = await listed(head, "bases", position.bases, Slices(), _BASES_AT_ONCE)
+        return Response(b"".join(pieces), media_type="application/json")
 
     async def entries(self, request: Request) -> Response:
         """Entries as they are on disk."""

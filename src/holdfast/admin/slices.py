@@ -13,10 +13,13 @@ What is told of each queue is of the moment it was looked at.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+from holdfast.admin.status import Status, plain
 
 _T = TypeVar("_T")
 
@@ -69,6 +72,25 @@ class Slices:
         while taken := list(islice(left, count)):
             yield taken
             await self.rest()
+
+
+async def listed(
+    head: dict[str, Any],
+    name: str,
+    values: Iterable[Status | int | None],
+    slices: Slices,
+    count: int = _AT_ONCE,
+) -> list[bytes]:
+    """Write a JSON object whose last field is a list, some values at a time; None is none."""
+    begin = json.dumps(head)[:-1] + (", " if head else "") + f'"{name}": ['
+    found = [begin.encode()]
+    separator = ""
+    async for some in slices.some(values, count):
+        rows = [json.dumps(plain(value)) for value in some if value is not None]
+        if rows:
+            found.append((separator + ", ".join(rows)).encode())
+            separator = ", "
+    return [*found, b"]}"]
 
 
 class Desk:

@@ -438,11 +438,11 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 def as_json(status: Status) -> dict[str, Any]:
     """The same fields as plain dictionaries, lists, strings and numbers."""
-    found: dict[str, Any] = _plain(status)
+    found: dict[str, Any] = plain(status)
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """
     Take a status apart.
 
@@ -452,8 +452,8 @@ def _plain(value: Any) -> Any:
     names = _FIELDS.get(kind)
     if names is None:
         if isinstance(value, tuple):
-            return tuple(map(_plain, value))
+            return tuple(map(plain, value))
         if not is_dataclass(value):
             return value
         names = _FIELDS[kind] = tuple(each.name for each in fields(value))
-    return {name: _plain(getattr(value, name)) for name in names}
+    return {name: plain(getattr(value, name)) for name in names}

@@ -81,6 +81,21 @@ def fit_copies(nemesis: Nemesis) -> list[SimulatedNode]:
     return [it for it in world.nodes if it is not leader and kinds.get(it.name) in _FIT]
 
 
+def fit_followers(nemesis: Nemesis) -> list[SimulatedNode]:
+    """The same without the leader."""
+    leader = nemesis.world.leader()
+    return [node for node in fit_copies(nemesis) if node is not leader]
+
+
+def fit_learners(nemesis: Nemesis) -> list[SimulatedNode]:
+    """The same, learners only."""
+    leader = nemesis.world.leader()
+    if leader is None:
+        return []
+    kinds = {view.name: view.kind for view in leader.driver.status().members}
+    return [node for node in fit_copies(nemesis) if kinds.get(node.name) == "learner"]
+
+
 _FIT = frozenset({"voter", "learner"})
 
 
@@ -147,6 +162,18 @@ class Story:
         for _ in range(self.chance.randrange(3)):
             self._after(self.chance.uniform(0.1, 1.0), self._hand_over)
         self._after(self.chance.uniform(0.1, 1.8), self.kill_the_others)
+
+    def lose_disk(self, node: SimulatedNode) -> None:
+        """One of the others begins anew on an empty disk."""
+        node.stop(power=False)
+        node.replace_disk()
+        self.world.count("operator empties a disk")
+        self.disks[node.name] = node.disk_number
+        node.start()
+
+    def is_further(self, node: SimulatedNode) -> bool:
+        """Whether it knows something to be committed that the copy does not have."""
+        return node.driver.commit_index > self.copy.journal.last_index
 
     def _hand_over(self) -> None:
         """The others hold elections that the copy hears nothing of."""

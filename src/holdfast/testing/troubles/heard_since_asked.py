@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.testing.rare_trouble import RareTrouble
-from holdfast.testing.troubles.forced_promotions import LOOK_SECONDS, alone_and_long, fit_copies
+from holdfast.testing.troubles.forced_promotions import LOOK_SECONDS, alone_and_long, fit_learners
 from holdfast.testing.troubles.promoted_together import Together
 
 if TYPE_CHECKING:
@@ -31,11 +31,9 @@ _ALONE_SECONDS_MAX = 6.0
 
 def ask_and_let_hear(nemesis: Nemesis) -> bool:
     """Begin, once: all learners are to go on."""
-    leader = nemesis.world.leader()
-    if nemesis.finish_promotion is not None or leader is None:
+    if nemesis.finish_promotion is not None:
         return False
-    kinds = {view.name: view.kind for view in leader.driver.status().members}
-    far = [node for node in fit_copies(nemesis) if kinds.get(node.name) == "learner"]
+    far = fit_learners(nemesis)
     if len(far) > 1:
         _HeardSince(nemesis, far).begin()
     return False

@@ -19,7 +19,7 @@ from holdfast.testing.troubles.forced_promotions import (
     LOOK_SECONDS,
     Story,
     alone_and_long,
-    fit_copies,
+    fit_followers,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ _JOINING_SECONDS = 4.0
 
 def leave_one_behind(nemesis: Nemesis) -> bool:
     """Begin: one copy goes on, and one of the others joins anew without its knowledge."""
-    leader = nemesis.world.leader()
-    fit = [node for node in fit_copies(nemesis) if node is not leader]
+    fit = fit_followers(nemesis)
     if fit and len(nemesis.world.nodes) > 3:
         _JoinedBehind(nemesis, nemesis.chance.choice(fit)).begin()
     return False
@@ -51,19 +50,14 @@ class _JoinedBehind(Story):
 
     def kill_the_others(self) -> None:
         """Lose a disk first, and wait until its node is a member again."""
-        node = self.joining
-        node.stop(power=False)
-        node.replace_disk()
-        self.world.count("operator empties a disk")
-        self.disks[node.name] = node.disk_number
-        node.start()
+        self.lose_disk(self.joining)
         self._await_joined(self.world.timeline.now + _JOINING_SECONDS)
 
     def _await_joined(self, until: float) -> None:
         node, now = self.joining, self.world.timeline.now
         leader = self.world.leader()
         is_known = bool(leader and leader is not self.copy and identity_known_to(leader, node))
-        is_joined = is_known and node.is_running and self._is_further(node)
+        is_joined = is_known and node.is_running and self.is_further(node)
         if not is_joined and now < until:
             self._after(LOOK_SECONDS, self._await_joined, until)
             return
@@ -73,15 +67,11 @@ class _JoinedBehind(Story):
         else:
             self._fall_asleep()
 
-    def _is_further(self, node: SimulatedNode) -> bool:
-        """Whether it knows something to be committed that the copy does not have."""
-        return node.driver.commit_index > self.copy.journal.last_index
-
     def _fall_asleep(self) -> None:
         """All others die, and the one that joined sleeps: its links stay."""
         nemesis, sleeper = self.nemesis, self.joining
         nemesis.kept_down.update(node.name for node in self.others)
-        is_asleep = sleeper.is_running and self._is_further(sleeper)
+        is_asleep = sleeper.is_running and self.is_further(sleeper)
         for node in self.others:
             if node is not sleeper or not is_asleep:
                 node.stop(power=self.chance.random() < 0.5)

@@ -21,7 +21,7 @@ from holdfast.testing.troubles.forced_promotions import (
     LOOK_SECONDS,
     Story,
     alone_and_long,
-    fit_copies,
+    fit_learners,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +36,9 @@ _FINISH_SECONDS_MAX = 15.0
 
 def lose_the_main_site(nemesis: Nemesis) -> bool:
     """Begin, once: all learners are to go on."""
-    leader = nemesis.world.leader()
-    if nemesis.finish_promotion is not None or leader is None:
+    if nemesis.finish_promotion is not None:
         return False
-    kinds = {view.name: view.kind for view in leader.driver.status().members}
-    far = [node for node in fit_copies(nemesis) if kinds.get(node.name) == "learner"]
+    far = fit_learners(nemesis)
     if len(far) > 1:
         Together(nemesis, far).begin()
     return False

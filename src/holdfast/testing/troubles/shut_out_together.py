@@ -17,7 +17,7 @@ from holdfast.testing.troubles.forced_promotions import (
     LOOK_SECONDS,
     Story,
     alone_and_long,
-    fit_copies,
+    fit_followers,
 )
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ _TOGETHER_SECONDS = 2.5
 
 def leave_one_behind(nemesis: Nemesis) -> bool:
     """Begin: one copy goes on, and at least two others must not."""
-    leader = nemesis.world.leader()
-    fit = [node for node in fit_copies(nemesis) if node is not leader]
+    fit = fit_followers(nemesis)
     if fit and len(nemesis.world.nodes) > 2:
         _OutTogether(nemesis, nemesis.chance.choice(fit)).begin()
     return False

@@ -19,7 +19,7 @@ from holdfast.testing.troubles.forced_promotions import (
     LOOK_SECONDS,
     Story,
     alone_and_long,
-    fit_copies,
+    fit_followers,
 )
 from holdfast.testing.troubles.joined_behind import identity_known_to
 
@@ -37,8 +37,7 @@ _TAKING_SECONDS = 2.0
 
 def leave_one_behind(nemesis: Nemesis) -> bool:
     """Begin: one copy goes on, and one of the others begins on an empty disk just before."""
-    leader = nemesis.world.leader()
-    fit = [node for node in fit_copies(nemesis) if node is not leader]
+    fit = fit_followers(nemesis)
     if fit and len(nemesis.world.nodes) > 3:
         _TakenInTwice(nemesis, nemesis.chance.choice(fit)).begin()
     return False
@@ -64,12 +63,7 @@ class _TakenInTwice(Story):
         self._after(self.chance.uniform(0.1, 1.0), self._empty)
 
     def _empty(self) -> None:
-        node = self.fresh
-        node.stop(power=False)
-        node.replace_disk()
-        self.world.count("operator empties a disk")
-        self.disks[node.name] = node.disk_number
-        node.start()
+        self.lose_disk(self.fresh)
         self._await_joined(self.world.timeline.now + _JOINING_SECONDS)
 
     def _await_joined(self, until: float) -> None:
@@ -80,7 +74,7 @@ class _TakenInTwice(Story):
             self.world.network.cut_between([node.name], [self.copy.name])
         leader = self.world.leader()
         is_known = leader is not None and identity_known_to(leader, node)
-        if not (is_known and self._is_further()) and now < until:
+        if not (is_known and self._is_ahead()) and now < until:
             self._after(_MEETING_SECONDS, self._await_joined, until)
             return
         self.kill_the_others()
@@ -92,16 +86,14 @@ class _TakenInTwice(Story):
             return False
         return self.world.network.is_linked(fresh.name, self.copy.name)
 
-    def _is_further(self) -> bool:
-        """Whether it knows something to be committed that the copy does not have."""
-        node = self.fresh
-        return node.is_running and node.driver.commit_index > self.copy.journal.last_index
+    def _is_ahead(self) -> bool:
+        return self.fresh.is_running and self.is_further(self.fresh)
 
     def kill_the_others(self) -> None:
         """All others die, and the fresh one sleeps: its link stays, and all that it brings."""
         nemesis, sleeper = self.nemesis, self.fresh
         nemesis.kept_down.update(node.name for node in self.others)
-        is_asleep = self._is_further()
+        is_asleep = self._is_ahead()
         for node in self.others:
             if node is not sleeper or not is_asleep:
                 node.stop(power=self.chance.random() < 0.5)
