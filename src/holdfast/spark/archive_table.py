@@ -22,7 +22,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,11 +92,8 @@ def is_installed() -> bool:
 def has_table(archive: Archive) -> bool:
     """Whether the archive has a table; needs no package."""
     # The first version goes when there are checkpoints; then there is this file.
-    for name in (f"{0:020d}.json", "_last_checkpoint"):
-        with suppress(FileNotFoundError):
-            archive.place.open_input(f"{TABLE_LOG}/{name}").close()
-            return True
-    return False
+    names = (f"{0:020d}.json", "_last_checkpoint")
+    return any(archive.place.has(f"{TABLE_LOG}/{name}") for name in names)
 
 
 def table_files(archive: Archive) -> frozenset[str]:
