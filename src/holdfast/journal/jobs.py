@@ -112,16 +112,16 @@ class TruncateJob(WriteJob):
     """
     Make everything after `after_index` zero again, later segments gone.
 
-    With `keep_in` the bytes are first copied there. `lowers_floor` is false where what is cut
-    was never whole: the claim that it was durable once must then stand.
+    With `keep_in` the bytes are first copied there. Where nobody knows what is cut, `claim` is the
+    last entry that it may have held, (term, index), and stands until the log is further than that.
     """
 
     __slots__ = (
         "after_index",
         "chain",
+        "claim",
         "end",
         "keep_in",
-        "lowers_floor",
         "removed",
         "segment",
         "start",
@@ -143,7 +143,7 @@ class TruncateJob(WriteJob):
         self.start = start
         self.end = end
         self.removed = removed
-        self.lowers_floor = True
+        self.claim: tuple[int, int] | None = None
         self.keep_in: Path | None = None
 
 

@@ -119,7 +119,7 @@ class Journal:
         self.unknown_through = scan.tail.through if scan.tail.state == "unknown" else 0
         """The highest index this node may have stored and cannot show; 0 if there is none."""
         self.unknown_term = scan.tail.term
-        """The term of that entry, 0 if not known."""
+        """The term of that entry, or one that is not lower; 0 if no ballot tells."""
         self._damage: dict[int, Damage] = {it.index: it for it in scan.damage}
         self.on_damage: Callable[[int], None] = lambda _index: None
         """Told at once of every entry found damaged, whoever looked at it and why."""
@@ -667,7 +667,7 @@ class Journal:
         segment = self._segments[-1]
         job = TruncateJob(self.last_index, self.last_chain, segment, tail.start, tail.end, [])
         job.keep_in = self.directory / "lost+found"
-        job.lowers_floor = False
+        job.claim = (self.unknown_term, self.unknown_through)
         self._cut_pending = False
         return job
 

@@ -69,7 +69,7 @@ def open_directory(
         filling, full = load_filling(directory, disk)
         ballot_file = BallotFile(directory / "ballot", disk)
         ballot_error: BallotLostError | None = None
-        claim = NO_CLAIM
+        claim, ballot = NO_CLAIM, None
         try:
             ballot = ballot_file.load()
             claim = NO_CLAIM if ballot is None else ballot.claim
@@ -85,6 +85,10 @@ def open_directory(
             resolve_unknown_tail=resolve_unknown_tail,
             lost_and_found=directory / "lost+found",
         )
+        if scan.tail.state == "unknown" and not scan.tail.term and ballot is not None:
+            # The lost entry's term stood in its header. It was a term that this node knew of; any
+            # lower guess would help a candidate that lacks the entry.
+            scan.tail.term = max(ballot.term, scan.last_term)
         first_index = scan.segments[0].base_index if scan.segments else 0
         is_end_known = scan.tail.state != "unknown"
         ballot_file.write_again(

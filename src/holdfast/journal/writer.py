@@ -29,6 +29,7 @@ from typing import Final, NamedTuple
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.environment.disk import DiskFile, NoRoomError, fill_zeros, is_no_room
 from holdfast.errors import JournalFailedError
+from holdfast.journal.entry import parse_header
 from holdfast.journal.jobs import (
     RUN_BYTES_MAX,
     AppendJob,
@@ -94,6 +95,8 @@ class JournalWriter:
         """What is to be done; empty between turns, unless it waits for room."""
         self._retry_at = 0.0
         self._floor_time = 0.0
+        self._claim: tuple[int, int] | None = None
+        """(term, index) of what was cut unknown, until the log is durable beyond it."""
         self._is_empty = journal.was_empty
         """No file of the log exists yet."""
         self.failure: JournalFailedError | None = None
@@ -302,6 +305,8 @@ class JournalWriter:
         self.bytes_written += run.bytes
         self._journal.durable_index = run.last_index
         self._journal.durable_chain = run.last_chain
+        if self._claim is not None:
+            self._settle_claim(run, self._claim)
         for job in complete:
             job.is_done = True
         seconds = self._monotonic() - started
@@ -395,6 +400,7 @@ class JournalWriter:
         elif isinstance(job, RepairJob):
             self._repair(job)
         elif isinstance(job, ResetJob):
+            self._claim = None
             self._begin_anew(job)
             self._ballot_file.begin_log(job.base_index, job.previous_chain)
             self._journal.durable_index = job.base_index - 1
@@ -421,9 +427,13 @@ class JournalWriter:
             file.close()
 
     def _truncate(self, job: TruncateJob) -> None:
-        # The claim goes first: after a crash in between, a shorter log must not look damaged.
-        if job.lowers_floor:
+        self._claim = job.claim
+        if job.claim is None:
+            # The claim goes first: after a crash in between, a shorter log must not look damaged.
             self._ballot_file.lower_floor(job.after_index, job.chain)
+        else:
+            # It stays: after a crash in between, a shorter log must not look whole, and vote so.
+            self._ballot_file.save_floor(job.claim[1])
         self._remove(job.removed)
         if job.start < job.end:
             file = self._file
@@ -435,8 +445,17 @@ class JournalWriter:
         if job.after_index < self._journal.durable_index:
             self._journal.durable_index = job.after_index
             self._journal.durable_chain = job.chain
-        if not job.lowers_floor:
+        if job.claim is not None:
             self._ballot_file.forget_large()
+
+    def _settle_claim(self, run: Piece, claim: tuple[int, int]) -> None:
+        """Give the claim up that a cut left, if what a leader sent instead is of a later term."""
+        term, index = claim
+        if run.last_index >= index:
+            self._claim = None
+        elif parse_header(run.buffers[-1])[7] > term:
+            self._claim = None
+            self._ballot_file.lower_floor(run.last_index, run.last_chain)
 
     def _begin_anew(self, job: ResetJob) -> None:
         """

@@ -185,10 +185,6 @@ class Driver:
         state.term = max(ballot.term, journal.last_term)
         state.voted_for = ballot.voted_for if state.term == ballot.term else None
         state.cluster_id = ballot.cluster_id.hex()
-        if state.log.unknown_index and not state.log.unknown_term:
-            # The lost entry's term stood in its header. It was a term that this node knew of; any
-            # lower guess would help a candidate that lacks the entry.
-            state.log.unknown_term = state.term
         newest, size = state.log.newest_of_kind(KIND_CONFIG)
         if newest is not None:
             state.adopt(decode_membership(bytes(newest.body)), newest.index)

@@ -740,7 +740,7 @@ class Nemesis:
         members = log.newest_membership(log.last_index)
         if self.plan.topology == "two" or members is None:
             return True
-        kept = [it for it in self.world.nodes if it is not node and not it.is_ending]
+        kept = [it for it in self.world.nodes if it is not node and not it.is_shut_out]
         disks = {(other.name, other.disk_number) for other in kept}
         owners = self.world.checkers.owners
         voters = [[member.node_id for member in members.voters]]

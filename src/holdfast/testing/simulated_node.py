@@ -215,6 +215,11 @@ class SimulatedNode:
         self.start()
 
     @property
+    def is_shut_out(self) -> bool:
+        """Whether it was shut out, also where its process only has yet to end by it."""
+        return self.is_ending or (self.is_alive and bool(self.driver.fenced_reason))
+
+    @property
     def is_running(self) -> bool:
         """Whether a process is there and not stopped."""
         return self.is_alive and not self.is_paused

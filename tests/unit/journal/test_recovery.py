@@ -85,6 +85,48 @@ def test_a_node_alone_cuts_an_unknown_tail_and_keeps_the_bytes(disk: SimulatedDi
     assert disk.content(log.journal.recovered_tail.kept) == bad
 
 
+@pytest.mark.promise("F5")
+@pytest.mark.parametrize("term", [1, 2])
+def test_what_may_have_been_stored_is_claimed_until_there_is_more(term: int) -> None:
+    """Wherever the power fails as a leader's entries come in its place, its index is remembered."""
+    step, is_over = 0, False
+    while not is_over:
+        step += 1
+        disk = SimulatedDisk(seed=step)
+        log = killed(disk)
+        spoil(log, disk, 3, b"?")
+        log._open()
+        assert log.journal.unknown_through == 3
+        log.stored.clear()
+        disk.cut_at = disk.operations + step
+        try:
+            log.append(b"in its place", term=term)
+            is_over = True
+        except PowerCut:
+            pass
+        stored = max(log.stored, default=2)
+        journal = log.reopen_after_power_cut()
+        known = journal.last_term, max(journal.last_index, journal.unknown_through)
+        assert known >= (1, 3), step
+        assert journal.last_index >= stored
+    assert step > 5
+
+
+def test_a_claim_ends_with_an_entry_of_a_later_term(disk: SimulatedDisk) -> None:
+    """Three entries may be lost; none counts once the first one of a later leader is stored."""
+    log = killed(disk)
+    for index in (1, 2, 3):
+        spoil(log, disk, index, b"?")
+    log._open()
+    assert (log.journal.last_index, log.journal.unknown_through) == (0, 3)
+    log.append(b"of the same leader", term=1)
+    log.reopen_after_power_cut()
+    assert (log.journal.last_index, log.journal.unknown_through) == (1, 3)
+    log.append(b"of the next leader", term=2)
+    log.reopen_after_power_cut()
+    assert (log.journal.last_index, log.journal.unknown_through) == (2, 0)
+
+
 def test_a_node_alone_does_not_cut_below_the_floor(disk: SimulatedDisk) -> None:
     """What was durable is damage, also for a node that may resolve unknown tails."""
     log = killed(disk, resolve=True, floor=True)

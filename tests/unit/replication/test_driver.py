@@ -505,25 +505,6 @@ def test_a_term_in_the_log_is_never_forgotten() -> None:
     assert again.driver.term >= term
 
 
-def test_a_lost_entry_of_unknown_term_counts_as_of_the_newest() -> None:
-    """Its header is gone: a candidate whose log is just one entry shorter is refused."""
-    desk = Desk()
-    desk.journal.ballot_file.save(Ballot(node_id=bytes(range(16)), term=5))
-    desk.journal.unknown_through, desk.journal.unknown_term = 7, 0
-    driver = Driver(
-        settings=ReplicationSettings(),
-        name="a",
-        journal=desk.journal,
-        ballot_file=desk.journal.ballot_file,
-        writer=desk,
-        links=desk,
-        randomness=SeededRandomness(1),
-        bootstrap=NAMED,
-    )
-
-    assert (5, 7) == driver._state.log.election_position()
-
-
 def test_the_edition_is_told_once_it_is_durable() -> None:
     """In the hello of the next link, and in a message before the vote that raised it."""
     desk = Desk()

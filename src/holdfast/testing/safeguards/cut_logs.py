@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.journal import writer as writer_module
 from holdfast.journal.ballot import BallotFile
+from holdfast.journal.journal import Journal
 from holdfast.journal.kept_log import note_filling
 from holdfast.replication import promotion
 from holdfast.replication.driver import Driver
@@ -18,6 +19,7 @@ from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.troubles.forced_promotions import HALF_FILLED
 from holdfast.testing.troubles.long_sleeps import SLEEP
+from holdfast.testing.troubles.lost_ends import LOST_END
 
 
 def _keep_the_floor() -> list[Patch]:
@@ -25,6 +27,18 @@ def _keep_the_floor() -> list[Patch]:
         self.forget_large()
 
     return [(BallotFile, "lower_floor", keep)]
+
+
+def _cut_in_silence() -> list[Patch]:
+    stage = Journal.stage
+
+    def without_claim(self: Any, entries: Any) -> Any:
+        job = stage(self, entries)
+        if job.cut is not None:
+            job.cut.claim = (0, 0)
+        return job
+
+    return [(Journal, "stage", without_claim)]
 
 
 def _go_on_in_the_new_log() -> list[Patch]:
@@ -61,6 +75,11 @@ ABLATIONS = [
         _keep_the_floor,
         ("leader cut off, then paused", "crash", "power cut", "partition", "heal network"),
         _long,
+    ),
+    Ablation(
+        "claim what was cut unknown until there is more",
+        _cut_in_silence,
+        (LOST_END,),
     ),
     Ablation("start over when a log is begun anew", _go_on_in_the_new_log, (SLEEP,)),
     Ablation("keep the old log until the new one is full", _throw_away_first, (HALF_FILLED,)),
