@@ -47,8 +47,7 @@ class HeartBeats:
     def step(self, now: float, is_spent: IsSpent) -> None:
         """Go on with the round until it is done or the time is spent; at least a few."""
         for place, connection in enumerate(self._left, 1):
-            is_due = connection.look_at <= now or connection.is_paused
-            if is_due and not connection.is_lost:
+            if connection.look_at <= now and not connection.is_lost:
                 self._look(connection, now)
             if connection.ask_at <= now:
                 self._ask(connection, now)

@@ -55,6 +55,7 @@ from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.holdings import Holdings
 from holdfast.server.idleness import client_admission, turn_away
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
+from holdfast.server.pausing import Pausing
 from holdfast.server.reading import Reading
 from holdfast.server.releasing import Releasing
 from holdfast.server.resuming import Resuming
@@ -128,7 +129,7 @@ class Conductor:
         self.admission = client_admission(settings.connection_count_max)
         self.reading = Reading(settings)
         self.ready: list[ClientConnection] = []
-        self.paused: set[ClientConnection] = set()
+        self.paused = Pausing()
         self.resuming = Resuming(broker, self.containment)
         self.flushing = Flushing(context, clock, self.containment, self.resuming, self.budget)
         self.pending: deque[tuple[int, Batch]] = deque()
@@ -330,7 +331,7 @@ class Conductor:
         self.departures.parted(connection)
         self.holdings.forget(connection)
         if connection in self.connections:
-            self.paused.discard(connection)
+            self.paused.forget(connection)
             connection.session.room_bytes = 0
             self._serve_deferred(connection)
             if not connection.is_ready:  # Else what it sent before it went is read first.
@@ -345,10 +346,7 @@ class Conductor:
 
     def pause(self, connection: ClientConnection) -> None:
         """Stop reading from a client until there is room for more."""
-        if not connection.is_paused and not connection.is_lost:
-            connection.is_paused = True
-            self.paused.add(connection)
-            connection.transport.pause_reading()
+        self.paused.add(connection)
 
     def output_drained(self, connection: ClientConnection) -> None:
         """Let a client have deliveries again: its socket has caught up."""
@@ -385,6 +383,7 @@ class Conductor:
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 connection.is_ready = False
                 connection.incoming.clear()
+                self.paused.served(connection)
                 self.containment.broke(session, error)
                 continue
             if not is_done:
@@ -427,6 +426,7 @@ class Conductor:
         connection.is_ready = not is_done
         if is_done:
             connection.incoming_bytes = 0
+            self.paused.served(connection)
         unfinished_bytes = session.protocol.unfinished_bytes
         if unfinished_bytes or connection.has_unfinished:
             until = self.turned_at + self.settings.drain_seconds
@@ -457,22 +457,13 @@ class Conductor:
             self._send_waiting()
         if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             return
-        is_spent = self.budget.is_spent
         self.budget.begin()
-        for connection in list(self.paused):
-            if connection.session.held or connection.session.waiting.is_full:
-                continue
-            if connection.is_ready:
-                continue  # First what it brought is served.
-            if connection.commit_count == self.commit_count and self.pending:
-                continue
-            connection.is_paused = False
-            connection.uncommitted_bytes = 0
-            self.paused.discard(connection)
-            connection.transport.resume_reading()
-            if is_spent():
-                self.schedule()
-                return
+        is_spent, is_pending = self.budget.is_spent, bool(self.pending)
+        is_all = self.paused.resume(
+            self.turned_at, self.commit_count, is_spent, is_pending=is_pending
+        )
+        if not is_all:
+            self.schedule()
 
     def _send_waiting(self) -> None:
         waiting = self.context.waiting

@@ -27,7 +27,7 @@ _STEPS_MAX = 24
 def lose_end(nemesis: Nemesis) -> bool:
     """Kill the victim, spoil the last entry that it stored, and start it soon."""
     node = nemesis.victim()
-    if node is None or node.name in nemesis.kept_down:
+    if node is None or not node.is_running:
         return False
     journal = node.journal
     ballot = journal.ballot_file.current
