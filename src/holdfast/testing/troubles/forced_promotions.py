@@ -78,7 +78,8 @@ def fit_copies(nemesis: Nemesis) -> list[SimulatedNode]:
         return []
     if len(kinds) == 1:
         return [leader]
-    return [it for it in world.nodes if it is not leader and kinds.get(it.name) in _FIT]
+    others = [it for it in world.nodes if it is not leader and kinds.get(it.name) in _FIT]
+    return [it for it in others if it.driver.hello.cluster_id]  # Else it has nothing to go on with.
 
 
 def fit_followers(nemesis: Nemesis) -> list[SimulatedNode]:
