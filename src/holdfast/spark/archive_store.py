@@ -264,6 +264,21 @@ class Archive:
                 for batch in table.read_row_group(group, columns=columns).to_batches():
                     yield _sound(batch, columns or RECORDS.names)
 
+    def names_in(self, file: ArchivedFile) -> dict[int, str]:
+        """
+        Give the names of queues that the rows of a file have, by number.
+
+        Raises:
+            CorruptArchiveError: It is missing, or no such file.
+            UnreadableArchiveError: The store does not give it.
+        """
+        names: dict[int, str] = {}
+        for batch in self.batches(file, ["queue_number", "destination"]):
+            named = batch.filter(batch.column("destination").is_valid())
+            found = pa.Table.from_batches([named]).group_by(named.schema.names).aggregate([])
+            names |= {row["queue_number"]: row["destination"] for row in found.to_pylist()}
+        return names
+
     def proven_batches(
         self, file: ArchivedFile, columns: list[str], first_index: int, last_index: int
     ) -> Iterator[pa.RecordBatch]:

@@ -470,10 +470,11 @@ def merge_range(group: list[Manifest], *, archive: Archive, compression: str) ->
     first, last = group[0], group[-1]
     names: dict[int, str] = {}
     for manifest in group:
-        names |= manifest.queues
         for file in manifest.files:
             # The new file's digest would else make right what the chain does not prove.
             archive.check(file)
+            # Most queues were declared in an earlier range, and nothing else says so here.
+            names |= archive.names_in(file)
     return write_range(
         LogRange(first.first_index, last.last_index, first.chain_before),
         source=ArchivedSource(archive, Catalogue(tuple(group))),
