@@ -4,14 +4,19 @@ Limits that are reached, and outages of hours, in simulated worlds: each happens
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections import Counter
 
 import pytest
 
+from holdfast.testing import troubles
 from holdfast.testing.faults import focused
 from holdfast.testing.generations import LAGGED
 from holdfast.testing.greedy_clients import CONNECTIONS, QUEUES
 from holdfast.testing.simulator import simulate
+from holdfast.testing.troubles.forced_promotions import fit_copies, fit_followers, fit_learners
+from holdfast.testing.troubles.limits import PROMOTIONS
 from holdfast.testing.troubles.long_outages import BROUGHT_UP, OUTAGE, WITNESS_OUTAGE
 
 
@@ -61,3 +66,12 @@ def test_hours_without_a_node_of_a_pair_are_survived() -> None:
 
     for kind in (OUTAGE, WITNESS_OUTAGE, BROUGHT_UP):
         assert found[kind], f"it did not happen: {kind}"
+
+
+def test_whatever_brings_the_clients_of_a_promotion_is_known_to() -> None:
+    """Else others take the places of all queues before those clients have theirs."""
+    choose = {fit_copies, fit_followers, fit_learners}
+    for info in pkgutil.iter_modules(troubles.__path__):
+        module = importlib.import_module(f"{troubles.__name__}.{info.name}")
+        if choose.intersection(it for it in vars(module).values() if callable(it)):
+            assert {trouble.name for trouble in module.TROUBLES} <= PROMOTIONS, info.name

@@ -81,17 +81,17 @@ def joined(awaits: Sequence[AwaitedStatus]) -> str:
 def _why_nobody_leads(status: NodeStatus) -> str:
     if status.awaits:
         return f"{status.name} belongs to no cluster yet: it waits for {joined(status.awaits)}"
-    if not status.members:
-        return (
-            f"{status.name} belongs to no cluster yet; one forms when every member of the list"
-            " has been started, and all of them name the same members"
-        )
     if status.is_cut_short:
         return (
             f"{status.name} knows of a later generation of the cluster and not of its members: it"
             " was shut out, or ended as an older copy of itself, or a promotion was cut short here;"
             " start it with an empty data directory, or, if all others are lost, promote it by"
             " force"
+        )
+    if not status.members:
+        return (
+            f"{status.name} belongs to no cluster yet; one forms when every member of the list"
+            " has been started, and all of them name the same members"
         )
     voters = [it for it in status.members if it.kind in VOTING]
     away = [it for it in voters if not _is_there(it, status)]

@@ -138,8 +138,13 @@ def is_begun(state: State) -> bool:
 
 
 def is_cut_short(state: State) -> bool:
-    """Whether a promotion is in the ballot of this node, and its members are not in the log."""
-    return state.membership is not None and not state.knows_its_generation
+    """
+    Whether a promotion is in the ballot of this node, and its members are not in the log.
+
+    Also where the log names no members at all, if this node was shut out: it only waits.
+    """
+    is_anybody = state.membership is not None or state.is_shut_out
+    return is_anybody and not state.knows_its_generation
 
 
 def held_end(state: State) -> HeldEnd | None:

@@ -40,6 +40,16 @@ from holdfast.admin.status import AwaitedStatus, MemberStatus, NodeStatus, Store
             ),
         ),
         (
+            NodeStatus(name="a", is_cut_short=True),
+            False,
+            (
+                "no leader: a knows of a later generation of the cluster and not of its members: it"
+                " was shut out, or ended as an older copy of itself, or a promotion was cut short"
+                " here; start it with an empty data directory, or, if all others are lost, promote"
+                " it by force"
+            ),
+        ),
+        (
             NodeStatus(
                 name="a",
                 role="follower",

@@ -348,6 +348,21 @@ def test_a_node_that_was_shut_out_knows_that_when_it_is_started_again(is_refused
     assert (6, True) == (again.driver.generation, again.driver.is_leader)
 
 
+def test_who_was_shut_out_before_it_had_any_members_in_its_log_says_so(caplog) -> None:
+    """A member that was still being filled: else it would seem to wait for a cluster to form."""
+    first = Desk()
+    ballot = first.journal.ballot_file.current
+    shut_out = replace(ballot, cluster_id=bytes(16), generation=1, is_shut_out=True)
+    first.journal.ballot_file.save(shut_out)
+    first.disk.locks.clear()
+
+    again = Desk(disk=first.disk)
+
+    assert again.driver.status().members == ()
+    assert again.driver.status().is_cut_short
+    assert "it was shut out, or ended as an older copy" in caplog.text
+
+
 def test_it_says_from_the_first_moment_that_it_was_shut_out(monkeypatch) -> None:
     """A link may be made before the first turn; as a new member it would be taken in, and cut."""
     first = Desk().form()

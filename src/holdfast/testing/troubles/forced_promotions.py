@@ -36,8 +36,6 @@ HALF_FILLED = "old log taken back from a half-filled one"
 LOOK_SECONDS = 0.05
 """How often the operator of a story looks whether it may go on."""
 _AGAIN_SECONDS = 0.6
-PROMOTIONS = frozenset({LAGGED, HALF_FILLED})
-"""Trouble in which a copy is forced to go on."""
 
 
 def leave_one_behind(nemesis: Nemesis) -> bool:

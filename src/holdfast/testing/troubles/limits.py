@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.testing.committed_log import DEAD_LETTERS
+from holdfast.testing.generations import LAGGED
 from holdfast.testing.greedy_clients import (
     AHEAD,
     CONNECTIONS,
@@ -22,11 +23,29 @@ from holdfast.testing.greedy_clients import (
 )
 from holdfast.testing.late_consumer import LATE_QUEUE
 from holdfast.testing.rare_trouble import RareTrouble, joined
-from holdfast.testing.troubles.forced_promotions import PROMOTIONS
+from holdfast.testing.troubles.forced_promotions import HALF_FILLED
+from holdfast.testing.troubles.heard_since_asked import HEARD_SINCE
+from holdfast.testing.troubles.joined_behind import JOINED_BEHIND
+from holdfast.testing.troubles.promoted_together import SITE_BACK, TOGETHER
+from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
+from holdfast.testing.troubles.taken_in_twice import TAKEN_IN_TWICE
 
 if TYPE_CHECKING:
     from holdfast.testing.faults import Nemesis, Plan
 
+PROMOTIONS = frozenset(
+    {
+        HALF_FILLED,
+        HEARD_SINCE,
+        JOINED_BEHIND,
+        LAGGED,
+        OUT_TOGETHER,
+        SITE_BACK,
+        TAKEN_IN_TWICE,
+        TOGETHER,
+    }
+)
+"""Trouble in which a copy is forced to go on: it brings clients with a queue of their own."""
 _NEEDED = frozenset({"q1", "q2", "q3", "q4", "q5", DEAD_LETTERS})
 _QUEUE_COUNT_MAX = 12
 _CONNECTION_COUNT_MAX = 24
