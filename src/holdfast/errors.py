@@ -290,3 +290,7 @@ class FailoverExhaustedError(LinkError):
 
 class MisplacedCallError(HoldfastError):
     """A blocking call from where it could never return: a listener, a forked child."""
+
+
+class MappedRowsError(HoldfastError):
+    """What a function that is run where the log is parsed gave is not what it was said to give."""

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 from holdfast.spark.session import spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable
 
-__all__ = ["register", "spark_session"]
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from holdfast.spark.mapped_log import ArrowFunction
+
+__all__ = ["map_log", "query_log", "register", "spark_session"]
 
 
 def register(session: SparkSession) -> None:
@@ -23,6 +28,33 @@ def register(session: SparkSession) -> None:
     from holdfast.spark.data_source import HoldfastDataSource  # noqa: PLC0415 - pyspark is an extra
 
     session.dataSource.register(HoldfastDataSource)
+
+
+def map_log(
+    session: SparkSession,
+    function: ArrowFunction,
+    schema: StructType | str,
+    *,
+    stream: bool = False,
+    **options: str,
+) -> DataFrame:
+    """Run a function of yours where the log is parsed: see `holdfast.spark.mapped_log`."""
+    from holdfast.spark import mapped_log  # noqa: PLC0415 - pyspark is an extra
+
+    return mapped_log.map_log(session, function, schema, stream=stream, **options)
+
+
+def query_log(
+    session: SparkSession,
+    query: Callable[[DataFrame], DataFrame],
+    *,
+    stream: bool = False,
+    **options: str,
+) -> DataFrame:
+    """Read only the columns that a query needs: see `holdfast.spark.needed_columns`."""
+    from holdfast.spark import needed_columns  # noqa: PLC0415 - pyspark is an extra
+
+    return needed_columns.query_log(session, query, stream=stream, **options)
 
 
 def _register_with_active() -> None:
