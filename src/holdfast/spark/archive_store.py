@@ -129,7 +129,7 @@ class Archive:
             ArchiveError: That manifest is not as it was written, or they change too fast.
         """
         for _ in range(_LOOKS_MAX):
-            names = (posixpath.basename(it.path) for it in self.place.files(MANIFESTS))
+            names = (posixpath.basename(it.path) for it in self.place.files_at_once(MANIFESTS))
             spans = [span for span in map(range_of_name, names) if span is not None]
             if not spans:
                 return 0, NO_CHAIN
@@ -165,7 +165,7 @@ class Archive:
 
     def _manifests(self, spared: Known) -> _Manifests:
         """Read what the listing shows, but for what is known of exactly these files."""
-        listed = self.place.files(MANIFESTS)
+        listed = self.place.files_at_once(MANIFESTS)
         spans = {it: range_of_name(posixpath.basename(it.path)) for it in listed}
         stamps = {it: _stamp(it) for it, span in spans.items() if span is not None}
         known = {stamp: spared[stamp] for stamp in stamps.values() if stamp in spared}

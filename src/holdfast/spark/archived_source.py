@@ -26,6 +26,9 @@ PART_BYTES: Final = 32 * 1024 * 1024
 PARTS_MIN: Final = 8
 """A read has so many tasks or more, if there are as many files."""
 
+_OF_OTHER_LOGS: Final = frozenset({"chain", "cluster", "overlap"})
+"""Breaks that leave open which of the entries are the log's: no gap shows where they stand."""
+
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
@@ -49,8 +52,8 @@ class ArchivedSource:
         Read the manifests of the archive at a path.
 
         Raises:
-            ArchiveError: There is none, or a manifest before or behind the rest cannot be read:
-                what it has would be left out in silence.
+            ArchiveError: There is none; or a manifest before or behind the rest cannot be read:
+                what it has would be left out in silence; or some are not of one log.
         """
         return _checked(Archive.open(path, options))
 
@@ -135,6 +138,11 @@ class ArchivedSource:
 def _checked(archive: Archive) -> ArchivedSource:
     catalogue = archive.catalogue()
     for each in catalogue.breaks:
+        if each.kind in _OF_OTHER_LOGS:
+            raise ArchiveError(
+                f"{archive} does not hold together: {each}. 'holdfast audit --archive' names"
+                f" everything that is wrong; move the manifests away that do not belong to it"
+            )
         is_inside = catalogue.first_index <= each.first_index <= catalogue.last_index
         is_inside = is_inside and each.last_index <= catalogue.last_index
         if each.kind == "manifest" and not is_inside:

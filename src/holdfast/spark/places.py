@@ -34,6 +34,11 @@ _S3_ATTEMPTS: Final = 6
 """So often a request is sent, with growing pauses of some 15 s in all. With several tasks at once
 each one's attempts meet the faults of the others, and the three of AWS's clients are soon over."""
 
+_LISTED_AT_ONCE: Final = 1_000
+"""So many files a store tells in one answer."""
+
+_LISTINGS_MAX: Final = 10
+
 _BY_PYARROW: Final = ("hdfs", "viewfs", "gs", "gcs", "abfs", "abfss")
 HADOOP_KEYS: Final = (
     "fs.s3a.access.key",
@@ -167,6 +172,26 @@ class Place:
             return
         with suppress(FileNotFoundError):  # moved by somebody else meanwhile
             system.move(f"{root}/{path}", full)
+
+    def files_at_once(self, folder: str) -> list[FoundFile]:
+        """
+        Give the files below a folder as of one moment, if none goes before what replaces it comes.
+
+        A listing takes a while, so what comes and what goes meanwhile may both be missing in it.
+        Then the next one lacks something that this one has; what lacks nothing is whole.
+
+        Raises:
+            OSError: The folder cannot be listed, or files go all the time.
+        """
+        found = list(self.files(folder))
+        if self.local_folder is None and len(found) < _LISTED_AT_ONCE:
+            return found
+        for _ in range(_LISTINGS_MAX):
+            before = {it.path for it in found}
+            found = list(self.files(folder))
+            if before <= {it.path for it in found}:
+                return found
+        raise OSError(f"files of {self.uri}/{folder} go faster than they can be listed")
 
     def files(self, folder: str) -> Iterator[FoundFile]:
         """

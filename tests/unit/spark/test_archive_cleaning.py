@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.manifests import Manifest
 from holdfast.spark.pipelines.archive import LogRange, joined, merge_range, write_range
-from holdfast.spark.places import Place
+from holdfast.spark.places import FoundFile, Place
 from holdfast.testing.written_log import WrittenLog, message
 
 ENTRIES = 6
@@ -194,6 +195,32 @@ def test_a_merge_while_the_manifests_are_read_is_seen_through(
     catalogue = paper.archive.catalogue()
 
     assert ((), 1) == (catalogue.breaks, len(catalogue.ranges))
+
+
+@pytest.mark.parametrize(("begin", "asked"), [(0, "catalogue"), (1, "catalogue"), (1, "end")])
+def test_a_merge_while_the_manifests_are_listed_is_seen_through(
+    paper: PaperArchive, monkeypatch: pytest.MonkeyPatch, begin: int, asked: str
+) -> None:
+    """
+    The merged one comes too late for a slow listing, and what it replaces has gone too early.
+    """
+    files = Place.files
+
+    def merged_meanwhile(place: Place, folder: str) -> Iterator[FoundFile]:
+        monkeypatch.setattr(Place, "files", files)
+        names = {found.path for found in files(place, folder)}
+        paper.ranges = paper.ranges[begin:]
+        paper.merge(2)
+        retire(paper.archive, now_microseconds=LATER)
+        return (found for found in files(place, folder) if found.path in names)
+
+    monkeypatch.setattr(Place, "files", merged_meanwhile)
+    if asked == "end":
+        assert ENTRIES == paper.archive.end()[0]
+        return
+    catalogue = paper.archive.catalogue()
+    assert ((), 2) == (catalogue.breaks, len(catalogue.ranges))
+    assert (1, ENTRIES) == (catalogue.first_index, catalogue.last_index)
 
 
 def test_manifests_that_never_stand_still_are_an_error(

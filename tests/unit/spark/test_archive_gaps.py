@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,50 @@ def test_a_stream_sees_what_is_archived_later(
 
     assert [4, 4, 6] == [offset["index"] for offset in (begin, soon, later)]
     assert [5] == [part.first_index for part in reader.partitions(begin, later)]  # type: ignore[attr-defined]
+
+
+def other_archive(folder: Path, firsts: tuple[int, ...], cluster: str) -> Path:
+    """Of a log with the same numbers and other messages, as after a promotion that lost some."""
+    with WrittenLog(folder / "log") as log:
+        log.put(QueueRecord(1, "q"))
+        for sequence in range(1, 8):
+            log.put(message(1, sequence, b"of another log"))
+    archive = Archive.open(str(folder / "archive"))
+    source = LogDirectory(str(folder / "log"))
+    for first in firsts:
+        wanted = LogRange(first, first + 1, None)
+        written = write_range(wanted, source=source, archive=archive, names={1: "q"})
+        archive.publish(joined([written], cluster))
+    return folder / "archive"
+
+
+@pytest.mark.parametrize(
+    ("first", "cluster", "said"),
+    [
+        (3, CLUSTER_ID.hex(), "the chain is broken between entries 2 and 3"),
+        (5, "f" * 32, "is of cluster ffffffff"),
+        (6, CLUSTER_ID.hex(), "entries 7 to 7 stand only in"),
+    ],
+)
+def test_ranges_of_two_logs_are_not_read_as_one(
+    archive: Path, tmp_path: Path, first: int, cluster: str, said: str
+) -> None:
+    """Each file is what its manifest says: only together they are no log."""
+    other = other_archive(tmp_path / "other", (first,), cluster)
+    shutil.copytree(other, archive, dirs_exist_ok=True)
+
+    with pytest.raises(ArchiveError, match=said):
+        ArchivedSource.open(str(archive))
+
+
+def test_what_only_an_overlapping_range_has_is_not_left_out(archive: Path, tmp_path: Path) -> None:
+    """Two archivers at once, and then a manifest lost: the entries are there, and do not count."""
+    source = LogDirectory(str(tmp_path / "log"))
+    wanted = LogRange(4, 6, None)
+    store = Archive.open(str(archive))
+    written = write_range(wanted, source=source, archive=store, names={1: "q"})
+    store.publish(joined([written], CLUSTER_ID.hex()))
+    manifests(archive)[-1].unlink()
+
+    with pytest.raises(ArchiveError, match="entries 5 to 6 stand only in"):
+        ArchivedSource.open(str(archive))
