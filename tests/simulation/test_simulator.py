@@ -160,6 +160,8 @@ AS_DRAWN = [
     (96132462, "a node was to go on alone that had just been emptied and had no log yet"),
     (96141369, "an operator did not see that a learner was shut out whose log named no members"),
     (96141411, "others took the places of all queues before the clients of a promotion had one"),
+    (96152707, "another history was taken for a run of entries whose headers were lost"),
+    (96155854, "an only voter of a former generation served before it heard of the next one"),
     (96099517, "a promoted learner had what its leader lost, under an id that was given again"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),
     (96057523, "a world of one entry a round was to be level while producers send as fast"),

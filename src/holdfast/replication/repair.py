@@ -6,11 +6,12 @@ was: once the one before is mended, its chain proves that, and no peer is needed
 
 Damage is found by recovery, by the scrubber or by a read. The entry is asked from the leader, or,
 on the leader, from one peer after the other; what comes is checked against both checksums and the
-chain of its neighbours before the journal takes it. The journal's writer writes it, one after the
-other: where the bounds of neighbours are lost, the first one's repair tells where the next begins.
+chain before the journal takes it. The journal's writer writes it, one after the other: where the
+bounds of neighbours are lost, the first one's repair tells where the next begins.
 
 Invariants:
-    Nothing is written over a damaged entry but an entry that its neighbours' chain proves.
+    Nothing is written over a damaged entry but the entry that stood there: its own header, or the
+    entry behind it, has proven its chain value. The entry before it proves nothing.
     At most `REPAIRS_MAX` entries are asked for at once.
     An entry counts as damaged until its repair is durable; a repair that fails ends the node.
 """
@@ -24,7 +25,9 @@ from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.entry import Entry, verify_chain
 from holdfast.replication import last_voter
 from holdfast.replication.leader import may_begin_here, send_reset
-from holdfast.replication.messages import RepairRequest, RepairResponse
+from holdfast.replication.log import ReplicatedLog
+from holdfast.replication.messages import NO_CHAIN, RepairRequest, RepairResponse
+from holdfast.replication.run_proof import RunProof
 from holdfast.replication.state import Role, State
 
 REPAIRS_MAX = 8
@@ -34,12 +37,24 @@ logger = logging.getLogger("holdfast.replication")
 class Repairs:
     """The entries that are being asked for, and whom was asked last."""
 
-    __slots__ = ("_asked", "_copies", "_told", "_turn", "_under_way", "repaired_count")
+    __slots__ = (
+        "_asked",
+        "_copies",
+        "_own",
+        "_run",
+        "_told",
+        "_turn",
+        "_under_way",
+        "repaired_count",
+    )
 
     def __init__(self) -> None:
         self._asked: dict[int, float] = {}
         self._copies: dict[int, Entry] = {}
         """Copies that came while another was being written."""
+        self._run = RunProof()
+        self._own: dict[int, bytes] = {}
+        """What the headers of those that are asked for first say; NO_CHAIN where they are lost."""
         self._under_way: Any = None
         """The write job of the repair that is not durable yet."""
         self._told: set[int] = set()
@@ -52,16 +67,40 @@ class Repairs:
         damaged = state.log.damaged
         if not damaged:
             self._asked.clear()
+            self._own.clear()
             return
         peers = _who_may_have_it(state)
         # What was cut or is mended, and what nobody can be asked for, is due at no time.
         asked: dict[int, float] = {}
-        for index in damaged.smallest(REPAIRS_MAX) if peers else ():
+        for index in self._due(state.log) if peers else ():
             asked[index] = self._asked.get(index, 0.0)
             if asked[index] <= state.now:
                 asked[index] = state.now + state.settings.repair_seconds
                 state.send(self._choose(state, peers), RepairRequest(index))
         self._asked = asked
+
+    def _due(self, log: ReplicatedLog) -> list[int]:
+        """The first damaged entries whose copies can be proven, and those that are to prove one."""
+        first = log.damaged.smallest(REPAIRS_MAX)
+        self._own = {index: self._own_chain(log, index) for index in first}
+        lost = [
+            index
+            for index in first
+            if not (self._is_known(log, index) or self._run.chain_at(index) != NO_CHAIN)
+        ]
+        behind = self._run.wanted(log, lost[0], REPAIRS_MAX) if lost else []
+        chosen = dict.fromkeys((*(it for it in first if it not in lost), *behind))
+        return [it for it in chosen if it not in self._copies][:REPAIRS_MAX]
+
+    def _own_chain(self, log: ReplicatedLog, index: int) -> bytes:
+        if index in self._own:
+            return self._own[index]
+        return log.chain_at(index) if index <= log.last_index else NO_CHAIN
+
+    def _is_known(self, log: ReplicatedLog, index: int) -> bool:
+        """Whether its own header or the next entry tells a copy; what is missing behind is sent."""
+        is_next_good = index + 1 not in log.damaged or index >= log.last_index
+        return is_next_good or self._own.get(index, NO_CHAIN) != NO_CHAIN
 
     def deadline(self, state: State) -> float:
         """When the next peer is to be asked."""
@@ -72,8 +111,12 @@ class Repairs:
     def take(self, state: State, message: RepairResponse) -> None:
         """A peer's answer came: keep its copy until it can be written."""
         last_voter.take(state, message)
-        entry = message.entry
-        if entry is not None and message.index in state.log.damaged:
+        entry, log = message.entry, state.log
+        if entry is None or message.index not in log.damaged:
+            return
+        if self._run.is_wanted(message.index):
+            self._copies.update(self._run.take(log, entry))
+        else:
             self._copies[message.index] = entry
 
     def work(self, state: State) -> None:
@@ -95,7 +138,7 @@ class Repairs:
             return
         if index > state.log.last_index:
             return  # Missing at the log's end: first the leader has to bring it.
-        if not is_proven(state, entry):
+        if not is_proven(state, entry, self._run):
             logger.warning("a peer's copy of entry %d does not fit our log", index)
             return
         try:
@@ -168,24 +211,20 @@ def answer(state: State, peer: str, message: RepairRequest) -> None:
     state.send(peer, RepairResponse(message.index, entry))
 
 
-def is_proven(state: State, entry: Entry) -> bool:
-    """Whether the neighbours of the damaged entry prove that this is what stood there."""
+def is_proven(state: State, entry: Entry, run: RunProof) -> bool:
+    """Whether this is the entry that stood there: its own header or the next entry says so."""
     log = state.log
     index = entry.index
     # The chain covers the term; what the journal believes of the term of an entry whose header is
     # lost is its neighbour's, and would keep a right copy out where the term changes.
-    proofs = 0
-    if index - 1 not in log.damaged and log.term_at(index - 1) >= 0:
-        if not verify_chain(entry, log.chain_at(index - 1)):
-            return False
-        proofs += 1
+    is_begun = index - 1 not in log.damaged and log.term_at(index - 1) >= 0
+    if is_begun and not verify_chain(entry, log.chain_at(index - 1)):
+        return False
     following = _following(state, index)
     if following is not None:
-        if not verify_chain(following, entry.chain):
-            return False
-        proofs += 1
-    # Between two damaged neighbours the chain that the journal still knows has to do.
-    return proofs > 0 or log.chain_at(index) == entry.chain
+        return verify_chain(following, entry.chain)
+    known = run.chain_at(index)
+    return entry.chain == (log.chain_at(index) if known == NO_CHAIN else known)
 
 
 def _following(state: State, index: int) -> Entry | None:

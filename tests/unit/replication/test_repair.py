@@ -9,9 +9,11 @@ import pytest
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
+from holdfast.replication import run_proof
 from holdfast.replication.index_set import IndexSet
 from holdfast.replication.messages import RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
+from holdfast.replication.run_proof import RunProof
 
 
 def asked(bench, repairs):
@@ -69,27 +71,82 @@ def test_a_right_copy_is_written(member) -> None:
     assert not brought(bench, repairs, 3, copy)
 
 
-def test_what_stands_between_two_lost_headers_is_taken_from_the_own_disk(member) -> None:
-    """A peer brings the first; the chain then proves the next ones, and no peer is needed."""
-    bench, repairs = member(terms=[2] * 6), Repairs()
-    journal = bench.journal
-    copies = {index: journal.entry(index) for index in range(1, 8)}
-    for index in (3, 6):
-        place = journal.place_of(index)
+def lose_headers(bench, *indexes):
+    """The headers of these rot, and the process starts again."""
+    for index in indexes:
+        place = bench.journal.place_of(index)
         bench.disk.flip_bit(place.path, place.byte * 8 + 70)
     bench.reopen()
+
+
+def exchange(bench, repairs, copies, rounds=20):
+    """What is asked for is answered, each time, with one of these; give how often it was."""
+    count = 0
+    for _ in range(rounds):
+        bench.state.now += bench.state.settings.repair_seconds
+        for _, index in asked(bench, repairs):
+            count += 1
+            repairs.take(bench.state, RepairResponse(index, copies.get(index)))
+        repairs.work(bench.state)
+        bench.store()
+        repairs.work(bench.state)
+        bench.store()
+    return count
+
+
+@pytest.mark.promise("F17")
+def test_between_two_lost_headers_the_last_copy_proves_the_others(member) -> None:
+    """They are asked for from the end backwards, and written from the first one on."""
+    bench, repairs = member(terms=[2] * 6), Repairs()
+    copies = {index: bench.journal.entry(index) for index in range(1, 8)}
+    lose_headers(bench, 3, 6)
     assert {3, 4, 5, 6} == set(bench.state.log.damaged.smallest(9))
 
+    exchange(bench, repairs, copies)
+
+    assert 4 == repairs.repaired_count
+    bench.reopen()
+    assert bench.state.log.is_whole
+    assert all(bench.journal.entry(index) == copy for index, copy in copies.items())
+
+
+def test_what_stands_between_two_lost_headers_is_taken_from_the_own_disk(
+    member, monkeypatch
+) -> None:
+    """Copies that take too much memory are not kept; the first is asked for again, then none."""
+    monkeypatch.setattr(run_proof, "_KEPT_BYTES_MAX", 0)
+    bench, repairs = member(terms=[2] * 6), Repairs()
+    copies = {index: bench.journal.entry(index) for index in range(1, 8)}
+    lose_headers(bench, 3, 6)
+
+    exchange(bench, repairs, copies, rounds=1)
+    assert {3, 4, 5, 6} == bench.state.log.damaged
     repairs.take(bench.state, RepairResponse(3, copies[3]))
     for _ in range(8):
         repairs.work(bench.state)
         bench.store()
-
-    assert [6] == bench.state.log.damaged.smallest(9)
+    assert {6} == bench.state.log.damaged
     assert [copies[4], copies[5]] == [bench.journal.entry(4), bench.journal.entry(5)]
     assert brought(bench, repairs, 6, copies[6])
-    bench.reopen()
-    assert bench.state.log.is_whole
+
+
+@pytest.mark.promise("F17")
+def test_whoever_was_cut_off_proves_nothing_with_what_it_put_there(member) -> None:
+    """It continues the entry before as well; only the entry behind tells the two apart."""
+    bench, repairs = member(terms=[2, 3, 3, 3, 3, 3]), Repairs()
+    copies = {index: bench.journal.entry(index) for index in range(1, 8)}
+    deposed = member(terms=[2, 2, 2, 2, 2, 2])
+    others = {index: deposed.journal.entry(index) for index in range(3, 8)}
+    assert copies[2] == deposed.journal.entry(2)
+    lose_headers(bench, 3, 6)
+
+    exchange(bench, repairs, others)
+    assert 0 == repairs.repaired_count
+    exchange(bench, repairs, {**others, 6: copies[6]})
+    assert 0 == repairs.repaired_count
+    exchange(bench, repairs, copies)
+    assert 4 == repairs.repaired_count
+    assert all(bench.journal.entry(index) == copy for index, copy in copies.items())
 
 
 def test_what_stands_there_and_does_not_continue_the_log_is_not_taken(member) -> None:
@@ -152,7 +209,7 @@ def test_a_wrong_copy_is_not_written(member, entry_after) -> None:
     wrong = entry_after(other.journal, 2, b"something else")
     bench.state.log.damaged.add(3)
 
-    assert not is_proven(bench.state, wrong)
+    assert not is_proven(bench.state, wrong, RunProof())
     assert not brought(bench, repairs, 3, wrong)
     assert {3} == bench.state.log.damaged
 
@@ -185,7 +242,7 @@ def test_neighbours_that_are_damaged_prove_nothing(member) -> None:
     bench = member(terms=[2, 2, 2])
     bench.state.log.damaged.update({2, 3, 4})
 
-    assert is_proven(bench.state, bench.journal.entry(3))
+    assert is_proven(bench.state, bench.journal.entry(3), RunProof())
 
 
 def test_our_copy_is_sent_on_request(member) -> None:
@@ -244,7 +301,7 @@ def test_a_neighbour_that_is_damaged_too_proves_nothing(member, monkeypatch) -> 
 
     monkeypatch.setattr(bench.journal, "entry", unreadable)
 
-    assert is_proven(bench.state, copy)
+    assert is_proven(bench.state, copy, RunProof())
     assert {3, 4} == bench.state.log.damaged
 
 

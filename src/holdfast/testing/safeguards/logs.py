@@ -11,16 +11,19 @@ from collections.abc import Generator
 
 from holdfast.journal import recovery
 from holdfast.journal.continuation import Continuation, Found, Proof
+from holdfast.journal.entry import Entry, verify_chain
 from holdfast.journal.journal import Journal
 from holdfast.replication import repair
 from holdfast.replication.beginning import Beginning
+from holdfast.replication.run_proof import RunProof
+from holdfast.replication.state import State
 from holdfast.server import damaged_entries
 from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.faults import Plan
 from holdfast.testing.troubles.forged_bodies import FORGED
 from holdfast.testing.troubles.long_outages import OUTAGE, with_a_small_log
-from holdfast.testing.troubles.other_copies import OTHER_COPY
+from holdfast.testing.troubles.other_copies import OTHER_COPY, OTHER_RUN
 from holdfast.testing.troubles.rot_alone import ROT
 
 
@@ -37,6 +40,19 @@ def _believe_any_copy() -> list[Patch]:
     return [
         (repair, "is_proven", lambda *_arguments: True),
         (Journal, "_check_repair", lambda *_arguments: None),
+    ]
+
+
+def _believe_whoever_continues() -> list[Patch]:
+    def continues(state: State, entry: Entry, _run: RunProof) -> bool:
+        log, before = state.log, entry.index - 1
+        return before not in log.damaged and verify_chain(entry, log.chain_at(before))
+
+    return [
+        (repair, "is_proven", continues),
+        (RunProof, "wanted", lambda *_arguments: []),
+        (RunProof, "is_wanted", lambda *_arguments: False),
+        (repair.Repairs, "_is_known", lambda *_arguments: True),
     ]
 
 
@@ -87,6 +103,11 @@ ABLATIONS = [
         "mend with any copy",
         _believe_any_copy,
         (OTHER_COPY,),
+    ),
+    Ablation(
+        "prove a lost entry by what is behind it, not before",
+        _believe_whoever_continues,
+        (OTHER_RUN,),
     ),
     Ablation(
         "take what looks like an entry for one",

@@ -6,6 +6,9 @@ same places. Then one of those is damaged on the victim's disk, and for a moment
 nobody but the deposed leader, which has its own to offer. What stands there in the end must be what
 was committed, or nothing yet: the trouble looks itself, as a spoilt disk excuses its node from
 other checks. Counted when the deposed leader can be asked.
+
+A second kind loses two headers and starts the victim anew: what stands between them is lost too,
+and the deposed leader has another history from the entry before on.
 """
 
 from __future__ import annotations
@@ -13,16 +16,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CorruptEntryError
+from holdfast.journal.entry import HEADER_BYTES
 from holdfast.journal.scan import Damage
 from holdfast.testing.damage import distrust, spoil_entry
 from holdfast.testing.history import ViolationError
 from holdfast.testing.rare_trouble import RareTrouble
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.testing.faults import Nemesis, Plan
     from holdfast.testing.simulated_node import SimulatedNode
 
 OTHER_COPY = "another copy offered for a damaged entry"
+OTHER_RUN = "another history offered for a run of lost entries"
+_RUN_MAX = 8
 _APART_SECONDS = 1.5
 """Longer than an election takes."""
 _ASK_SECONDS = 0.35
@@ -30,7 +38,16 @@ _ASK_SECONDS = 0.35
 
 
 def part(nemesis: Nemesis) -> bool:
-    """Cut the leader off, unless it is the victim."""
+    """Cut the leader off, unless it is the victim; then one entry of the victim's is spoilt."""
+    return _part(nemesis, _spoil)
+
+
+def part_for_long(nemesis: Nemesis) -> bool:
+    """The same, and a run of the victim's entries is lost."""
+    return _part(nemesis, _spoil_run)
+
+
+def _part(nemesis: Nemesis, spoil: Callable[[Nemesis, SimulatedNode, int], None]) -> bool:
     world = nemesis.world
     leader, victim = world.leader(), nemesis.victim()
     if leader is None or victim is None or leader is victim or not victim.is_running:
@@ -39,7 +56,7 @@ def part(nemesis: Nemesis) -> bool:
         return False
     world.network.cut |= _pairs(nemesis, leader)
     world.note("network", f"parts {leader.name} from all others, who elect another leader")
-    world.timeline.after(_APART_SECONDS, _spoil, nemesis, leader, leader.life)
+    world.timeline.after(_APART_SECONDS, spoil, nemesis, leader, leader.life)
     return False
 
 
@@ -50,26 +67,64 @@ def _pairs(nemesis: Nemesis, node: SimulatedNode) -> set[tuple[str, str]]:
 
 def _spoil(nemesis: Nemesis, deposed: SimulatedNode, life: int) -> None:
     """Damage on the victim's disk what the deposed leader has otherwise, and let them meet."""
-    world, victim = nemesis.world, nemesis.victim()
-    if not nemesis.is_active:
+    found = _met_again(nemesis, deposed, life)
+    if found is None:
         return
-    world.network.cut -= _pairs(nemesis, deposed)
-    is_there = deposed.is_running and deposed.life == life
-    if victim is None or not victim.is_running or not is_there or victim.journal.damage:
-        return
-    index = _differing(nemesis, victim, deposed)
-    if not index:
-        return
+    victim, index = found
     distrust(nemesis, victim)
     spoil_entry(nemesis, victim, index)
     place = victim.journal.place_of(index)
     victim.tell_damage([Damage(place.path.name, place.byte, index, "a bit flipped")])
     victim.conductor.schedule()
+    nemesis.world.count(OTHER_COPY)
+    _let_meet(nemesis, victim, deposed, range(index, index + 1))
+
+
+def _spoil_run(nemesis: Nemesis, deposed: SimulatedNode, life: int) -> None:
+    """Lose the header of that entry and of one a little behind it, and let them meet."""
+    found = _met_again(nemesis, deposed, life)
+    if found is None:
+        return
+    victim, index = found
+    last = min(index + nemesis.chance.randrange(1, _RUN_MAX), victim.journal.stored_index - 1)
+    if last <= index:
+        return
+    places = [victim.journal.place_of(it) for it in (index, last)]
+    distrust(nemesis, victim)
+    victim.stop(power=False)
+    for place in places:
+        bit = nemesis.chance.randrange(HEADER_BYTES * 8)
+        victim.disk.flip_bit(place.path, place.byte * 8 + bit)
+    nemesis.world.note(victim.name, f"loses the headers of entries {index} and {last}")
+    victim.start()
+    if victim.is_alive:
+        nemesis.world.count(OTHER_RUN)
+        _let_meet(nemesis, victim, deposed, range(index, last + 1))
+
+
+def _met_again(
+    nemesis: Nemesis, deposed: SimulatedNode, life: int
+) -> tuple[SimulatedNode, int] | None:
+    """Give the victim, and the first entry that the deposed leader has otherwise."""
+    world, victim = nemesis.world, nemesis.victim()
+    if not nemesis.is_active:
+        return None
+    world.network.cut -= _pairs(nemesis, deposed)
+    is_there = deposed.is_running and deposed.life == life
+    if victim is None or not victim.is_running or not is_there or victim.journal.damage:
+        return None
+    index = _differing(nemesis, victim, deposed)
+    return (victim, index) if index else None
+
+
+def _let_meet(
+    nemesis: Nemesis, victim: SimulatedNode, deposed: SimulatedNode, indexes: range
+) -> None:
+    """For a while the two hear of nobody else."""
     apart = _pairs(nemesis, victim) - {(victim.name, deposed.name), (deposed.name, victim.name)}
     apart |= _pairs(nemesis, deposed) - {(victim.name, deposed.name), (deposed.name, victim.name)}
-    world.network.cut |= apart
-    world.count(OTHER_COPY)
-    world.timeline.after(_ASK_SECONDS, _look, nemesis, victim, victim.life, index, apart)
+    nemesis.world.network.cut |= apart
+    nemesis.world.timeline.after(_ASK_SECONDS, _look, nemesis, victim, victim.life, indexes, apart)
 
 
 def _differing(nemesis: Nemesis, victim: SimulatedNode, deposed: SimulatedNode) -> int:
@@ -88,21 +143,22 @@ def _differing(nemesis: Nemesis, victim: SimulatedNode, deposed: SimulatedNode) 
 
 
 def _look(
-    nemesis: Nemesis, victim: SimulatedNode, life: int, index: int, apart: set[tuple[str, str]]
+    nemesis: Nemesis, victim: SimulatedNode, life: int, indexes: range, apart: set[tuple[str, str]]
 ) -> None:
     world = nemesis.world
     world.network.cut -= apart
     if not victim.is_alive or victim.life != life or not nemesis.is_active:
         return
     journal = victim.journal
-    if not journal.first_index <= index <= journal.last_index:
-        return
-    try:
-        chain = journal.entry(index).chain
-    except CorruptEntryError:
-        return
-    if chain != world.checkers.commit_chains.get(index):
-        raise ViolationError("S17", f"{victim.name} mends entry {index} with another one")
+    for index in indexes:
+        if not journal.first_index <= index <= journal.last_index:
+            continue
+        try:
+            chain = journal.entry(index).chain
+        except CorruptEntryError:
+            continue
+        if chain != world.checkers.commit_chains.get(index):
+            raise ViolationError("S17", f"{victim.name} mends entry {index} with another one")
 
 
 def _with_time_for_it(plan: Plan) -> None:
@@ -114,6 +170,14 @@ TROUBLES = (
         name=OTHER_COPY,
         act=part,
         chance=0.15,
+        topologies=("three", "five", "learner"),
+        needs_victim=True,
+        prepare=_with_time_for_it,
+    ),
+    RareTrouble(
+        name=OTHER_RUN,
+        act=part_for_long,
+        chance=0.1,
         topologies=("three", "five", "learner"),
         needs_victim=True,
         prepare=_with_time_for_it,
