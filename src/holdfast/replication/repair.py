@@ -82,25 +82,21 @@ class Repairs:
     def _due(self, log: ReplicatedLog) -> list[int]:
         """The first damaged entries whose copies can be proven, and those that are to prove one."""
         first = log.damaged.smallest(REPAIRS_MAX)
-        self._own = {index: self._own_chain(log, index) for index in first}
-        lost = [
-            index
-            for index in first
-            if not (self._is_known(log, index) or self._run.chain_at(index) != NO_CHAIN)
-        ]
+        self._own = {index: self._own[index] for index in first if index in self._own}
+        lost = [index for index in first if not self._is_provable(log, index)]
         behind = self._run.wanted(log, lost[0], REPAIRS_MAX) if lost else []
         chosen = dict.fromkeys((*(it for it in first if it not in lost), *behind))
         return [it for it in chosen if it not in self._copies][:REPAIRS_MAX]
 
-    def _own_chain(self, log: ReplicatedLog, index: int) -> bytes:
-        if index in self._own:
-            return self._own[index]
-        return log.chain_at(index) if index <= log.last_index else NO_CHAIN
-
-    def _is_known(self, log: ReplicatedLog, index: int) -> bool:
-        """Whether its own header or the next entry tells a copy; what is missing behind is sent."""
-        is_next_good = index + 1 not in log.damaged or index >= log.last_index
-        return is_next_good or self._own.get(index, NO_CHAIN) != NO_CHAIN
+    def _is_provable(self, log: ReplicatedLog, index: int) -> bool:
+        """Whether anything tells a copy from another one; what is missing behind is sent anyway."""
+        if index >= log.last_index or index + 1 not in log.damaged:
+            return True
+        if self._run.chain_at(index) != NO_CHAIN:
+            return True
+        if index not in self._own:  # Each is read once: a header that is lost is a line in the log.
+            self._own[index] = log.chain_at(index)
+        return self._own[index] != NO_CHAIN
 
     def deadline(self, state: State) -> float:
         """When the next peer is to be asked."""

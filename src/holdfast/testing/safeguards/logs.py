@@ -52,7 +52,7 @@ def _believe_whoever_continues() -> list[Patch]:
         (repair, "is_proven", continues),
         (RunProof, "wanted", lambda *_arguments: []),
         (RunProof, "is_wanted", lambda *_arguments: False),
-        (repair.Repairs, "_is_known", lambda *_arguments: True),
+        (repair.Repairs, "_is_provable", lambda *_arguments: True),
     ]
 
 
