@@ -24,6 +24,7 @@ from holdfast.spark.archive_cleaning import sweep
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.holds import Hold
 from holdfast.spark.log_source import LogSource
+from holdfast.spark.manifest_snapshot import UNREAD_MIN
 from holdfast.spark.pipelines.archive import (
     ArchiveProgress,
     ArchiveSettings,
@@ -62,6 +63,8 @@ class ArchiveRun:
         self._wait = wait or self.stopping.wait
         """Waits so many seconds, or until it is told to stop."""
         self._sweep_due = 0.0
+        self._snapshot_due = 0
+        """At so many commits it is looked whether the archive's snapshot lacks many of them."""
         self._is_hold_set = hold is None
         self._held_from = 0
         self._has_worked = False
@@ -125,6 +128,10 @@ class ArchiveRun:
             write_error(f"warning: {warning}")
 
     def _renew_snapshot(self) -> None:
+        """Look now and then whether it is due: that alone reads all of what it has."""
+        if self.progress.commits < self._snapshot_due:
+            return
+        self._snapshot_due = self.progress.commits + UNREAD_MIN
         try:
             self.store.renew_snapshot()
         except OSError as error:

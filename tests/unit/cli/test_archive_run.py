@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli import archive_run
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import ArchiveError, LinkLostError, RecordNotFoundError
 from holdfast.spark.archive_store import DATA, Archive
@@ -270,3 +271,27 @@ def test_a_hold_is_renewed_while_the_store_is_waited_for(
     run.loop(1.0)
 
     assert [7, 7] == renewed
+
+
+def test_the_snapshot_is_looked_at_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the start, as a process before may have left much to do, and after many commits."""
+    looked: list[int] = []
+    monkeypatch.setattr(archive_run, "UNREAD_MIN", 3)
+    monkeypatch.setattr(Archive, "renew_snapshot", lambda _: looked.append(run.progress.commits))
+    source = orders_log(tmp_path / "log", *BODIES)
+
+    def wait(_: float) -> bool:
+        with WrittenLog(tmp_path / "log") as written:
+            number = 10 + run.progress.commits
+            written.put(message(1, number, b"more", b"", "p"))
+        if run.progress.commits == 8:
+            run.stopping.set()
+        return True
+
+    store = Archive.open(str(tmp_path / "to"))
+    run = ArchiveRun(PaperSpark(), source, store, ArchiveSettings(), None, wait=wait)
+    run.loop(1.0)
+
+    assert [1, 4, 7] == looked
