@@ -33,6 +33,8 @@ from holdfast.model.limits import HOLD_EXPIRY_SECONDS_MAX, HOLD_EXPIRY_SECONDS_M
 
 SLICE_BYTES_DEFAULT: Final = 8 * 1024 * 1024
 SLICE_BYTES_MAX: Final = 64 * 1024 * 1024
+REACH_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
+"""A reach takes 2 µs a segment, in one go: two milliseconds for segments of 64 MiB."""
 PIECE_BYTES: Final = 256 * 1024
 """What is read and sent at once; a piece takes the loop about a tenth of a millisecond."""
 
@@ -58,16 +60,19 @@ class LogInterface:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
+        self._one_at_a_time = asyncio.Lock()
+        """Of what a long log makes long: so many who ask make it later, not the turns longer."""
 
     async def position(self, request: Request) -> Response:
         """Where the log begins and ends on this node."""
         from_index = read_number(request, "from", 0)
-        bytes_max = read_number(request, "bytes", SLICE_BYTES_DEFAULT)
-        position = self._operations.log_position(from_index, bytes_max)
-        head = as_json(replace(position, bases=()))
-        del head["bases"]
-        # A log of ten terabytes has 160,000 segments: they are not written in one go.
-        pieces = await listed(head, "bases", position.bases, Slices(), _BASES_AT_ONCE)
+        bytes_max = min(read_number(request, "bytes", SLICE_BYTES_DEFAULT), REACH_BYTES_MAX)
+        async with self._one_at_a_time:
+            position = self._operations.log_position(from_index, bytes_max)
+            head = as_json(replace(position, bases=()))
+            del head["bases"]
+            # A log of ten terabytes has 160,000 segments: they are not written in one go.
+            pieces = await listed(head, "bases", position.bases, Slices(), _BASES_AT_ONCE)
         return Response(b"".join(pieces), media_type="application/json")
 
     async def entries(self, request: Request) -> Response:

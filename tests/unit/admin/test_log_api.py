@@ -12,9 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
+from holdfast.admin import log_api
 from holdfast.admin.http_api import build_application
-from holdfast.admin.log_api import PIECE_BYTES, SLICE_BYTES_DEFAULT
+from holdfast.admin.log_api import PIECE_BYTES, REACH_BYTES_MAX, SLICE_BYTES_DEFAULT
 from holdfast.admin.operations import Operations
 from holdfast.admin.remote import admin_token
 from holdfast.admin.slices import Slices
@@ -74,6 +76,36 @@ def test_the_position_of_a_long_log_is_written_some_at_a_time(
     assert (1, 101, list(bases)) == (body["first_index"], body["commit_index"], body["bases"])
     assert sum(steps) == len(bases)
     assert max(steps) <= 1024
+
+
+def test_a_reach_without_end_is_cut_short(node) -> None:
+    """Each segment on the way takes the loop: who asks for more is told how far so much reaches."""
+    body = request(node, "GET", f"/log/position?from=3&bytes={10**17}").json()
+    assert body["through_index"] == 3 + REACH_BYTES_MAX
+
+
+def test_positions_are_put_together_one_at_a_time(node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask at once: each of them takes the loop a slice, and not all of them a turn."""
+    under_way: list[int] = [0]
+    most: list[int] = []
+
+    async def counted(*_: object) -> list[bytes]:
+        under_way[0] += 1
+        most.append(under_way[0])
+        for _ in range(10):
+            await asyncio.sleep(0)
+        under_way[0] -= 1
+        return [b"{}"]
+
+    monkeypatch.setattr(log_api, "listed", counted)
+    interface = log_api.LogInterface(Operations(node, secret=SECRET))
+    asked = Request({"type": "http", "query_string": b"", "headers": []})
+
+    async def ask_all() -> None:
+        await asyncio.gather(*(interface.position(asked) for _ in range(8)))
+
+    asyncio.run(ask_all())
+    assert most == [1] * 8
 
 
 def test_entries_come_as_they_are_in_the_file(node, tmp_path: Path) -> None:
