@@ -95,7 +95,7 @@ def retire(archive: Archive, *, now_microseconds: int) -> int:
     Their manifests are set aside, their data files are left to `sweep`.
 
     Raises:
-        CorruptArchiveError: A file that replaces others is not what was archived.
+        CorruptArchiveError: A file that replaces others, or its manifest, is not what it was.
     """
     catalogue = archive.catalogue()
     return _retire(archive, catalogue, now_microseconds) if _may_go(archive, catalogue) else 0
@@ -116,6 +116,7 @@ def _retire(archive: Archive, catalogue: Catalogue, now_microseconds: int) -> in
     gone = catalogue.superseded
     for manifest in catalogue.ranges:
         if any(_overlap(manifest, each) for each in gone):
+            archive.check_manifest(manifest)
             for file in manifest.files:
                 archive.check(file)
     for manifest in gone:

@@ -182,6 +182,22 @@ class Archive:
                     unreadable.append(Break("manifest", *span, str(error)))
         return _Manifests(known, resolve(known.values(), unreadable))
 
+    def check_manifest(self, manifest: Manifest) -> None:
+        """
+        Compare a manifest, which may be known from the snapshot only, with its own file.
+
+        Raises:
+            CorruptArchiveError: The file says something else, or makes no sense.
+            FileNotFoundError: It is gone.
+        """
+        path = f"{MANIFESTS}/{manifest.name}"
+        try:
+            found = decode_manifest(self.place.read(path), manifest.name)
+        except ArchiveError as error:
+            raise CorruptArchiveError(f"it is not as it was written: {error}", path=path) from error
+        if found != manifest:
+            raise CorruptArchiveError("the archive's snapshot says something else", path=path)
+
     def publish(self, manifest: Manifest) -> None:
         """Make a range part of the archive. Its files must be durable."""
         self.place.publish(f"{MANIFESTS}/{manifest.name}", encode_manifest(manifest))

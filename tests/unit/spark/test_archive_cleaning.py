@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from holdfast.errors import ArchiveError, CorruptArchiveError
 from holdfast.model.records import QueueRecord
-from holdfast.spark import archive_cleaning
+from holdfast.spark import archive_cleaning, manifest_snapshot
 from holdfast.spark.archive_cleaning import UNNAMED_SECONDS, retire, sweep
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.archived_source import ArchivedSource
@@ -143,6 +144,28 @@ def test_what_rules_is_read_before_anything_goes(paper: PaperArchive) -> None:
         retire(paper.archive, now_microseconds=LATER)
 
     assert file.path == caught.value.path
+    assert (4, 0) == (paper.data(), paper.aside())
+
+
+@pytest.mark.parametrize("change", [(b'"messages":', b'"massages":'), (b"ccc", b"ccd")])
+def test_a_manifest_that_the_snapshot_knows_is_read_before_anything_goes(
+    paper: PaperArchive, change: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    It rotted since: name, size and time are as they were, and the snapshot has it whole.
+    """
+    path = paper.path(paper.merge())
+    monkeypatch.setattr(manifest_snapshot, "UNREAD_MIN", 0)
+    assert paper.archive.renew_snapshot()
+    whole, times = path.read_bytes(), path.stat()
+    path.write_bytes(whole.replace(*change, 1))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert not paper.archive.catalogue().breaks
+
+    with pytest.raises(CorruptArchiveError) as caught:
+        retire(paper.archive, now_microseconds=LATER)
+
+    assert path.name in caught.value.path
     assert (4, 0) == (paper.data(), paper.aside())
 
 
