@@ -161,6 +161,7 @@ AS_DRAWN = [
     (96141369, "an operator did not see that a learner was shut out whose log named no members"),
     (96141411, "others took the places of all queues before the clients of a promotion had one"),
     (96152707, "another history was taken for a run of entries whose headers were lost"),
+    (96168545, "an init system let clients reach the only voter of a former generation"),
     (96155854, "an only voter of a former generation served before it heard of the next one"),
     (96099517, "a promoted learner had what its leader lost, under an id that was given again"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),

@@ -375,7 +375,7 @@ class ClientPipe:
 
     @property
     def _is_cut(self) -> bool:
-        return (self.client.name, self.node.name) in self.world.client_cut
+        return self.world.is_client_cut(self.client.name, self.node)
 
     # ---- the client's end
 

@@ -142,6 +142,7 @@ class SimulatedNode:
         """How long its processes were stopped without their noticing, all in all."""
         self._slept_from = 0.0
         self.is_ending = False
+        self._kept_disk = -1
         """The process ends and is not to be started again on this disk: it was shut out."""
         self.started_as_it_is = -1
         """The disk it was started on once more although it was shut out on it."""
@@ -218,6 +219,25 @@ class SimulatedNode:
     def is_shut_out(self) -> bool:
         """Whether it was shut out, also where its process only has yet to end by it."""
         return self.is_ending or (self.is_alive and bool(self.driver.fenced_reason))
+
+    @property
+    def is_kept_from_clients(self) -> bool:
+        """
+        Whether an operator lets no client reach it, so that it confirms nothing in vain.
+
+        The only voter of a former generation needs nobody's vote: it may lead before it hears that
+        others go on. So it is, on the disk that it was started with, until it has heard.
+        """
+        return self._kept_disk == self.disk_number and self._is_of_a_former_generation()
+
+    def _is_of_a_former_generation(self) -> bool:
+        return self.driver.generation < self.world.checkers.generations.ruling
+
+    def _may_lead_in_vain(self) -> bool:
+        if not hasattr(self, "driver") or not self._is_of_a_former_generation():
+            return False
+        views = self.driver.status().members
+        return [view.name for view in views if view.kind == "voter"] == [self.name]
 
     @property
     def is_running(self) -> bool:
@@ -298,6 +318,8 @@ class SimulatedNode:
     def start(self) -> None:
         """Start a process on what the disk holds."""
         assert not self.is_alive, "started twice"
+        if self._may_lead_in_vain():
+            self._kept_disk = self.disk_number
         self.life += 1
         self.is_alive, self.is_paused = True, False
         self.is_built = False

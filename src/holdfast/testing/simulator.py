@@ -311,6 +311,10 @@ class Simulation:
             if isinstance(client, Consumer):
                 client.death_chance = client.reject_chance = 0.0
 
+    def is_client_cut(self, name: str, node: SimulatedNode) -> bool:
+        """Whether nothing passes between this client and this node."""
+        return (name, node.name) in self.client_cut or node.is_kept_from_clients
+
     def _help(self) -> None:
         """Do what an operator does who sees nobody lead, or a promotion that was cut short."""
         leader = self.leader()

@@ -162,7 +162,7 @@ class Client:
         nodes = self.world.dialled_nodes
         self._tried += 1
         node = nodes[self._tried % len(nodes)]
-        if node.is_listening and (self.name, node.name) not in self.world.client_cut:
+        if node.is_listening and not self.world.is_client_cut(self.name, node):
             self._buffer = b""
             self._heard_at = self.world.timeline.now
             self.pipe = ClientPipe(self.world, node, self)

@@ -332,9 +332,6 @@ class Story:
             node.resume()
         elif not node.is_alive:
             self.world.count(RETURNED)
-            if _may_lead_alone(node):
-                for client in self.world.clients:
-                    self.world.client_cut.add((client.name, node.name))
             self.nemesis.revive(node)
         node.follow(self.copy)
         self.nemesis.kept_down.discard(node.name)
@@ -344,14 +341,7 @@ class Story:
         if node.disk_number == self.disks[node.name]:
             self._after(LOOK_SECONDS, self._await_fenced, left)
             return
-        self.world.client_cut = {pair for pair in self.world.client_cut if pair[1] != node.name}
         self._after(self.chance.uniform(0.0, 0.5), self.bring_back, left[1:])
-
-
-def _may_lead_alone(node: SimulatedNode) -> bool:
-    """Whether it needs no other one's vote: it may lead before it hears that others go on."""
-    views = node.driver.status().members
-    return [view.name for view in views if view.kind == "voter"] == [node.name]
 
 
 def alone_and_long(plan: Plan, name: str) -> None:
