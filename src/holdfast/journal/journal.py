@@ -119,7 +119,7 @@ class Journal:
         self.unknown_through = scan.tail.through if scan.tail.state == "unknown" else 0
         """The highest index this node may have stored and cannot show; 0 if there is none."""
         self.unknown_term = scan.tail.term
-        """The term of that entry, or one that is not lower; 0 if no ballot tells."""
+        """The term of that entry, or a higher one; 0 if no ballot tells."""
         self._damage: dict[int, Damage] = {it.index: it for it in scan.damage}
         self.on_damage: Callable[[int], None] = lambda _index: None
         """Told at once of every entry found damaged, whoever looked at it and why."""
@@ -718,18 +718,18 @@ class Journal:
         self.memory.keep_read(entry)
         return entry
 
-    def standing_at(self, index: int) -> Entry | None:
+    def standing_at(self, index: int, before: Entry | None = None) -> Entry | None:
         """
-        Return the sound entry that stands where this damaged one begins; None if none does.
+        Return the sound entry that stands where this damaged one begins, behind a copy `before` it.
 
-        Between two lost headers recovery proves nothing: the chain of the one before, once that
-        is mended, tells whether it is the entry that was lost.
+        None if none does. The chain of the one before tells whether it is the entry that was lost.
         """
-        segment, start, size = self._place(index)
+        segment, start, size = self._place(index if before is None else before.index)
+        used = 0 if before is None else len(before.raw)
         try:
             file = self._files.get(segment)
-            length = parse_header(file.read(HEADER_BYTES, start))[11]
-            entry = parse_entry(file.read(min(size, entry_bytes(length)), start))
+            length = entry_bytes(parse_header(file.read(HEADER_BYTES, start + used))[11])
+            entry = parse_entry(file.read(min(max(size - used, 0), length), start + used))
         except (OSError, CorruptEntryError):
             return None
         return entry if entry.index == index else None

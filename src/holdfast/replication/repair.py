@@ -84,8 +84,11 @@ class Repairs:
         first = log.damaged.smallest(REPAIRS_MAX)
         self._own = {index: self._own[index] for index in first if index in self._own}
         lost = [index for index in first if not self._is_provable(log, index)]
+        if not lost:
+            self._run.rest()
         behind = self._run.wanted(log, lost[0], REPAIRS_MAX) if lost else []
-        chosen = dict.fromkeys((*(it for it in first if it not in lost), *behind))
+        # What stands behind the first one may prove it; else the end of the run has to.
+        chosen = dict.fromkeys((*lost[:1], *(it for it in first if it not in lost), *behind))
         return [it for it in chosen if it not in self._copies][:REPAIRS_MAX]
 
     def _is_provable(self, log: ReplicatedLog, index: int) -> bool:
@@ -110,7 +113,7 @@ class Repairs:
         entry, log = message.entry, state.log
         if entry is None or message.index not in log.damaged:
             return
-        if self._run.is_wanted(message.index):
+        if self._run.is_wanted(message.index) and not is_proven_here(log, entry):
             self._copies.update(self._run.take(log, entry))
         else:
             self._copies[message.index] = entry
@@ -220,7 +223,18 @@ def is_proven(state: State, entry: Entry, run: RunProof) -> bool:
     if following is not None:
         return verify_chain(following, entry.chain)
     known = run.chain_at(index)
+    if known == NO_CHAIN and is_begun and is_proven_here(log, entry):
+        return True
     return entry.chain == (log.chain_at(index) if known == NO_CHAIN else known)
+
+
+def is_proven_here(log: ReplicatedLog, copy: Entry) -> bool:
+    """Whether the entry that stands where this copy of a lost one ends continues it."""
+    index = copy.index
+    if not log.journal.first_index <= index < log.last_index or index - 1 in log.damaged:
+        return False
+    behind = log.journal.standing_at(index + 1, copy)
+    return behind is not None and verify_chain(behind, copy.chain)
 
 
 def _following(state: State, index: int) -> Entry | None:

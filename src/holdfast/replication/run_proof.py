@@ -80,6 +80,10 @@ class RunProof:
         self._until = index
         return list(range(self._first - 1, max(self._first - 1 - count, index - 1), -1))
 
+    def rest(self) -> None:
+        """Want nothing more: no lost entry is left that needs a proof. What is proven stays so."""
+        self._until = self._first
+
     def is_wanted(self, index: int) -> bool:
         """Whether a copy of this entry is yet to be proven here."""
         return self._until <= index < self._first
