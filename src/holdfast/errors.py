@@ -41,6 +41,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── FencedError              this node was removed or a newer generation rules
     │   └── LogDivergedError         two logs differ where they must be the same: halt
     ├── MisplacedCallError           a blocking call from where it could never return
+    ├── MappedRowsError              what a user's function gave is not what it was said to give
     └── LinkError
         ├── LinkLostError            the connection went away in the middle of something
         ├── AuthenticationError      the other side does not know the secret
