@@ -66,8 +66,10 @@ class Repairs:
         """Ask for the first damaged entries that nobody was asked for lately."""
         damaged = state.log.damaged
         if not damaged:
-            self._asked.clear()
-            self._own.clear()
+            if self._asked or self._own:
+                self._asked.clear()
+                self._own.clear()
+                self._run = RunProof()  # It keeps copies, and an entry that may be large.
             return
         peers = _who_may_have_it(state)
         # What was cut or is mended, and what nobody can be asked for, is due at no time.

@@ -8,19 +8,23 @@ a session made later finds it by itself (see `pyspark_holdfast`), or is made by 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from holdfast.spark.session import spark_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pyspark.sql import SparkSession
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from holdfast.spark.mapped_log import ArrowFunction
+    from holdfast.spark.mapped_log import map_log
+    from holdfast.spark.needed_columns import query_log
 
 __all__ = ["map_log", "query_log", "register", "spark_session"]
+
+_FROM = {
+    "map_log": "holdfast.spark.mapped_log",
+    "query_log": "holdfast.spark.needed_columns",
+}
 
 
 def register(session: SparkSession) -> None:
@@ -30,31 +34,11 @@ def register(session: SparkSession) -> None:
     session.dataSource.register(HoldfastDataSource)
 
 
-def map_log(
-    session: SparkSession,
-    function: ArrowFunction,
-    schema: StructType | str,
-    *,
-    stream: bool = False,
-    **options: str,
-) -> DataFrame:
-    """Run a function of yours where the log is parsed: see `holdfast.spark.mapped_log`."""
-    from holdfast.spark import mapped_log  # noqa: PLC0415 - pyspark is an extra
-
-    return mapped_log.map_log(session, function, schema, stream=stream, **options)
-
-
-def query_log(
-    session: SparkSession,
-    query: Callable[[DataFrame], DataFrame],
-    *,
-    stream: bool = False,
-    **options: str,
-) -> DataFrame:
-    """Read only the columns that a query needs: see `holdfast.spark.needed_columns`."""
-    from holdfast.spark import needed_columns  # noqa: PLC0415 - pyspark is an extra
-
-    return needed_columns.query_log(session, query, stream=stream, **options)
+def __getattr__(name: str) -> Any:
+    """Give what needs pyspark, which is an extra, to whoever asks for it."""
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_FROM[name]), name)
 
 
 def _register_with_active() -> None:
