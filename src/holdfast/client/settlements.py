@@ -13,7 +13,8 @@ subscription, too), and with it all that the broker counts with it would be refu
 A lost link takes everything with it that is not certain. Acknowledgements are said again, by
 message id, as the first thing on the next one. A broker rejects only what it has delivered on the
 same link, so a rejection is kept until its message comes again, as a refused acknowledgement is:
-the message is then settled again, instead of being shown to the application twice. Pure.
+the message is then settled again, instead of being shown to the application twice. Only who has heard that it is not
+done is shown it; who still waits for it is told what becomes of it this time. Pure.
 
 Invariants:
     Numbers rise in `_said`; what a receipt confirms is a prefix of it.
@@ -44,27 +45,30 @@ KEPT_COUNT_MAX = 10_000
 class Promise:
     """What one call waits for: that the broker has every settlement that has this promise."""
 
-    __slots__ = ("error", "is_said_again", "outcome", "refused")
+    __slots__ = ("is_said_again", "outcome", "refused")
 
     def __init__(self, outcome: asyncio.Future[None]) -> None:
         self.outcome = outcome
         self.is_said_again = False
         """Whether one of them was said again since the broker was asked."""
 
-        self.error: HoldfastError | None = None
-        """Why the first of `refused` will not be done."""
+        self.refused: dict[Settlement, HoldfastError] = {}
+        """Which of them will not be done, as it stands, and why."""
 
-        self.refused: list[Settlement] = []
+    @property
+    def error(self) -> HoldfastError | None:
+        """Why the first of `refused` will not be done."""
+        return next(iter(self.refused.values()), None)
 
     @property
     def is_awaited(self) -> bool:
         """Whether somebody will hear of it."""
         return not self.outcome.done()
 
-    def refuse(self, settled: Settlement, error: HoldfastError) -> None:
-        """One of them will not be done."""
-        self.error = self.error or error
-        self.refused.append(settled)
+    def take_back(self, settled: Settlement) -> None:
+        """One that was refused is said again, before anybody has heard of it."""
+        if self.refused.pop(settled, None) is not None:
+            self.is_said_again = True
 
 
 class Settlement:
@@ -107,7 +111,7 @@ class Settlement:
         """Why it is kept."""
 
         self.is_told = False
-        """Whether somebody has heard of `error`."""
+        """Whether somebody has heard of `error`; until then its promises may still tell it."""
 
 
 class Settlements:
@@ -147,8 +151,11 @@ class Settlements:
     def add(self, settled: Settlement, said: str | None, *, has_receipt: bool = False) -> int:
         """Note a settlement, and the id by which it is now said, if it is; gives its number."""
         self.number = settled.number = self.number + 1
-        settled.error = None
-        settled.is_told = False
+        if settled.error is not None:
+            for promise in settled.promises:
+                promise.take_back(settled)
+            settled.error = None
+            settled.is_told = False
         id = settled.message_id
         if id in self._said:
             del self._said[id]
@@ -235,8 +242,9 @@ class Settlements:
             if settled.error is None:
                 settled.promises += (promise,)
             else:
-                promise.refuse(settled, settled.error)
-                settled.is_told = True
+                awaited = [before for before in settled.promises if before.is_awaited]
+                settled.promises = (*awaited, promise)
+                promise.refused[settled] = settled.error
         return len(promise.refused) < len(found)
 
     # What becomes of it --------------------------------------------------------------------------
@@ -313,16 +321,16 @@ class Settlements:
     def _keep(self, settled: Settlement, error: HoldfastError) -> None:
         awaited = [promise for promise in settled.promises if promise.is_awaited]
         for promise in awaited:
-            promise.refuse(settled, error)
-        settled.promises = ()
+            promise.refused[settled] = error
+        settled.promises = tuple(awaited)
         settled.said = ""
         settled.error = error
-        settled.is_told = bool(awaited)
         self._kept[settled.message_id] = settled
         if len(self._kept) > KEPT_COUNT_MAX:
             _, oldest = self._kept.popitem(last=False)
             assert oldest.error is not None, "what is kept has its reason"
-            if not oldest.is_told:
+            is_to_be_told = any(promise.is_awaited for promise in oldest.promises)
+            if not (oldest.is_told or is_to_be_told):
                 self._forget(oldest.error, 1)
 
     def _forget(self, error: HoldfastError, count: int) -> None:
@@ -341,10 +349,9 @@ class Settlements:
     def answer(self, promise: Promise, error: HoldfastError | None = None) -> None:
         """What has a promise is certain or refused; or (`error`) nothing more will be known."""
         if not promise.is_awaited:
-            # Whoever waited has gone, so `tell` does it in the end.
-            for settled in promise.refused:
-                settled.is_told = False
-            return
+            return  # Whoever waited has gone, so `tell` does it in the end.
+        for settled in promise.refused:
+            settled.is_told = True
         error = promise.error or error
         if error is None:
             promise.outcome.set_result(None)

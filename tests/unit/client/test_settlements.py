@@ -235,6 +235,26 @@ async def test_a_promise_fails_by_any_of_its_settlements() -> None:
     assert told(settlements) is None
 
 
+async def test_what_comes_again_before_its_refusal_is_told_is_settled_again() -> None:
+    """The promise fails by it no more: it is asked for once more, and by all that stay refused."""
+    for stays in (False, True):
+        settlements = Settlements()
+        promise = awaited()
+        for id in "ab":
+            settlements.add(settled(id, ACKNOWLEDGE, promise), id)
+            settlements.refused(id, refusal())
+        found = [settlements.find(id) for id in ("a" if stays else "ab")]
+        for number, again in enumerate(found):
+            assert again is not None
+            settlements.add(again, f"2-{number}")
+        settlements.answered(promise)
+        assert settlements.take_more()[1] == [promise]
+        settlements.confirm_through(settlements.number)
+        settlements.answered(promise)
+        assert isinstance(promise.outcome.exception(), UnknownDeliveryError) == stays
+        assert (settlements.find("a"), told(settlements)) == (None, None)
+
+
 async def test_a_promise_nobody_waits_for_any_more_is_told_in_the_end() -> None:
     """Refused before the caller was cancelled, or after."""
     for is_before in (True, False):

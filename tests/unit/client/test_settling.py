@@ -252,6 +252,33 @@ async def test_a_refusal_that_was_told_shows_the_message_again() -> None:
     assert sorted(store.settled) == [one.id, two.id]
 
 
+@pytest.mark.parametrize("verb", ["acknowledge", "reject"])
+async def test_what_is_refused_is_not_shown_before_that_is_told(verb: str) -> None:
+    """Somebody else has given it back meanwhile: it is settled by the new delivery, and confirmed."""
+    store = filled("1")
+    async with two_leaders(store) as (first, second, connection, subscription):
+        (one,) = await take(subscription, 1)
+        first.is_deaf = True
+        waiting = asyncio.create_task(getattr(one, verb)(confirm=True))
+        await asyncio.sleep(0)
+        refused: list[str] = []
+
+        def refuse_late(event: object) -> tuple[str, str] | None:
+            if not isinstance(event, AcknowledgeFrame) or refused:
+                return None
+            refused.append(verb)
+            return "unknown-delivery", "somebody else has it"
+
+        if verb == "acknowledge":
+            second.refuse = refuse_late
+        await lose(connection, first)
+        await waiting
+        assert subscription.buffered_count == subscription.held_count == 0
+        assert store.settled == [one.id] or store.rejected == [one.id]
+        assert [frame.negative for frame in second.settlements][-1] == (verb == "reject")
+        assert bool(refused) == (verb == "acknowledge")
+
+
 async def test_a_second_confirmed_acknowledgement_waits_as_the_first_does() -> None:
     """Given up or without a receipt before: it returns when the broker has stored it."""
     async with (
