@@ -184,8 +184,11 @@ def cut_tail(nemesis: Nemesis) -> bool:
     node = nemesis.victim()
     if node is None or not node.is_alive:
         return False
-    ballot = node.journal.ballot_file.current
-    if ballot is None or ballot.durable_floor < node.journal.last_index:
+    journal = node.journal
+    ballot = journal.ballot_file.current
+    # What nobody knows of the end is above the note, too.
+    last = max(journal.last_index, journal.unknown_through)
+    if ballot is None or ballot.durable_floor < last:
         return False
     node.stop(power=False)
     paths = _files(node, ".segment")
