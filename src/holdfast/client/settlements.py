@@ -12,9 +12,9 @@ subscription, too), and with it all that the broker counts with it would be refu
 
 A lost link takes everything with it that is not certain. Acknowledgements are said again, by
 message id, as the first thing on the next one. A broker rejects only what it has delivered on the
-same link, so a rejection is kept until its message comes again, as a refused acknowledgement is:
-the message is then settled again, instead of being shown to the application twice. Only who has heard that it is not
-done is shown it; who still waits for it is told what becomes of it this time. Pure.
+same link, so a rejection is kept until its message comes again, as is what was refused: the
+message is then settled again, instead of being shown to the application twice. Only who has heard
+that it is not done is shown it; who still waits is told what becomes of it this time. Pure.
 
 Invariants:
     Numbers rise in `_said`; what a receipt confirms is a prefix of it.

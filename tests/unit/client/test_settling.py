@@ -254,7 +254,7 @@ async def test_a_refusal_that_was_told_shows_the_message_again() -> None:
 
 @pytest.mark.parametrize("verb", ["acknowledge", "reject"])
 async def test_what_is_refused_is_not_shown_before_that_is_told(verb: str) -> None:
-    """Somebody else has given it back meanwhile: it is settled by the new delivery, and confirmed."""
+    """Somebody else gave it back meanwhile: the new delivery settles it, and is confirmed."""
     store = filled("1")
     async with two_leaders(store) as (first, second, connection, subscription):
         (one,) = await take(subscription, 1)
