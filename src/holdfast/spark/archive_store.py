@@ -24,7 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
-from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +34,7 @@ from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchive
 from holdfast.journal.entry import CHAIN_BYTES, Entry
 from holdfast.spark.archive_rows import RECORDS, RangeFacts, block_rows, entries_of
 from holdfast.spark.entry_block import EntryBlock
+from holdfast.spark.file_digest import NEW, DigestKind, FileDigest, kind_of
 from holdfast.spark.manifest_snapshot import (
     SNAPSHOT_NAME,
     Known,
@@ -210,7 +210,7 @@ class Archive:
         """Give a writer for the entries that follow this chain value."""
         return RangeWriter(self, chain_before, names, compression)
 
-    def digest(self, path: str) -> tuple[int, str]:
+    def digest(self, path: str, kind: DigestKind = NEW) -> tuple[int, str]:
         """
         Read a whole file and give its size and digest.
 
@@ -218,7 +218,7 @@ class Archive:
             FileNotFoundError: It is not there.
         """
         with self.place.open_input(path) as source:
-            return _size_and_digest(source)
+            return _size_and_digest(source, kind)
 
     def check(self, file: ArchivedFile) -> None:
         """
@@ -232,7 +232,7 @@ class Archive:
 
     def _digest_of(self, file: ArchivedFile) -> tuple[int, str]:
         try:
-            return self.digest(file.path)
+            return self.digest(file.path, kind_of(file.digest))
         except FileNotFoundError:
             raise missing(file) from None
         except OSError as error:
@@ -313,10 +313,12 @@ class Archive:
             data = source
             if is_small:
                 whole = source.read_buffer()
-                _compare(file, len(whole), blake2b(whole, digest_size=16).hexdigest())
+                digest = FileDigest(kind_of(file.digest))
+                digest.update(whole)
+                _compare(file, digest.size, digest.text)
                 data = pa.BufferReader(whole)
             else:
-                _compare(file, *_size_and_digest(source))
+                _compare(file, *_size_and_digest(source, kind_of(file.digest)))
                 source.seek(0)
             # A large file is fetched again: what comes then has been compared with nothing yet.
             table = pq.ParquetFile(data, page_checksum_verification=not is_small)
@@ -373,13 +375,12 @@ class Archive:
             raise CorruptArchiveError(reason, path=file.path, index=expected)
 
 
-def _size_and_digest(source: pa.NativeFile) -> tuple[int, str]:
+def _size_and_digest(source: pa.NativeFile, kind: DigestKind) -> tuple[int, str]:
     """Read a file to its end."""
-    digest, size = blake2b(digest_size=16), 0
+    digest = FileDigest(kind)
     while chunk := source.read(_READ_BYTES):
         digest.update(chunk)
-        size += len(chunk)
-    return size, digest.hexdigest()
+    return digest.size, digest.text
 
 
 def _compare(file: ArchivedFile, size: int, digest: str) -> None:
@@ -492,8 +493,8 @@ class RangeWriter:
                 last_index=self._last,
                 rows=self.facts.rows - self._before[0],
                 messages=self.facts.messages - self._before[1],
-                bytes=output.size,
-                digest=output.digest.hexdigest(),
+                bytes=output.digest.size,
+                digest=output.digest.text,
                 chain_before=self._chain_before,
                 chain_after=self._chain,
             )
@@ -544,14 +545,12 @@ class _HashedFile:
 
     def __init__(self, target: DurableFile) -> None:
         self._target = target
-        self.digest = blake2b(digest_size=16)
-        self.size = 0
+        self.digest = FileDigest()
         self.closed = False
 
     def write(self, data: Any) -> int:
         self._target.write(data)
         self.digest.update(data)
-        self.size += len(data)
         return len(data)
 
     def flush(self) -> None:
@@ -563,7 +562,7 @@ class _HashedFile:
             self._target.__exit__()
 
     def tell(self) -> int:
-        return self.size
+        return self.digest.size
 
     def writable(self) -> bool:
         return True

@@ -47,7 +47,7 @@ class ArchivedFile:
     messages: int
     bytes: int
     digest: str
-    """BLAKE2b-128 of the file, hexadecimal."""
+    """Of all its bytes; see `file_digest`."""
     chain_before: str
     chain_after: str
 

@@ -27,6 +27,7 @@ from holdfast.spark import archive_table
 from holdfast.spark.archive_cleaning import UNNAMED_SECONDS, retire, sweep
 from holdfast.spark.archive_store import DATA, Archive
 from holdfast.spark.archive_table import TABLE_LOG, has_table, keep_table, table_files
+from holdfast.spark.file_digest import DigestKind
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.manifests import Manifest
 from holdfast.spark.pipelines.archive import LogRange, joined, merge_range, write_range
@@ -358,9 +359,9 @@ def test_who_comes_too_late_reads_no_file_again(
     read = Counter[str]()
     plain = Archive.digest
 
-    def counted(store: Archive, path: str) -> tuple[int, str]:
+    def counted(store: Archive, path: str, kind: DigestKind) -> tuple[int, str]:
         read[path] += 1
-        return plain(store, path)
+        return plain(store, path, kind)
 
     monkeypatch.setattr(Archive, "digest", counted)
     beside(

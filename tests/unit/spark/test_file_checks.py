@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import blake2b
 from pathlib import Path
 from threading import Barrier, Event
 
@@ -13,6 +12,7 @@ from holdfast.errors import CorruptArchiveError, UnreadableArchiveError
 from holdfast.spark import file_checks
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.file_checks import FILES_AT_ONCE, check_files
+from holdfast.spark.file_digest import DigestKind
 from holdfast.spark.manifests import ArchivedFile
 
 COUNT = 10 * FILES_AT_ONCE
@@ -39,7 +39,7 @@ def files(tmp_path: Path) -> list[ArchivedFile]:
                 rows=1,
                 messages=1,
                 bytes=len(content),
-                digest=blake2b(content, digest_size=16).hexdigest(),
+                digest=Archive.open(str(tmp_path)).digest(f"{index}.parquet")[1],
                 chain_before="",
                 chain_after="",
             )
@@ -54,10 +54,10 @@ def test_each_file_is_read_several_at_once(
     together, read = Barrier(FILES_AT_ONCE, timeout=60), []
     plain = Archive.digest
 
-    def waiting(store: Archive, path: str) -> tuple[int, str]:
+    def waiting(store: Archive, path: str, kind: DigestKind) -> tuple[int, str]:
         together.wait()
         read.append(path)
-        return plain(store, path)
+        return plain(store, path, kind)
 
     monkeypatch.setattr(Archive, "digest", waiting)
     check_files(archive, files)
@@ -81,11 +81,11 @@ def test_a_damaged_file_is_named_and_few_are_read_behind_it(
             is_told.set()
             super().__exit__(*error)
 
-    def slow(store: Archive, path: str) -> tuple[int, str]:
+    def slow(store: Archive, path: str, kind: DigestKind) -> tuple[int, str]:
         if path != files[0].path:
             is_told.wait(timeout=60)
         read.append(path)
-        return plain(store, path)
+        return plain(store, path, kind)
 
     monkeypatch.setattr(file_checks, "ThreadPoolExecutor", Threads)
     monkeypatch.setattr(Archive, "digest", slow)
