@@ -21,39 +21,8 @@ from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, LogRange, joined, write_range
 from holdfast.spark.places import Place
+from holdfast.testing.paper_spark import PaperSpark
 from holdfast.testing.written_log import WrittenLog, message, orders_log
-
-IN_A_TASK = """Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times
-Traceback (most recent call last):
-  File "worker.py", line 1, in main
-{}: {}
-\tat org.apache.spark.api.python (Worker.scala:1)
-"""
-
-
-class PaperSpark:
-    """Runs tasks where it stands; a failure comes back as text, as Spark's does."""
-
-    def __init__(self) -> None:
-        self.failures: list[tuple[str, str]] = []
-        self.work: list[Any] = []
-
-    @property
-    def sparkContext(self) -> PaperSpark:  # noqa: N802 - Spark's name
-        return self
-
-    def parallelize(self, work: list[Any], _: int) -> PaperSpark:
-        self.work = work
-        return self
-
-    def map(self, task: Callable[[Any], Any]) -> PaperSpark:
-        if self.failures:
-            raise RuntimeError(IN_A_TASK.format(*self.failures.pop(0)))
-        self.work = [task(each) for each in self.work]
-        return self
-
-    def collect(self) -> list[Any]:
-        return self.work
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -28,31 +28,8 @@ from holdfast.spark.archive_store import Archive
 from holdfast.spark.archive_table import has_table, keep_table, table_files
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
+from holdfast.testing.paper_spark import PaperSpark
 from holdfast.testing.written_log import WrittenLog, message
-
-
-class PaperSpark:
-    """Runs tasks where it stands."""
-
-    work: list[Any]
-
-    @property
-    def sparkContext(self) -> PaperSpark:  # noqa: N802 - Spark's name
-        return self
-
-    def parallelize(self, work: list[Any], _: int) -> PaperSpark:
-        self.work = work
-        return self
-
-    def map(self, task: Callable[[Any], Any]) -> PaperSpark:
-        self.work = [task(each) for each in self.work]
-        return self
-
-    def collect(self) -> list[Any]:
-        return self.work
-
-    def stop(self) -> None:
-        pass
 
 
 @pytest.fixture(autouse=True)

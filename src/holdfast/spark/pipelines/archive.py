@@ -1,11 +1,12 @@
 """
 Archive: the log to Parquet, once or continuously, every entry exactly once.
 
-A commit is a run of log ranges, one per task. Tasks prove the chain of what they read and write
-durable files under names of their own; the driver joins their reports, checks that the chains fit
-end to end and to the archive's end, and publishes one manifest. What a killed driver or executor
-left behind is named by no manifest and so never counts. Where to go on is read from the archive
-itself: there is no other state that could disagree with it.
+A commit is a run of log ranges, one per task; the next one is written while one is published.
+Tasks prove the chain of what they read and write durable files under names of their own; the driver
+joins their reports, checks that the chains fit end to end and to the archive's end, and publishes
+one manifest. What a killed driver or executor left behind is named by no manifest and so never
+counts. Where to go on is read from the archive itself: there is no other state that could disagree
+with it.
 
 Invariants:
     A manifest is published only if it begins where the archive ends, with the same chain value.
@@ -17,7 +18,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -38,6 +40,7 @@ from holdfast.spark.log_proof import (
 from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.manifests import NO_CHAIN, ArchivedFile, Catalogue, Manifest
 from holdfast.spark.pipelines.archive_continuity import check_same_log
+from holdfast.spark.pipelines.job_ahead import JobAhead
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -151,25 +154,25 @@ def archive_once(
     check_same_log(source, archive, catalogue, position)
     log_start = chain_before_log(source, position)
     next_record = next_record_of(source, position)
-    while True:
-        ranges = plan(catalogue, position, settings.tasks_per_commit, log_start)
-        if ranges:
-            try:
-                manifest = _commit(spark, source, archive, catalogue, ranges, settings, position)
-            except Exception:
-                # Promoted by force under the tasks, which only see entries that do not fit.
-                check_same_log(source, archive, catalogue, source.position())
-                raise
-            catalogue = replace(catalogue, ranges=(*catalogue.ranges, manifest))
-            _count(progress, manifest)
-            if move_hold is not None:
-                move_hold(manifest.last_index + 1)
+
+    def tell() -> None:
         _measure_lag(progress, catalogue, position, next_record, clock)
         progress.seconds = seconds_before + clock.monotonic() - began
         if told is not None:
             told(progress)
-        if not ranges or catalogue.last_index >= position.last_index:
-            return progress
+
+    work = _Work(spark, source, archive, settings)
+    before = progress.commits
+    with closing(_commits(work, catalogue, position, log_start)) as manifests:
+        for manifest in manifests:
+            catalogue = replace(catalogue, ranges=(*catalogue.ranges, manifest))
+            _count(progress, manifest)
+            if move_hold is not None:
+                move_hold(manifest.last_index + 1)
+            tell()
+    if progress.commits == before:
+        tell()
+    return progress
 
 
 def plan(
@@ -237,18 +240,64 @@ def _check_continues(
         progress.warnings.append(reason)
 
 
-def _commit(
-    spark: Any,
-    source: LogSource,
-    archive: Archive,
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """With what, from where and to where."""
+
+    spark: Any
+    source: LogSource
+    archive: Archive
+    settings: ArchiveSettings
+
+
+def _commits(
+    work: _Work, catalogue: Catalogue, position: LogPosition, log_start: str
+) -> Generator[Manifest]:
+    """
+    Write and publish commit after commit up to a position; gives what was published.
+
+    The ranges of the next one are written while one is published, and told of. To be closed: what
+    is being written then is given up.
+    """
+    settings = work.settings
+    ranges = plan(catalogue, position, settings.tasks_per_commit, log_start)
+    ahead: JobAhead[list[WrittenRange]] | None = None
+    try:
+        while ranges:
+            try:
+                names = work.source.queue_names() | catalogue.queues
+                written = _write(work, ranges, names) if ahead is None else ahead.take()
+                ahead = None
+                manifest = joined(written, position.cluster_id)
+                after = replace(catalogue, ranges=(*catalogue.ranges, manifest))
+                following = plan(after, position, settings.tasks_per_commit, log_start)
+                if following:
+                    write = partial(_write, work, following, names | after.queues)
+                    ahead = JobAhead(work.spark.sparkContext, write)
+                manifest = _publish(work, catalogue, ranges, written, names, position)
+            except Exception:
+                # Promoted by force under the tasks, which only see entries that do not fit.
+                check_same_log(work.source, work.archive, catalogue, work.source.position())
+                raise
+            yield manifest
+            catalogue = replace(catalogue, ranges=(*catalogue.ranges, manifest))
+            ranges = following
+    finally:
+        for each in (ahead.give_up() if ahead is not None else None) or ():
+            for file in each.files:
+                with suppress(OSError):  # `sweep` removes what no manifest names, later
+                    work.archive.place.remove(file.path)
+
+
+def _publish(
+    work: _Work,
     catalogue: Catalogue,
     ranges: list[LogRange],
-    settings: ArchiveSettings,
+    written: list[WrittenRange],
+    names: dict[int, str],
     position: LogPosition,
 ) -> Manifest:
-    """Write the ranges in parallel, join what was written, and publish it."""
-    names = source.queue_names() | catalogue.queues
-    written = _write(spark, source, archive, ranges, names, settings)
+    """Join what was written in parallel, and make it part of the archive."""
     found = {number: name for each in written for number, name in each.queues.items()}
     late = [
         place
@@ -257,32 +306,28 @@ def _commit(
     ]
     if late:
         # Queues declared by one of these ranges and used by a later one: rare, and only names.
-        again = _write(
-            spark, source, archive, [ranges[place] for place in late], names | found, settings
-        )
+        again = _write(work, [ranges[place] for place in late], names | found)
         for place, each in zip(late, again, strict=True):
             for file in written[place].files:
-                archive.place.remove(file.path)
+                work.archive.place.remove(file.path)
             written[place] = each
     manifest = joined(written, position.cluster_id)
-    _check_seam(archive, catalogue, manifest)
-    archive.publish(manifest)
+    _check_seam(work.archive, catalogue, manifest)
+    work.archive.publish(manifest)
     return manifest
 
 
-def _write(
-    spark: Any,
-    source: LogSource,
-    archive: Archive,
-    ranges: list[LogRange],
-    names: dict[int, str],
-    settings: ArchiveSettings,
-) -> list[WrittenRange]:
+def _write(work: _Work, ranges: list[LogRange], names: dict[int, str]) -> list[WrittenRange]:
+    """Write ranges in parallel, each by a task."""
     task = partial(
-        write_range, source=source, archive=archive, names=names, compression=settings.compression
+        write_range,
+        source=work.source,
+        archive=work.archive,
+        names=names,
+        compression=work.settings.compression,
     )
     found: list[WrittenRange] = (
-        spark.sparkContext.parallelize(ranges, len(ranges)).map(task).collect()
+        work.spark.sparkContext.parallelize(ranges, len(ranges)).map(task).collect()
     )
     return found
 
