@@ -287,21 +287,30 @@ class BallotFile:
                     ballot = _with_floor(ballot, index - 1, b"")
                 self._save_twice(replace(ballot, first_index=index))
 
-    def begin_log(self, index: int, chain: bytes = b"") -> None:
+    def claim_through(self, index: int) -> None:
+        """Note that entries up to `index` were durable, and are not known any more."""
+        with self._lock:
+            if self.current is not None:
+                claimed = max(index, self.current.durable_floor)
+                self._write_slot(replace(self.current, durable_floor=claimed, floor_chain=b""))
+
+    def begin_log(self, index: int, chain: bytes = b"", claimed: int = 0) -> None:
         """
         Note that the log begins at `index` and that nothing of it counts as durable.
 
-        `chain` is the chain value of the entry before.
+        `chain` is the chain value of the entry before. With `claimed` entries up to that one were
+        durable before, and are not known any more.
         """
         with self._lock:
             self.first_index = index
             ballot = self.current
             if ballot is None:
                 return
+            is_claimed = claimed >= index
             begun = replace(
                 ballot,
-                durable_floor=index - 1,
-                floor_chain=chain if index > 1 else b"",
+                durable_floor=claimed if is_claimed else index - 1,
+                floor_chain=chain if index > 1 and not is_claimed else b"",
                 first_index=index,
                 large_index=0,
             )

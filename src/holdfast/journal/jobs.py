@@ -13,7 +13,7 @@ then on the writer's.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from holdfast.errors import JournalFailedError
 from holdfast.journal.ballot import Ballot
@@ -108,12 +108,17 @@ class AppendJob(WriteJob):
         self.cut = cut
 
 
+Claim: TypeAlias = tuple[int, int]
+"""Term and index of an entry that may have been stored, and is not known any more."""
+
+
 class TruncateJob(WriteJob):
     """
     Make everything after `after_index` zero again, later segments gone.
 
     With `keep_in` the bytes are first copied there. Where nobody knows what is cut, `claim` is the
-    last entry that it may have held, (term, index), and stands until the log is further than that.
+    last entry that it may have held, (term, index), and stands until the log is further than that:
+    this node may have said that it holds it.
     """
 
     __slots__ = (
@@ -135,6 +140,7 @@ class TruncateJob(WriteJob):
         start: int,
         end: int,
         removed: list[Segment],
+        claim: Claim | None = None,
     ) -> None:
         super().__init__()
         self.after_index = after_index
@@ -143,8 +149,13 @@ class TruncateJob(WriteJob):
         self.start = start
         self.end = end
         self.removed = removed
-        self.claim: tuple[int, int] | None = None
+        self.claim = claim
         self.keep_in: Path | None = None
+
+    @property
+    def kept_index(self) -> int:
+        """The last entry that stays."""
+        return self.after_index
 
 
 class ResetJob(WriteJob):
@@ -152,10 +163,10 @@ class ResetJob(WriteJob):
     Remove the whole log; the next entry begins it anew at `base_index`.
 
     With `filling` it is noted what the new log has to reach, and, if `is_set_aside`, the files are
-    kept until then.
+    kept until then. `claim` is that of a cut, where nothing at all is left before it.
     """
 
-    __slots__ = ("base_index", "filling", "is_set_aside", "previous_chain", "removed")
+    __slots__ = ("base_index", "claim", "filling", "is_set_aside", "previous_chain", "removed")
 
     def __init__(self, base_index: int, previous_chain: bytes, removed: list[Segment]) -> None:
         super().__init__()
@@ -164,6 +175,15 @@ class ResetJob(WriteJob):
         self.removed = removed
         self.filling: Filling | None = None
         self.is_set_aside = False
+        self.claim: Claim | None = None
+
+    @property
+    def kept_index(self) -> int:
+        """The entry before the new beginning."""
+        return self.base_index - 1
+
+
+Cut: TypeAlias = TruncateJob | ResetJob
 
 
 class RepairJob(WriteJob):

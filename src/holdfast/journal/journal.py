@@ -34,6 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import (
+    FIRST_CHAIN,
     HEADER_BYTES,
     Entry,
     HeaderFields,
@@ -45,7 +46,7 @@ from holdfast.journal.entry import (
 from holdfast.journal.entry_memory import EntryMemory
 from holdfast.journal.filling import Filling, Target, begin_filling
 from holdfast.journal.housekeeper import Housekeeper
-from holdfast.journal.jobs import AppendJob, Piece, RepairJob, ResetJob, TruncateJob
+from holdfast.journal.jobs import AppendJob, Claim, Cut, Piece, RepairJob, ResetJob, TruncateJob
 from holdfast.journal.kept_log import kept_paths
 from holdfast.journal.open_files import OpenFiles
 from holdfast.journal.opening import open_directory
@@ -119,14 +120,14 @@ class Journal:
         self.unknown_through = scan.tail.through if scan.tail.state == "unknown" else 0
         """The highest index this node may have stored and cannot show; 0 if there is none."""
         self.unknown_term = scan.tail.term
-        """The term of that entry, or a higher one; 0 if no ballot tells."""
+        """No entry that was lost here before had a higher term; 0 if no ballot tells."""
         self._damage: dict[int, Damage] = {it.index: it for it in scan.damage}
         self.on_damage: Callable[[int], None] = lambda _index: None
         """Told at once of every entry found damaged, whoever looked at it and why."""
         self._missing_index = scan.last_index + 1
         """Damage at this index, behind the end of the log, is not repaired but staged again."""
         self._cut_pending = self.unknown_through > 0
-        self._truncations: deque[TruncateJob | ResetJob] = deque()
+        self._truncations: deque[Cut] = deque()
         self._repair: RepairJob | None = None
         self.filling: Filling | None = None
         """Set while this log was begun anew and does not yet have what the one before had."""
@@ -202,7 +203,7 @@ class Journal:
         if truncations:
             while truncations and truncations[0].is_done:
                 truncations.popleft()
-            limits = [_kept_index(job) for job in truncations]
+            limits = [job.kept_index for job in truncations]
             return min([self.durable_index, *limits])
         return self.durable_index
 
@@ -253,12 +254,16 @@ class Journal:
         return entry.kind if entry is not None else self._header_at(index)[2]
 
     def previous(self, first_index: int) -> tuple[int, bytes, int]:
-        """Return (term, chain) of the entry before `first_index` and its first record number."""
+        """
+        Return (term, chain) of the entry before `first_index` and its first record number.
+        Nobody knows them where the first segment's header is lost: the chain is `FIRST_CHAIN`.
+        """
         if first_index == self.last_index + 1:
             return self.last_term, self.last_chain, self.next_record_number
         segment = self._segment_of(first_index)
-        if first_index == segment.base_index:
-            header = segment.header
+        header = segment.header
+        is_stated = header.previous_chain != FIRST_CHAIN or segment is self._segments[0]
+        if first_index == segment.base_index and (is_stated or not segment.first_records):
             return header.previous_term, header.previous_chain, header.base_record
         record = segment.first_records[first_index - segment.base_index]
         return self.term_at(first_index - 1), self.chain_at(first_index - 1), record
@@ -418,20 +423,22 @@ class Journal:
         if memory.bytes > self.settings.tail_cache_bytes:
             memory.shrink(self.stored_index)
 
-    def stage_truncate(self, after_index: int) -> TruncateJob | ResetJob:
+    def stage_truncate(self, after_index: int, claim: Claim | None = None) -> Cut:
         """
         Cut everything after `after_index` off, at once for readers; the job makes it so on disk.
 
-        What is cut is zero on disk before anything is written there again, so it cannot come back.
+        What is cut is zero on disk before anything is written there again. For `claim` see `jobs`.
         """
         if self.failure is not None:
             raise self.failure
         assert self._bases[0] - 1 <= after_index <= self.last_index
         if after_index < self._bases[0]:
             header = self._segments[0].header
-            return self.stage_reset(
+            reset = self.stage_reset(
                 header.base_index, header.previous_term, header.previous_chain, header.base_record
             )
+            reset.claim = claim
+            return reset
         last = self._segments[-1]
         fields = self._header_at(after_index)
         removed: list[Segment] = []
@@ -444,7 +451,7 @@ class Journal:
         if segment is last and self._cut_pending:
             end = max(end, self.recovered_tail.end)
         segment.cut_after(after_index)
-        job = TruncateJob(after_index, fields[12], segment, segment.end, end, removed)
+        job = TruncateJob(after_index, fields[12], segment, segment.end, end, removed, claim)
         if self._cut_pending:
             job.keep_in = self.directory / "lost+found"
         self._forget_after(after_index)
@@ -622,14 +629,11 @@ class Journal:
 
     def space_state(self, now: float) -> SpaceState:
         """Tell whether there is room to publish; `now` in seconds of the monotonic clock."""
-        is_out_of_space = self.is_out_of_room or self.housekeeper.is_out_of_space
-        return self._space.state(now, is_out_of_space=is_out_of_space)
-
-    # Inside.
+        is_out = self.is_out_of_room or self.housekeeper.is_out_of_space
+        return self._space.state(now, is_out_of_space=is_out)
 
     def _first_segment(self, index: int, term: int, chain: bytes, record: int) -> Segment:
-        capacity = self.settings.segment_bytes
-        header = SegmentHeader(index, record, term, chain, capacity)
+        header = SegmentHeader(index, record, term, chain, self.settings.segment_bytes)
         return Segment(self.directory / "journal", header)
 
     def _end_for_sure(self, stored: int) -> Target:
@@ -663,11 +667,10 @@ class Journal:
 
     def _cut_job(self) -> TruncateJob:
         """Return the job that clears what recovery could not judge, so that it is written anew."""
-        tail = self.recovered_tail
-        segment = self._segments[-1]
-        job = TruncateJob(self.last_index, self.last_chain, segment, tail.start, tail.end, [])
+        tail, segment = self.recovered_tail, self._segments[-1]
+        place, claim = (tail.start, tail.end), (self.unknown_term, self.unknown_through)
+        job = TruncateJob(self.last_index, self.last_chain, segment, *place, [], claim)
         job.keep_in = self.directory / "lost+found"
-        job.claim = (self.unknown_term, self.unknown_through)
         self._cut_pending = False
         return job
 
@@ -776,11 +779,12 @@ class Journal:
         is_missing = known is not None and known.reason in {MISSING, MISSING_FILE}
         is_open_ended = is_missing or (following is not None and index < segment.last_index)
         fits = len(entry.raw) <= size if is_open_ended else len(entry.raw) == size
-        is_continuing = True
         try:
-            is_continuing = verify_chain(entry, self.previous(index)[1])
+            before = self.previous(index)[1]
+            is_lost = index > 1 and before == FIRST_CHAIN  # as `previous` says
+            is_continuing = is_lost or verify_chain(entry, before)
         except CorruptEntryError:
-            pass  # the one before is damaged too
+            is_continuing = True  # the one before is damaged too
         if index < self.last_index and following is None:
             is_continuing = is_continuing and verify_chain(self.entry(index + 1), entry.chain)
         if not (fits and is_continuing):
@@ -794,7 +798,3 @@ class Journal:
         job = self._repair
         if job is not None and not first_index <= job.entry.index <= last_index:
             job.is_void = True
-
-
-def _kept_index(job: TruncateJob | ResetJob) -> int:
-    return job.after_index if isinstance(job, TruncateJob) else job.base_index - 1

@@ -85,8 +85,8 @@ def open_directory(
             resolve_unknown_tail=resolve_unknown_tail,
             lost_and_found=directory / "lost+found",
         )
-        if scan.tail.state == "unknown" and not scan.tail.term and ballot is not None:
-            # The lost entry's term stood in its header. It was a term that this node knew of; any
+        if not scan.tail.term and ballot is not None:
+            # A lost entry's term stood in its header. It was a term that this node knew of; any
             # lower guess would help a candidate that lacks the entry.
             scan.tail.term = max(ballot.term, scan.last_term)
         first_index = scan.segments[0].base_index if scan.segments else 0

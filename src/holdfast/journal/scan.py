@@ -102,7 +102,8 @@ class Tail:
     What stands behind the last good entry.
 
     `start` and `end` bound the bytes in the last segment. `through` is the highest index this
-    node may have stored, `term` its term (0: not known), where the state is unknown.
+    node may have stored, where the state is unknown. `term` is its term, or else the highest that
+    anything lost here can have had (0: not known).
     """
 
     state: TailState = "clean"
@@ -136,7 +137,9 @@ class LogScan:
 
     def note_term(self, index: int, term: int) -> None:
         """Note that entry `index` has this term."""
-        if term != self.last_term or not self.term_starts:
+        if self.term_starts and self.term_starts[-1] == index:
+            self.term_values[-1] = self.last_term = term
+        elif term != self.last_term or not self.term_starts:
             self.term_starts.append(index)
             self.term_values.append(term)
             self.last_term = term
@@ -356,6 +359,9 @@ class _Scanner:
         scan = self._scan
         if not scan.segments:
             scan.last_term = header.previous_term
+        elif self._chain is None and header.previous_term > scan.last_term:
+            # Of the entries before whose headers are lost, only the last one's term is known.
+            scan.note_term(scan.last_index, header.previous_term)
         if self._chain is None:
             self._chain = header.previous_chain
         elif self._chain != header.previous_chain:

@@ -400,9 +400,10 @@ class JournalWriter:
         elif isinstance(job, RepairJob):
             self._repair(job)
         elif isinstance(job, ResetJob):
-            self._claim = None
+            self._claim = job.claim
             self._begin_anew(job)
-            self._ballot_file.begin_log(job.base_index, job.previous_chain)
+            claimed = 0 if job.claim is None else job.claim[1]
+            self._ballot_file.begin_log(job.base_index, job.previous_chain, claimed)
             self._journal.durable_index = job.base_index - 1
             self._journal.durable_chain = job.previous_chain
             self._is_empty = True
@@ -433,7 +434,7 @@ class JournalWriter:
             self._ballot_file.lower_floor(job.after_index, job.chain)
         else:
             # It stays: after a crash in between, a shorter log must not look whole, and vote so.
-            self._ballot_file.save_floor(job.claim[1])
+            self._ballot_file.claim_through(job.claim[1])
         self._remove(job.removed)
         if job.start < job.end:
             file = self._file

@@ -537,7 +537,7 @@ class Driver:
         if not state.cluster_id:
             self._found()
         consensus.tick(state)
-        if state.log.damaged and not state.is_disk_hanging:
+        if (state.log.damaged or self._repairs.is_busy) and not state.is_disk_hanging:
             state.log.forget_dropped()
             self._repairs.work(state)
             self._repairs.ask(state)

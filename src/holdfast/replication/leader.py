@@ -340,17 +340,25 @@ def _replicate_to(state: State, peer: str, progress: Progress) -> None:
     if progress.is_waiting and not is_due:
         return
     first = state.log.journal.first_index
-    if progress.next_index < first:
+    if progress.next_index <= first and state.log.base is None:
+        if is_due:
+            # Our oldest segment's header is lost: nothing can be said of what stood before it.
+            state.log.tell_lost_base(peer)
+            _send(state, peer, progress, _request(state, first + 1, has_entries=False))
+    elif progress.next_index < first:
         if may_begin_here(state, peer):
             send_reset(state, peer, progress)
         elif is_due:
             # It waits for a data node that has what it lacks, and for us to hand over to that one.
             _send(state, peer, progress, _request(state, first, has_entries=False))
-        return
-    if progress.pace is Pace.REPLICATING:
+    elif progress.pace is Pace.REPLICATING:
         if not _stream(state, peer, progress) and is_due:
             _send(state, peer, progress, _request(state, progress.next_index, has_entries=False))
-        return
+    else:
+        _probe(state, peer, progress)
+
+
+def _probe(state: State, peer: str, progress: Progress) -> None:
     # Entries go once: on a link that is slow they would be sent faster than it takes them away. If
     # they are lost, the answer to a heartbeat tells.
     is_first = not progress.is_waiting
@@ -441,10 +449,18 @@ def may_begin_here(state: State, peer: str) -> bool:
 
 
 def send_reset(state: State, peer: str, progress: Progress) -> None:
-    """Tell a peer that may, to begin its log at our first kept entry."""
+    """
+    Tell a peer that may, to begin its log at our first kept entry.
+
+    Not where the header that says what stood before it is lost: another leader can, or this one
+    once that segment is cleaned.
+    """
     journal = state.log.journal
     base = journal.first_index
-    term, chain, record = journal.previous(base)
+    known = state.log.base
+    if known is None:
+        return
+    term, chain, record = known
     progress.reset(base)
     progress.sent_at = state.now
     end = (journal.last_index, journal.next_record_number, journal.last_timestamp)

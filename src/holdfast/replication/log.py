@@ -64,7 +64,7 @@ class EntryLog(Protocol):
     def segments(self) -> list[Any]: ...
     def entries(self, from_index: int, bytes_max: int, overhead_bytes: int = 0) -> list[Entry]: ...
     def stage(self, entries: list[Entry]) -> Any: ...
-    def stage_truncate(self, after_index: int) -> Any: ...
+    def stage_truncate(self, after_index: int, claim: tuple[int, int] | None = None) -> Any: ...
     def stage_reset(
         self,
         base_index: int,
@@ -86,6 +86,7 @@ class ReplicatedLog:
     """The log of one member, with the write jobs its changes make."""
 
     __slots__ = (
+        "_is_lost_base_told",
         "_run",
         "awaited_since",
         "awaited_told",
@@ -109,6 +110,7 @@ class ReplicatedLog:
         """Since when nobody leads for the sake of an unknown end."""
         self.hidden_change = 0
         """The damaged entry that kept the only voter from leading when it last wanted to."""
+        self._is_lost_base_told = False
         self.is_room_asked_for = False
         """It was told that there is no room for two logs."""
         self.epoch = 0
@@ -155,18 +157,53 @@ class ReplicatedLog:
         self.unknown_index = self.unknown_term = 0
 
     def election_position(self) -> tuple[int, int]:
-        """(term, index) with which to judge candidates; an unknown tail counts as held."""
-        own = (self.journal.last_term, self.journal.last_index)
+        """
+        (term, index) with which to judge candidates; what is lost at the end counts as held.
+
+        Of an entry whose header is lost the term that the journal knows is only the least.
+        """
+        journal = self.journal
+        own = journal.last_term, journal.last_index
+        if self.damaged and self.is_guessed(journal.last_index):
+            own = self._lost_end()
         return max(own, (self.unknown_term, self.unknown_index))
 
     def term_at(self, index: int) -> int:
-        """The term of an entry, or of the one before the first; -1 if it is not here."""
+        """The term of an entry, or of the one before the first; -1 if it is not here, or lost."""
         journal = self.journal
         if journal.first_index <= index <= journal.last_index:
             return journal.term_at(index)
         if index == journal.first_index - 1:
-            return journal.previous(journal.first_index)[0]
+            term, chain, _ = journal.previous(journal.first_index)
+            return term if self._is_base(index, chain) else -1
         return -1
+
+    def _is_base(self, index: int, chain: bytes) -> bool:
+        """Whether this is known of the entry before the first: not with a lost segment header."""
+        return index == 0 or chain != NO_CHAIN
+
+    @property
+    def base(self) -> tuple[int, bytes, int] | None:
+        """
+        Term and chain of the entry before the first one, and the first record's number.
+
+        None where the header that says so is lost: then nobody can be told to begin here.
+        """
+        first = self.journal.first_index
+        found = self.journal.previous(first)
+        return found if self._is_base(first - 1, found[1]) else None
+
+    def tell_lost_base(self, peer: str) -> None:
+        """Say once that a peer cannot be served for want of the base."""
+        if not self._is_lost_base_told:
+            self._is_lost_base_told = True
+            logger.error(
+                "%s may need what stood before entry %d, and the header of the oldest segment,"
+                " which says what that was, is damaged here: let another node lead, or wait until"
+                " that segment is cleaned",
+                peer,
+                self.journal.first_index,
+            )
 
     def chain_at(self, index: int) -> bytes:
         """
@@ -262,10 +299,30 @@ class ReplicatedLog:
             self._judge_unknown()
 
     def cut_after(self, index: int, commit_index: int) -> None:
-        """Remove everything after `index`, which is not below the commit index."""
+        """
+        Remove everything after `index`, which is not below the commit index.
+
+        Where the first entry to go has lost its header, nothing tells that it differs from what
+        comes instead: this member may have said that it holds it, and all behind it. Until as much
+        is here again, or something newer, that counts as an end that recovery could not judge.
+
+        Raises:
+            CorruptEntryError: The entry that would be the last one is damaged; nothing was cut.
+        """
         assert index >= commit_index, f"cut after {index} below commit index {commit_index}"
+        is_end = index >= self.journal.last_index
+        is_lost = self.unknown_index > index if is_end else self.is_guessed(index + 1)
+        claim = self._lost_end() if is_lost else None
+        self.jobs.append(self.journal.stage_truncate(index, claim))
         self.damaged.keep(0, index)
-        self.jobs.append(self.journal.stage_truncate(index))
+        if claim is not None:
+            self.unknown_term, self.unknown_index = claim
+
+    def _lost_end(self) -> tuple[int, int]:
+        """The term, or a higher one, and the index of the last entry that may have been here."""
+        journal = self.journal
+        term = max(journal.last_term, journal.unknown_term)
+        return term, max(journal.last_index, self.unknown_index)
 
     def begin_anew(
         self,

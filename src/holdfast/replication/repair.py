@@ -19,6 +19,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
@@ -31,6 +32,9 @@ from holdfast.replication.run_proof import RunProof
 from holdfast.replication.state import Role, State
 
 REPAIRS_MAX = 8
+_LOOKED_AT_MAX = 256
+"""So many copies are looked at in a turn: most of them may be of what was cleaned meanwhile."""
+
 logger = logging.getLogger("holdfast.replication")
 
 
@@ -40,18 +44,20 @@ class Repairs:
     __slots__ = (
         "_asked",
         "_copies",
+        "_order",
         "_own",
         "_run",
         "_told",
-        "_turn",
         "_under_way",
         "repaired_count",
     )
 
     def __init__(self) -> None:
-        self._asked: dict[int, float] = {}
+        self._asked: dict[int, _Question] = {}
         self._copies: dict[int, Entry] = {}
         """Copies that came while another was being written."""
+        self._order: list[int] = []
+        """Their indexes and some more, as a heap."""
         self._run = RunProof()
         self._own: dict[int, bytes] = {}
         """What the headers of those that are asked for first say; NO_CHAIN where they are lost."""
@@ -59,26 +65,31 @@ class Repairs:
         """The write job of the repair that is not durable yet."""
         self._told: set[int] = set()
         """Entries of which the operator was told that they do not fit."""
-        self._turn = 0
         self.repaired_count = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is kept here: also of damage that was cut or cleaned away."""
+        return bool(self._asked or self._own or self._copies or self._under_way is not None)
 
     def ask(self, state: State) -> None:
         """Ask for the first damaged entries that nobody was asked for lately."""
         damaged = state.log.damaged
         if not damaged:
-            if self._asked or self._own:
-                self._asked.clear()
-                self._own.clear()
-                self._run = RunProof()  # It keeps copies, and an entry that may be large.
+            self._asked.clear()
+            self._own.clear()
+            self._copies.clear()
+            self._order.clear()
+            self._run = RunProof()  # It keeps copies, and an entry that may be large.
             return
         peers = _who_may_have_it(state)
         # What was cut or is mended, and what nobody can be asked for, is due at no time.
-        asked: dict[int, float] = {}
+        asked: dict[int, _Question] = {}
         for index in self._due(state.log) if peers else ():
-            asked[index] = self._asked.get(index, 0.0)
-            if asked[index] <= state.now:
-                asked[index] = state.now + state.settings.repair_seconds
-                state.send(self._choose(state, peers), RepairRequest(index))
+            question = asked[index] = self._asked.get(index) or _Question()
+            if question.due <= state.now:
+                question.due = state.now + state.settings.repair_seconds
+                state.send(question.next_of(peers), RepairRequest(index))
         self._asked = asked
 
     def _due(self, log: ReplicatedLog) -> list[int]:
@@ -107,18 +118,32 @@ class Repairs:
         """When the next peer is to be asked."""
         if not state.log.damaged:
             return float("inf")
-        return min(self._asked.values(), default=state.now + state.settings.repair_seconds)
+        if self._run.is_seeking or (self._copies and self._under_way is None):
+            return state.now
+        later = state.now + state.settings.repair_seconds
+        return min((question.due for question in self._asked.values()), default=later)
 
     def take(self, state: State, message: RepairResponse) -> None:
         """A peer's answer came: keep its copy until it can be written."""
         last_voter.take(state, message)
         entry, log = message.entry, state.log
-        if entry is None or message.index not in log.damaged:
-            return
-        if self._run.is_wanted(message.index) and not is_proven_here(log, entry):
-            self._copies.update(self._run.take(log, entry))
+        question = self._asked.get(message.index)
+        if question is None or message.index not in log.damaged:
+            return  # What nobody has asked for is kept by nobody.
+        if entry is None:
+            question.is_refused()
+        elif self._run.is_wanted(message.index) and not is_proven_here(log, entry):
+            proven = self._run.take(log, entry)
+            self._order += [index for index in proven if index not in self._copies]
+            self._copies.update(proven)
+            heapify(self._order)
         else:
-            self._copies[message.index] = entry
+            self._put(entry)
+
+    def _put(self, entry: Entry) -> None:
+        if entry.index not in self._copies:
+            heappush(self._order, entry.index)
+        self._copies[entry.index] = entry
 
     def work(self, state: State) -> None:
         """Once per turn: finish the repair that is durable, begin the next."""
@@ -128,10 +153,12 @@ class Repairs:
                 return
             self._under_way = None
             self._finish(state, job)
-        while self._copies and self._under_way is None:
+        for _ in range(_LOOKED_AT_MAX):
+            if not self._copies or self._under_way is not None:
+                break
             # What was asked for may have been reclaimed before the answer came.
             state.log.forget_dropped()
-            self._begin(state, self._copies.pop(min(self._copies)))
+            self._begin(state, self._copies.pop(heappop(self._order)))
 
     def _begin(self, state: State, entry: Entry) -> None:
         index = entry.index
@@ -174,24 +201,44 @@ class Repairs:
         if index not in state.log.damaged or index > state.log.last_index:
             return
         own = state.log.journal.standing_at(index)
-        if own is not None and verify_chain(own, mended.chain):
-            self._copies.setdefault(index, own)
+        is_copied = index in self._copies
+        if own is not None and not is_copied and verify_chain(own, mended.chain):
+            self._put(own)
 
-    def _choose(self, state: State, peers: list[str]) -> str:
-        self._turn += 1
-        if state.role is not Role.LEADER and state.leader in peers and self._turn % 2:
-            assert state.leader is not None
-            return state.leader
-        return peers[self._turn % len(peers)]
+
+class _Question:
+    """One entry that is asked for: when next, and of whom."""
+
+    __slots__ = ("due", "peers_count", "turn")
+
+    def __init__(self) -> None:
+        self.due = 0.0
+        self.turn = 0
+        self.peers_count = 1
+
+    def next_of(self, peers: list[str]) -> str:
+        """The peer whose turn it is: every one, whatever becomes of other entries' questions."""
+        self.peers_count = len(peers)
+        peer = peers[self.turn % len(peers)]
+        self.turn += 1
+        return peer
+
+    def is_refused(self) -> None:
+        """Who was asked has it not: the next one is asked at once, until all were."""
+        if self.turn % self.peers_count:
+            self.due = 0.0
 
 
 def _who_may_have_it(state: State) -> list[str]:
+    """Give whom to ask for an entry, one after the other: first the leader, who likely has it."""
     if state.membership is None:
         # The entry that names the members is damaged itself. Who sends its copy does not matter:
         # the neighbours prove it.
         hellos = state.connected.items()
-        return sorted(peer for peer, hello in hellos if hello.cluster_id == state.cluster_id)
-    return sorted(peer for peer in state.connected if state.is_counted(peer))
+        peers = [peer for peer, hello in hellos if hello.cluster_id == state.cluster_id]
+    else:
+        peers = [peer for peer in state.connected if state.is_counted(peer)]
+    return sorted(peers, key=lambda peer: (peer != state.leader, peer))
 
 
 def answer(state: State, peer: str, message: RepairRequest) -> None:
@@ -219,6 +266,7 @@ def is_proven(state: State, entry: Entry, run: RunProof) -> bool:
     # The chain covers the term; what the journal believes of the term of an entry whose header is
     # lost is its neighbour's, and would keep a right copy out where the term changes.
     is_begun = index - 1 not in log.damaged and log.term_at(index - 1) >= 0
+    # What stood before the first entry may be lost: see `ReplicatedLog.base`.
     if is_begun and not verify_chain(entry, log.chain_at(index - 1)):
         return False
     following = _following(state, index)
@@ -227,7 +275,9 @@ def is_proven(state: State, entry: Entry, run: RunProof) -> bool:
     known = run.chain_at(index)
     if known == NO_CHAIN and is_begun and is_proven_here(log, entry):
         return True
-    return entry.chain == (log.chain_at(index) if known == NO_CHAIN else known)
+    if known == NO_CHAIN:
+        known = log.chain_at(index)
+    return entry.chain == known != NO_CHAIN
 
 
 def is_proven_here(log: ReplicatedLog, copy: Entry) -> bool:

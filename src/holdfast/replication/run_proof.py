@@ -17,6 +17,7 @@ One run of neighbours at a time; owned by `Repairs`.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from typing import Final
 
 from holdfast.errors import CorruptEntryError
@@ -27,6 +28,10 @@ from holdfast.replication.messages import NO_CHAIN
 
 _KEPT_BYTES_MAX: Final = 8 * MiB
 """Of copies that are not asked for again once all are proven; the first ones are kept longest."""
+_KEPT_COUNT_MAX: Final = 8_192
+
+_SOUGHT_MAX: Final = 10_000
+"""Entries that are looked at in one go: some 2 ms."""
 
 logger = logging.getLogger("holdfast.replication")
 
@@ -44,11 +49,14 @@ class RunProof:
         "_last",
         "_new",
         "_until",
+        "is_seeking",
     )
 
     def __init__(self) -> None:
         self._last = 0
         """The last entry of the run; 0 if there is none."""
+        self.is_seeking = False
+        """Whether the run is longer, or may be; then nothing of it is wanted yet."""
         self._first = 0
         """From here on the run is proven."""
         self._until = 0
@@ -60,7 +68,8 @@ class RunProof:
         """The entry behind the next one that is to be proven."""
         self._new: dict[int, Entry] = {}
         """Copies that came and have nothing proven behind them yet."""
-        self._kept: dict[int, Entry] = {}
+        self._kept = OrderedDict[int, Entry]()
+        """Copies that are proven, the last one of the run first."""
         self._kept_bytes = 0
 
     def chain_at(self, index: int) -> bytes:
@@ -74,10 +83,14 @@ class RunProof:
         """Give which copies to ask for next, so that this entry, which is lost, can be proven."""
         next_index = self._first - 1
         is_same = self._epoch == log.epoch and self._last in log.damaged and next_index >= index
-        is_whole = self._last + 1 not in log.damaged and next_index in log.damaged
-        if not (is_same and is_whole):
+        is_end = self._last >= log.last_index or self._last + 1 not in log.damaged
+        if not (is_same and (is_end or self.is_seeking) and next_index in log.damaged):
             self._begin(log, index)
         self._until = index
+        if self.is_seeking:
+            self._seek(log)
+            if self.is_seeking:
+                return []
         return list(range(self._first - 1, max(self._first - 1 - count, index - 1), -1))
 
     def rest(self) -> None:
@@ -101,20 +114,27 @@ class RunProof:
             self._keep(found)
         if self._first > self._until:
             return {}
-        done, self._kept, self._kept_bytes = self._kept, {}, 0
+        done, self._kept, self._kept_bytes = self._kept, OrderedDict(), 0
         return done
 
     def _begin(self, log: ReplicatedLog, index: int) -> None:
-        last = index
-        while last + 1 in log.damaged and last < log.last_index:
-            last += 1
-        self._last, self._first, self._epoch = last, last + 1, log.epoch
+        self._last, self._first, self._epoch = index, index + 1, log.epoch
+        self.is_seeking = True
         self._chains.clear()
         self._new.clear()
         self._kept.clear()
         self._kept_bytes = 0
         self._behind = None
-        if last < log.last_index:
+
+    def _seek(self, log: ReplicatedLog) -> None:
+        """Look for the run's end, so far that the loop is not kept."""
+        last = self._last
+        limit = min(last + _SOUGHT_MAX, log.last_index)
+        while last < limit and last + 1 in log.damaged:
+            last += 1
+        self._last, self._first = last, last + 1
+        self.is_seeking = last == limit < log.last_index
+        if last < log.last_index and not self.is_seeking:
             try:
                 self._behind = log.journal.entry(last + 1)
             except CorruptEntryError:
@@ -123,10 +143,11 @@ class RunProof:
     def _is_proven(self, log: ReplicatedLog, copy: Entry) -> bool:
         if self._behind is not None:
             return verify_chain(self._behind, copy.chain)
-        return copy.index == log.last_index and copy.chain == log.chain_at(copy.index)
+        known = log.chain_at(copy.index)
+        return copy.index == log.last_index and copy.chain == known != NO_CHAIN
 
     def _keep(self, copy: Entry) -> None:
         self._kept[copy.index] = copy
         self._kept_bytes += len(copy.raw)
-        while self._kept_bytes > _KEPT_BYTES_MAX:
-            self._kept_bytes -= len(self._kept.pop(max(self._kept)).raw)
+        while self._kept_bytes > _KEPT_BYTES_MAX or len(self._kept) > _KEPT_COUNT_MAX:
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1].raw)

@@ -343,10 +343,10 @@ class State:
 
     def cut_log_after(self, index: int) -> None:
         """Remove the log's end; the members before a removed change rule again."""
+        self.log.cut_after(index, self.commit_index)
         if self.config_index > index:
             self.forget_unsettled_change()
             assert self.config_index <= index, "two changes of members were under way at once"
-        self.log.cut_after(index, self.commit_index)
         self.matched_index = min(self.matched_index, index)
 
     def is_counted(self, peer: str) -> bool:

@@ -102,7 +102,7 @@ def test_a_conflict_behind_a_lost_header_waits_for_the_repair(
     bench = member(terms=[2, 3, 3])
     message = request(bench, 4, 2, [entry], commit=3)
 
-    def unreadable(index):
+    def unreadable(index, claim):
         raise CorruptEntryError("gone", index=2)
 
     monkeypatch.setattr(bench.journal, "stage_truncate", unreadable)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import CorruptEntryError
+from holdfast.journal.ballot import Ballot
+from holdfast.journal.jobs import BallotJob
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.messages import NO_CHAIN
 
@@ -112,3 +114,84 @@ def test_damage_met_while_reading_is_remembered(member) -> None:
     assert {2} == log.damaged
     log.newest_of_kind(0)
     assert {1, 2, 3} == log.damaged
+
+
+@pytest.mark.parametrize("lost", [(4, 5, 6), (4, 5)])
+def test_what_is_cut_by_a_guess_counts_until_as_much_is_here_again(member, lost) -> None:
+    """This member may have said that it holds it: in elections, and on disk over a crash."""
+    bench = member(terms=[2, 2, 3, 3, 3])
+    for index in lost:
+        place = bench.journal.place_of(index)
+        bench.disk.flip_bit(place.path, place.byte * 8 + 300)
+    bench.writer.turn([BallotJob(Ballot(node_id=bytes(16), term=3))])
+    bench.writer.save_floor()
+    bench.reopen()
+    log = bench.state.log
+    assert log.election_position() == (3, 6)
+    log.cut_after(3, 0)
+    assert log.unknown_index == 6
+    assert log.election_position() >= (3, 6)
+    bench.store()
+    assert bench.journal.ballot_file.current.durable_floor == 6
+    bench.append([3])
+    assert log.unknown_index == 6
+    bench.reopen()
+    assert bench.state.log.election_position() >= (3, 6)
+    bench.append([3, 3])
+    assert bench.state.log.unknown_index == 0
+
+
+def test_what_is_cut_for_a_difference_is_forgotten(member) -> None:
+    """Its header says that it is another entry: it was never committed, nor is what follows it."""
+    bench = member(terms=[2, 2, 3, 3])
+    bench.writer.turn([BallotJob(Ballot(node_id=bytes(16), term=3))])
+    bench.writer.save_floor()
+    bench.state.log.cut_after(3, 0)
+    bench.store()
+    assert bench.state.log.unknown_index == 0
+    assert bench.journal.ballot_file.current.durable_floor == 3
+
+
+def test_damage_is_known_still_where_the_cut_fails(member, monkeypatch) -> None:
+    """Where the log would have to end cannot be read."""
+    log = member(terms=[2, 2, 2]).state.log
+    log.damaged.update({2, 4})
+
+    def unreadable(index, claim):
+        raise CorruptEntryError("gone", index=2)
+
+    monkeypatch.setattr(log.journal, "stage_truncate", unreadable)
+    with pytest.raises(CorruptEntryError):
+        log.cut_after(2, 0)
+    assert log.damaged == {2, 4}
+
+
+def test_the_term_of_a_lost_last_entry_is_the_highest_it_can_be(member) -> None:
+    """A vote by its least one would go to who lacks it."""
+    bench = member(terms=[2, 3])
+    log = bench.state.log
+    bench.journal.last_chain = NO_CHAIN
+    bench.journal.unknown_term = 5
+    log.damaged.add(3)
+    assert log.election_position() == (5, 3)
+
+
+def test_what_a_lost_segment_header_said_is_not_made_up(member, entry_after, caplog) -> None:
+    """Neither to compare with, nor to tell somebody who begins here."""
+    bench = member()
+    for _ in range(8):
+        bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
+    bench.store()
+    bench.journal.drop_before(bench.journal.segments()[1].base_index)
+    log, first = bench.state.log, bench.journal.first_index
+    assert first > 1
+    assert log.base is not None
+    assert log.term_at(first - 1) == 2
+    bench.disk.flip_bit(bench.journal.segments()[0].path, 40 * 8)
+    bench.reopen()
+    log = bench.state.log
+    assert (log.base, log.term_at(first - 1), bench.journal.first_index) == (None, -1, first)
+    for peer in "bc":
+        log.tell_lost_base(peer)
+    assert caplog.text.count("let another node lead") == 1
+    assert member(terms=[2]).state.log.base == (0, NO_CHAIN, 1)

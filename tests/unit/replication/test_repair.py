@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+from copy import copy
 
 import pytest
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
+from holdfast.journal.jobs import RepairJob
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.replication.index_set import IndexSet
-from holdfast.replication.messages import RepairRequest, RepairResponse
+from holdfast.replication.messages import NO_CHAIN, RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
 from holdfast.replication.run_proof import RunProof
 
@@ -23,6 +25,7 @@ def asked(bench, repairs):
 def brought(bench, repairs, index, copy):
     """A peer's answer comes; the writer does what follows; tell whether it mended the entry."""
     before = repairs.repaired_count
+    repairs.ask(bench.state)
     repairs.take(bench.state, RepairResponse(index, copy))
     repairs.work(bench.state)
     bench.store()
@@ -168,6 +171,7 @@ def test_an_entry_is_damaged_until_its_repair_is_durable(member) -> None:
     bench, repairs = member(terms=[2, 2, 2]), Repairs()
     bench.state.log.damaged.update({2, 3})
     copies = {index: bench.journal.entry(index) for index in (2, 3)}
+    repairs.ask(bench.state)
     for index in (3, 2):
         repairs.take(bench.state, RepairResponse(index, copies[index]))
     repairs.work(bench.state)
@@ -214,6 +218,78 @@ def test_a_peer_without_a_copy_is_no_harm(member) -> None:
     bench.state.log.damaged.add(2)
 
     assert not brought(bench, repairs, 2, None)
+
+
+def test_each_entry_is_asked_of_everybody_in_turn(member) -> None:
+    """However many are asked for at once: with an even number each had one peer for ever."""
+    bench, repairs = member(terms=[2] * 20), Repairs()
+    bench.state.leader = "c"
+    for count in range(1, REPAIRS_MAX + 1):
+        bench.state.log.damaged.clear()
+        bench.state.log.damaged.update(range(2, 2 + 2 * count, 2))
+        whom = {}
+        for _ in range(2):
+            bench.state.now = repairs.deadline(bench.state) + bench.state.settings.repair_seconds
+            for peer, index in asked(bench, repairs):
+                whom.setdefault(index, []).append(peer)
+        assert [{"b", "c"}] * count == [set(peers) for peers in whom.values()]
+        bench.state.log.damaged.clear()
+        repairs.ask(bench.state)
+
+
+def test_who_does_not_have_it_is_followed_by_the_next_at_once(member) -> None:
+    """And once nobody has, all are left in peace for a while."""
+    bench, repairs = member(terms=[2, 2]), Repairs()
+    bench.state.leader = "b"
+    bench.state.log.damaged.add(2)
+    for peer in "bc":
+        assert [(peer, 2)] == asked(bench, repairs)
+        repairs.take(bench.state, RepairResponse(2, None))
+    assert [] == asked(bench, repairs)
+    assert repairs.deadline(bench.state) > bench.state.now
+
+
+def test_a_copy_that_nobody_asked_for_is_not_kept(member) -> None:
+    """A peer that sends them without end fills no memory."""
+    bench, repairs = member(terms=[2] * 40), Repairs()
+    bench.state.log.damaged.update(range(2, 40))
+    repairs.ask(bench.state)
+    for index in range(20, 40):
+        repairs.take(bench.state, RepairResponse(index, bench.journal.entry(index)))
+    repairs.work(bench.state)
+    assert [] == bench.state.log.jobs
+
+
+def test_no_chain_value_proves_nothing(member) -> None:
+    """Where no header tells, a copy that claims none is not what was there."""
+    bench = member(terms=[2] * 4)
+    forged = copy(bench.journal.entry(3))
+    forged.chain = NO_CHAIN
+    lose_headers(bench, 2, 3, 4)
+    bench.state.log.damaged.update((2, 3, 4))
+    assert bench.state.log.chain_at(3) == NO_CHAIN
+    assert not is_proven(bench.state, forged, RunProof())
+
+
+def test_copies_of_what_was_cleaned_meanwhile_do_not_keep_the_loop(member) -> None:
+    """Some are looked at in a turn, and all go with the damage that they were for."""
+    bench, repairs = member(terms=[2] * 1200), Repairs()
+    log = bench.state.log
+    log.damaged.update(range(2, 1200))
+    for index in range(2, 1000):
+        repairs._put(bench.journal.entry(index))
+    log.damaged.keep(1100, 1200)
+    repairs.work(bench.state)
+    assert repairs.is_busy
+    assert repairs.deadline(bench.state) == bench.state.now
+    for _ in range(5):
+        repairs.work(bench.state)
+    assert repairs.deadline(bench.state) > bench.state.now or not repairs._copies
+    log.damaged.update(range(2, 10))
+    repairs._put(bench.journal.entry(3))
+    log.damaged.clear()
+    repairs.ask(bench.state)
+    assert not repairs.is_busy
 
 
 def test_a_repair_that_the_journal_refuses_stays_damage(member, caplog, monkeypatch) -> None:
@@ -305,12 +381,14 @@ def test_a_copy_of_what_is_reclaimed_meanwhile_is_left_alone(leading, entry_afte
     for _ in range(4):
         bench.state.log.append([entry_after(bench.journal, 2, b"x" * 6000)])
     bench.store()
-    copy = bench.journal.entry(1)
+    copy, repairs = bench.journal.entry(1), Repairs()
     bench.state.log.damaged.add(1)
+    repairs.ask(bench.state)
+    repairs.take(bench.state, RepairResponse(1, copy))
     bench.journal.drop_before(bench.journal.segments()[1].base_index)
-
-    assert not brought(bench, Repairs(), 1, copy)
+    repairs.work(bench.state)
     assert set() == bench.state.log.damaged
+    assert [] == [job for job in bench.state.log.jobs if isinstance(job, RepairJob)]
 
 
 def test_who_lost_the_entry_that_names_the_members_asks_whoever_is_linked(member) -> None:

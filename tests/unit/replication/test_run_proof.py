@@ -65,6 +65,27 @@ def test_the_last_entry_of_the_log_is_proven_by_what_the_log_knows_of_it(bench, 
     assert copies[8].chain == run.chain_at(8)
 
 
+def test_the_end_of_a_very_long_run_is_looked_for_in_parts(bench, copies, monkeypatch) -> None:
+    """Until it is found nothing is wanted; then all is as with a short one."""
+    monkeypatch.setattr(run_proof, "_SOUGHT_MAX", 2)
+    run, log = RunProof(), bench.state.log
+    assert [] == run.wanted(log, 4, 8)
+    assert run.is_seeking
+    assert [7, 6, 5, 4] == run.wanted(log, 4, 8)
+    assert not run.is_seeking
+    run.take(log, copies[7])
+    assert [6, 5, 4] == run.wanted(log, 4, 8)
+
+
+def test_what_is_missing_behind_the_log_does_not_undo_what_is_proven(bench, copies) -> None:
+    """The leader brings that; the run ends where the log does."""
+    run, log = RunProof(), bench.state.log
+    log.damaged.update({8, 9, 10})
+    assert [9, 8] == run.wanted(log, 4, 2)
+    run.take(log, copies[9])
+    assert [8, 7] == run.wanted(log, 4, 2)
+
+
 def test_it_begins_again_where_the_run_is_another_one(bench, copies) -> None:
     """The log was begun anew, its end was cut, or its neighbours are lost as well."""
     run, log = RunProof(), bench.state.log
