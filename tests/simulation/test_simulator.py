@@ -164,6 +164,7 @@ AS_DRAWN = [
     (96168545, "an init system let clients reach the only voter of a former generation"),
     (96173139, "the only disk left had an entry rotten in what was not sealed, and nobody knew"),
     (96174032, "a simulated disk lost an unknown end that was above what its node had noted"),
+    (96181762, "a promotion was given up by which somebody had been shut out as the power failed"),
     (96155854, "an only voter of a former generation served before it heard of the next one"),
     (96099517, "a promoted learner had what its leader lost, under an id that was given again"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),

@@ -56,7 +56,29 @@ QUERIES: list[tuple[Callable[[DataFrame], DataFrame], tuple[str, ...]]] = [
         ("index", "term", "sequence"),
     ),
     (lambda it: it.mapInArrow(lambda batches: batches, it.schema).select("index"), ()),
+    # A union takes its second child by places, and has the first one's columns.
+    (lambda it: other(it).union(it), ()),
+    (lambda it: other(it).unionByName(it).select("body"), ("body",)),
+    (
+        lambda it: (
+            it.select("term", "body").union(it.select("term", "header_block")).select("term")
+        ),
+        ("term",),
+    ),
+    # Nothing is seen of what is cached, or goes through an RDD.
+    (lambda it: it.cache().groupBy("destination").sum("body_size"), ()),
+    (lambda it: it.join(it.select("body").persist(), "body").select("index"), ()),
+    (lambda it: it.sparkSession.createDataFrame(it.rdd.map(tuple), it.schema).select("index"), ()),
+    (lambda it: it.where(F.lit(False)), ()),
 ]
+
+
+def other(frame: DataFrame) -> DataFrame:
+    """Another frame of the same columns, that Spark knows nothing of."""
+    session = frame.sparkSession
+    return session.range(1).select(
+        *(F.lit(None).cast(it.dataType).alias(it.name) for it in frame.schema)
+    )
 
 
 @pytest.mark.parametrize(("query", "expected"), QUERIES)
@@ -83,6 +105,39 @@ def test_a_query_reads_what_it_needs_and_finds_the_same(spark: SparkSession, pla
     assert query(whole).collect() == found.collect()
     scanned = found._jdf.queryExecution().optimizedPlan().collectLeaves().apply(0).output()
     assert 2 == scanned.size()
+
+
+def test_a_union_and_a_cached_frame_find_the_same(spark: SparkSession, place: str) -> None:
+    """What a plan cannot show is read."""
+    whole = spark.read.format("holdfast").option("columns", "*, header_block").load(place)
+
+    def united(messages: DataFrame) -> DataFrame:
+        return other(messages).union(messages).select("destination", "body", "sequence")
+
+    def cached(messages: DataFrame) -> DataFrame:
+        return messages.select("destination", "sequence").persist().where("sequence > 1")
+
+    for query in (united, cached):
+        found = query_log(spark, query, path=place).collect()
+        assert sorted(map(str, found)) == sorted(map(str, query(whole).collect()))
+        assert len(found) > 1
+    spark.catalog.clearCache()
+
+
+def test_a_query_that_runs_while_it_is_built_is_refused(spark: SparkSession, place: str) -> None:
+    """Its columns would be those of no rows."""
+    for query in (
+        lambda it: it.groupBy("producer_id").pivot("destination").sum("body_size"),
+        lambda it: it.limit(it.count()),
+    ):
+        with pytest.raises(ConfigError, match="run while it is built"):
+            query_log(spark, query, path=place)
+    pivoted = query_log(
+        spark,
+        lambda it: it.groupBy("term").pivot("destination", ["orders"]).count(),
+        path=place,
+    )
+    assert [row["orders"] for row in pivoted.collect()] == [3]
 
 
 def test_columns_are_for_the_query_to_say(spark: SparkSession, place: str) -> None:

@@ -341,6 +341,11 @@ class _Scanner:
             if not scan.segments:
                 if self._floor < self._claim.first_index:
                     return  # begun anew, and nothing of it was stored yet
+                if not self._claim.floor_chain:
+                    # The same, of a log whose end was lost before: it still answers for that.
+                    tail.state, tail.through = "unknown", self._floor
+                    tail.reason = f"entries up to {self._floor:,} were stored once and are gone"
+                    return
                 raise StoreError(
                     f"{self._directory} holds no log, but this node had stored"
                     f" {self._floor:,} entries: restore the files, or empty the whole data"

@@ -353,7 +353,11 @@ class JournalWriter:
         header = segment.header
         if ballot is not None and ballot.first_index != header.base_index:
             self._journal.housekeeper.clear_away(set(), header.base_index)
-            self._ballot_file.begin_log(header.base_index, header.previous_chain)
+            self._note_begin(header.base_index, header.previous_chain)
+
+    def _note_begin(self, index: int, chain: bytes) -> None:
+        claimed = 0 if self._claim is None else self._claim[1]
+        self._ballot_file.begin_log(index, chain, claimed)
 
     def _make_file(self, segment: Segment) -> None:
         """Make a file with the name of a segment; where there is no room, leave nothing behind."""
@@ -402,8 +406,7 @@ class JournalWriter:
         elif isinstance(job, ResetJob):
             self._claim = job.claim
             self._begin_anew(job)
-            claimed = 0 if job.claim is None else job.claim[1]
-            self._ballot_file.begin_log(job.base_index, job.previous_chain, claimed)
+            self._note_begin(job.base_index, job.previous_chain)
             self._journal.durable_index = job.base_index - 1
             self._journal.durable_chain = job.previous_chain
             self._is_empty = True
@@ -471,7 +474,7 @@ class JournalWriter:
         removed = [] if self._is_empty else job.removed
         if removed:
             header = removed[0].header
-            self._ballot_file.begin_log(header.base_index, header.previous_chain)
+            self._note_begin(header.base_index, header.previous_chain)
         names = {it.path.name for it in removed}
         # A file that was made and has no entry is no part of what is kept.
         kept = names.intersection(filling.kept_files) if filling and is_set_aside else names

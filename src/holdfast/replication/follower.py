@@ -98,7 +98,7 @@ def on_reset(state: State, peer: str, message: ResetRequest) -> None:
     before = message.base_index - 1
     log = state.log
     state.is_reply_due = True
-    if log.term_at(before) == message.previous_term:
+    if log.may_have(before, message.previous_term, message.previous_chain):
         _require_chain(state, before, message.previous_chain)
         if log.damaged and log.damaged.first <= before:
             log.give_up_before(message.base_index)

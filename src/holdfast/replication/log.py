@@ -249,9 +249,8 @@ class ReplicatedLog:
         if not self.is_guessed(index):
             # Being mended, its header is there again, and the chain covers the term.
             return own == term or self.chain_at(index) == chain
-        following = index + 1
-        if following <= self.last_index and following not in self.damaged and chain != NO_CHAIN:
-            return self._continues(following, chain)
+        if self._is_next_good(index) and chain != NO_CHAIN:
+            return self._continues(index + 1, chain)
         behind = self._behind_damage(index)
         return own == term or (behind <= self.last_index and term <= self.journal.term_at(behind))
 
@@ -311,12 +310,19 @@ class ReplicatedLog:
         """
         assert index >= commit_index, f"cut after {index} below commit index {commit_index}"
         is_end = index >= self.journal.last_index
-        is_lost = self.unknown_index > index if is_end else self.is_guessed(index + 1)
+        if is_end:
+            is_lost = self.unknown_index > index
+        else:
+            # Where the next one is good, its chain has told that this one differs; see `may_have`.
+            is_lost = self.is_guessed(index + 1) and not self._is_next_good(index + 1)
         claim = self._lost_end() if is_lost else None
         self.jobs.append(self.journal.stage_truncate(index, claim))
         self.damaged.keep(0, index)
         if claim is not None:
             self.unknown_term, self.unknown_index = claim
+
+    def _is_next_good(self, index: int) -> bool:
+        return index < self.last_index and index + 1 not in self.damaged
 
     def _lost_end(self) -> tuple[int, int]:
         """The term, or a higher one, and the index of the last entry that may have been here."""
@@ -334,7 +340,14 @@ class ReplicatedLog:
         *,
         is_of_voter: bool = False,
     ) -> None:
-        """The log starts at `base_index` now; what it was is kept until it reaches `target`."""
+        """
+        The log starts at `base_index` now; what it was is kept until it reaches `target`.
+
+        What was lost at its end, and may have reached farther, goes on counting as held.
+        """
+        before = base_index - 1
+        is_cut = self.is_guessed(before) and not self._is_next_good(before)
+        claim = self._lost_end() if is_cut else (self.unknown_term, self.unknown_index)
         self.damaged.clear()
         self.forget_unknown()
         self.epoch += 1
@@ -346,6 +359,9 @@ class ReplicatedLog:
             target,
             is_of_voter=is_of_voter,
         )
+        if claim[1] > before:
+            job.claim = claim
+            self.unknown_term, self.unknown_index = claim
         self.jobs.append(job)
 
     def settle_filling(self, commit_index: int) -> None:

@@ -44,6 +44,7 @@ class Repairs:
     __slots__ = (
         "_asked",
         "_copies",
+        "_is_due_again",
         "_order",
         "_own",
         "_run",
@@ -65,6 +66,8 @@ class Repairs:
         """The write job of the repair that is not durable yet."""
         self._told: set[int] = set()
         """Entries of which the operator was told that they do not fit."""
+        self._is_due_again = False
+        """Whether the next turn goes on with what this one did not come to."""
         self.repaired_count = 0
 
     @property
@@ -81,6 +84,7 @@ class Repairs:
             self._copies.clear()
             self._order.clear()
             self._run = RunProof()  # It keeps copies, and an entry that may be large.
+            self._is_due_again = False
             return
         peers = _who_may_have_it(state)
         # What was cut or is mended, and what nobody can be asked for, is due at no time.
@@ -91,6 +95,7 @@ class Repairs:
                 question.due = state.now + state.settings.repair_seconds
                 state.send(question.next_of(peers), RepairRequest(index))
         self._asked = asked
+        self._is_due_again = bool(peers) and self._run.is_seeking
 
     def _due(self, log: ReplicatedLog) -> list[int]:
         """The first damaged entries whose copies can be proven, and those that are to prove one."""
@@ -118,9 +123,11 @@ class Repairs:
         """When the next peer is to be asked."""
         if not state.log.damaged:
             return float("inf")
-        if self._run.is_seeking or (self._copies and self._under_way is None):
-            return state.now
         later = state.now + state.settings.repair_seconds
+        if state.is_disk_hanging:
+            return later
+        if self._is_due_again or (self._copies and self._under_way is None):
+            return state.now
         return min((question.due for question in self._asked.values()), default=later)
 
     def take(self, state: State, message: RepairResponse) -> None:

@@ -95,6 +95,7 @@ class RunProof:
 
     def rest(self) -> None:
         """Want nothing more: no lost entry is left that needs a proof. What is proven stays so."""
+        self.is_seeking = False
         self._until = self._first
 
     def is_wanted(self, index: int) -> bool:

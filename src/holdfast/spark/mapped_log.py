@@ -66,7 +66,8 @@ def map_log(
             people and not for a function.
         AnalysisException: Spark's, where the options are wrong as the data source says it.
     """
-    if str(options.get("mode", "fail")).strip().lower() == "report":
+    modes = [value for name, value in options.items() if name.lower() == "mode"]
+    if any(str(value).strip().lower() == "report" for value in modes):
         raise ConfigError(["mode: a function is given no rows of damage; read with mode=fail"])
     wanted = _schema(schema)
     source = _source(function, wanted)
@@ -224,4 +225,9 @@ def _as_said(given: object, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
                 f"the function of map_log gave a column {wanted.name!r} of type"
                 f" {given.column(wanted.name).type}, which is no {wanted.type}: {error}"
             ) from error
+        if not wanted.nullable and columns[-1].null_count:
+            raise MappedRowsError(
+                f"the function of map_log gave {columns[-1].null_count:,} nulls in column"
+                f" {wanted.name!r}, which was said to have none"
+            )
     yield from pa.Table.from_arrays(columns, schema=schema).to_batches()

@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.quorum import majority
 from holdfast.testing import damage, outages
-from holdfast.testing.generations import newest_ballot
+from holdfast.testing.generations import has_shut_out, newest_ballot
 from holdfast.testing.older_copy import is_recognisable
 from holdfast.testing.simulated_network import Trouble
 from holdfast.testing.troubles import RARE
@@ -716,7 +716,8 @@ class Nemesis:
         ruling = self.world.checkers.generations.ruling
         if node is None:
             return
-        if node.driver.generation <= ruling or self._is_one_of_a_pair(node):
+        is_known = node.driver.generation <= ruling or has_shut_out(self.world.nodes, ruling)
+        if is_known or self._is_one_of_a_pair(node):
             if node.driver.generation:
                 # Who is shut out and emptied for its sake is told whom to join.
                 for other in self.world.nodes:

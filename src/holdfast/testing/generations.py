@@ -17,6 +17,7 @@ Invariants (each violation is raised with its name):
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CorruptEntryError
@@ -146,3 +147,9 @@ def newest_ballot(node: SimulatedNode) -> Ballot | None:
     content = bytes((path and node.disk.durable_content(path)) or b"")
     slots = (decode_ballot(content[start:][:SLOT_BYTES]) for start in (0, SLOT_BYTES))
     return max(filter(None, slots), key=lambda ballot: ballot.sequence, default=None)
+
+
+def has_shut_out(nodes: Iterable[SimulatedNode], ruling: int) -> bool:
+    """Whether a generation after the ruling one stands on a disk of somebody it has shut out."""
+    ballots = [newest_ballot(node) for node in nodes]
+    return any(it is not None and it.is_shut_out and it.generation > ruling for it in ballots)

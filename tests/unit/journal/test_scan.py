@@ -95,7 +95,14 @@ def test_a_log_that_is_gone_is_not_an_empty_log(disk: SimulatedDisk) -> None:
     """No files although the ballot says that entries were stored: refused, with what to do."""
     disk.make_directory(LOG)
     with pytest.raises(StoreError, match=r"had stored 5 entries.*rejoins as a new one"):
-        scan(disk, floor=5)
+        scan_log(LOG, disk, claim=LogClaim(floor=5, floor_chain=b"c" * 16, first_index=1))
+
+
+def test_a_log_begun_anew_answers_for_the_end_that_it_had_lost(disk: SimulatedDisk) -> None:
+    """Nothing of it was stored yet; what was noted of the log before has no chain value."""
+    disk.make_directory(LOG)
+    found = scan_log(LOG, disk, claim=LogClaim(floor=5, first_index=3))
+    assert (found.tail.state, found.tail.through, found.last_index) == ("unknown", 5, 0)
 
 
 @pytest.mark.parametrize("index", [1, 3, 4, 7])

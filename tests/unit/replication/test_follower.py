@@ -365,3 +365,17 @@ def test_what_waited_while_this_node_slept_is_no_news(member) -> None:
     state.now = 162
     follower.on_append(state, "c", request(bench, 3, 1, sent_at=9_000))
     assert 162 == state.heard_at
+
+
+@pytest.mark.parametrize("term", [3, 5])
+def test_a_reset_behind_a_lost_header_is_compared_by_what_follows_it(headless, term) -> None:
+    """The guessed term differs: the log would be thrown away, or the reset sent for ever."""
+    state = headless.state
+    right = headless.others[3].chain
+    chain = right if term == 3 else bytes(16 * [7])
+    state.commit_index = 6 if term == 3 else 0
+    message = ResetRequest(5, 5, term, chain, 5, 0.0, 6, 6, 0)
+    follower.on_reset(state, "b", message)
+    is_kept = term == 3
+    assert (headless.journal.last_index == 6) == is_kept
+    assert state.matched_index == 4

@@ -9,6 +9,7 @@ from holdfast.journal.ballot import Ballot
 from holdfast.journal.jobs import BallotJob
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.messages import NO_CHAIN
+from holdfast.testing.simulated_disk import PowerCut
 
 
 def test_terms_are_known_inside_the_log_only(member) -> None:
@@ -195,3 +196,66 @@ def test_what_a_lost_segment_header_said_is_not_made_up(member, entry_after, cap
         log.tell_lost_base(peer)
     assert caplog.text.count("let another node lead") == 1
     assert member(terms=[2]).state.log.base == (0, NO_CHAIN, 1)
+
+
+def test_what_the_next_entry_tells_apart_is_not_claimed(member) -> None:
+    """Its chain says that another one stood there: nothing behind it was ever committed."""
+    bench = member(terms=[2, 2, 3, 3, 3])
+    place = bench.journal.place_of(4)
+    bench.disk.flip_bit(place.path, place.byte * 8 + 300)
+    bench.writer.turn([BallotJob(Ballot(node_id=bytes(16), term=3))])
+    bench.writer.save_floor()
+    bench.reopen()
+    log = bench.state.log
+    assert log.is_guessed(4)
+    log.cut_after(3, 0)
+    bench.store()
+    assert (log.unknown_index, bench.journal.ballot_file.current.durable_floor) == (0, 3)
+
+
+@pytest.mark.parametrize(("base", "claimed"), [(2, 6), (6, 6), (7, 0)])
+def test_a_log_begun_anew_answers_for_a_lost_end(member, base, claimed) -> None:
+    """Until it is there again; what lies before the new beginning is cleaned."""
+    bench = member(terms=[2])
+    bench.writer.turn([BallotJob(Ballot(node_id=bytes(16), term=3))])
+    log = bench.state.log
+    log.unknown_index, log.unknown_term = 6, 3
+    log.begin_anew(base, 2, b"c" * 16, base)
+    bench.store()
+    assert log.unknown_index == claimed
+    floor = bench.journal.ballot_file.current.durable_floor
+    assert floor == (claimed or base - 1)
+    bench.reopen()
+    assert bench.state.log.unknown_index == claimed
+
+
+def test_a_cut_of_the_whole_log_is_claimed_at_each_step(member) -> None:
+    """Whenever the power fails the node starts again, and does not look whole."""
+    steps = 0
+    while True:
+        bench = member(terms=[2] * 8)
+        bench.writer.turn([BallotJob(Ballot(node_id=bytes(16), term=3))])
+        bench.writer.save_floor()
+        for index in range(1, 10):
+            place = bench.journal.place_of(index)
+            bench.disk.flip_bit(place.path, place.byte * 8 + 300)
+        bench.reopen()
+        log = bench.state.log
+        log.unknown_index, log.unknown_term = 9, 3
+        log.cut_after(log.last_index if log.last_index < 1 else 0, 0)
+        assert log.election_position() == (3, 9)
+        bench.disk.cut_at = bench.disk.operations + steps + 1
+        try:
+            bench.store()
+        except PowerCut:
+            bench.disk.power_cut()
+        else:
+            bench.disk.cut_at = None
+            break
+        finally:
+            steps += 1
+        bench.reopen()
+        log = bench.state.log
+        assert log.unknown_index == 9 or not log.is_whole
+        assert log.election_position() >= (0, 9)
+    assert steps > 3

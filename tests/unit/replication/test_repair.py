@@ -11,6 +11,7 @@ from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
 from holdfast.journal.jobs import RepairJob
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
+from holdfast.replication import run_proof
 from holdfast.replication.index_set import IndexSet
 from holdfast.replication.messages import NO_CHAIN, RepairRequest, RepairResponse
 from holdfast.replication.repair import REPAIRS_MAX, Repairs, answer, is_proven
@@ -452,4 +453,25 @@ def test_nothing_is_due_where_nobody_can_be_asked(member) -> None:
     state.connected.clear()
     state.now = repairs.deadline(state)
     assert [] == asked(bench, repairs)
+    assert repairs.deadline(state) > state.now
+
+
+def test_nothing_is_due_for_a_run_whose_end_nobody_looks_for(member, monkeypatch) -> None:
+    """Without a peer, or while the disk hangs: whoever is due at once then turns for ever."""
+    monkeypatch.setattr(run_proof, "_SOUGHT_MAX", 2)
+    bench, repairs = member(terms=[2] * 20), Repairs()
+    state = bench.state
+    lose_headers(bench, *range(3, 18))
+    state = bench.state
+    state.log.damaged.update(range(3, 18))
+    repairs.ask(state)
+    assert repairs.deadline(state) == state.now
+    linked = dict(state.connected)
+    state.connected.clear()
+    repairs.ask(state)
+    assert repairs.deadline(state) > state.now
+    state.connected.update(linked)
+    repairs.ask(state)
+    assert repairs.deadline(state) == state.now
+    state.is_disk_hanging = True
     assert repairs.deadline(state) > state.now

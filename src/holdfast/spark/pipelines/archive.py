@@ -257,7 +257,8 @@ def _commits(
     Write and publish commit after commit up to a position; gives what was published.
 
     The ranges of the next one are written while one is published, and told of. To be closed: what
-    is being written then is given up.
+    is being written then is given up. Its files go if the job has ended; what a cancelled one has
+    left no manifest names, so it is no part of the archive, and `sweep` sets it aside.
     """
     settings = work.settings
     ranges = plan(catalogue, position, settings.tasks_per_commit, log_start)

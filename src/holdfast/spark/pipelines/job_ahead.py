@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
+_CANCEL_AGAIN_SECONDS: Final = 0.2
 
 
 class JobAhead(Generic[T]):
@@ -46,8 +47,10 @@ class JobAhead(Generic[T]):
         Cancel what still runs, and wait until nothing does.
 
         Gives the outcome if it was there already; its error, if it had one, is nobody's concern.
+        What the tasks of a cancelled job had done by then nobody knows.
         """
-        if self._thread.is_alive():
+        while self._thread.is_alive():
+            # Only a job that was submitted already is cancelled.
             self._context.cancelJobsWithTag(self._tag)
-            self._thread.join()
+            self._thread.join(_CANCEL_AGAIN_SECONDS)
         return self._outcome[0] if self._outcome else None
