@@ -102,7 +102,7 @@ storm: setup ## 100,000 cancelled calls of the client (CALLS=n, SEED=n) against 
 	STORM_CALLS=$(CALLS) STORM_SEED=$(or $(SEED),9) $(PYTEST) --timeout 900 tests/integration/test_client_storm.py $(ARGS)
 
 spark-cluster: setup ## the pipeline on a Spark cluster with a network of its own, executors and a leader killed (root; minutes)
-	SPARK_CLUSTER=1 $(PYTEST) tests/spark/test_other_network.py $(ARGS)
+	SPARK_CLUSTER=1 $(PYTEST) tests/spark/test_other_network.py tests/spark/test_standalone.py $(ARGS)
 
 soak: setup ## HOURS=n of mixed traffic and mild faults; curves of memory, handles and disk
 	$(BIN)/python -m holdfast.testing.soak --hours $(HOURS) --topology $(TOPOLOGY) $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report $(REPORT)) $(ARGS)
