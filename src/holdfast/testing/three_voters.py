@@ -57,7 +57,7 @@ class ThreeVoters:
         self.confirmed = sorted(it for it in self.group.checker.confirmed if it > last)
         assert len(self.confirmed) >= count
         self.group.nodes[self.victim]._writer.save_floor()  # noqa: SLF001 - as it does when idle
-        self.group.checker.check = lambda _node: None  # type: ignore[method-assign]
+        self.group.checker.check = lambda _node: None  # type: ignore[assignment,method-assign]
 
     def tell_the_victim_alone(self) -> None:
         """From now on the leader's entries reach nobody else."""
