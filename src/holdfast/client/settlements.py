@@ -280,6 +280,19 @@ class Settlements:
                 self._refuse(settled, error)
         return bool(found)
 
+    def committed(self, message_id: str) -> None:
+        """
+        A transaction has acknowledged a message: that a word of ours was refused is no matter.
+
+        A lost link may have brought it to another subscription, too, and that one's word is refused
+        while the transaction is under way.
+        """
+        settled = self._kept.get(message_id)
+        if settled is not None and settled.verb == ACKNOWLEDGE:
+            del self._kept[message_id]
+            for promise in settled.promises:
+                promise.refused.pop(settled, None)
+
     def refused_with_receipt(self, settled: Settlement, error: HoldfastError) -> None:
         """The broker refused this one, which asked for a receipt, and what it counts with it."""
         if self._said.get(settled.message_id) is settled:

@@ -308,6 +308,7 @@ class Commit(Operation):
             for message in self._messages:
                 message.transaction = None
                 message.subscription.forget(message, ACKNOWLEDGE)
+                self._session.settlements.committed(message.id)
             self._finish(None)
             return
         self._is_committing = True

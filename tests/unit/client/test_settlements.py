@@ -255,6 +255,26 @@ async def test_what_comes_again_before_its_refusal_is_told_is_settled_again() ->
         assert (settlements.find("a"), told(settlements)) == (None, None)
 
 
+async def test_what_a_transaction_has_acknowledged_was_not_refused() -> None:
+    """Another subscription had it, too; its word came while the transaction was under way."""
+    settlements = Settlements()
+    promise = awaited()
+    settlements.add(settled("a", ACKNOWLEDGE, promise), "a")
+    settlements.add(settled("b", REJECT), "1-2")
+    settlements.add(settled("c"), "c")
+    for id in ("a", "1-2", "c"):
+        settlements.refused(id, refusal())
+    for id in ("a", "b", "d"):
+        settlements.committed(id)
+    settlements.answered(promise)
+    assert promise.outcome.done()
+    assert promise.outcome.exception() is None
+    assert [settlements.find(id) is None for id in "abc"] == [True, False, False]
+    error = told(settlements)
+    assert isinstance(error, UnknownDeliveryError)
+    assert "2 messages acknowledged" in error.__notes__[-1]
+
+
 async def test_a_promise_nobody_waits_for_any_more_is_told_in_the_end() -> None:
     """Refused before the caller was cancelled, or after."""
     for is_before in (True, False):
