@@ -8,7 +8,7 @@ QUICK := tests/unit tests/property tests/test_*.py
 WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
-BESIDE = --numprocesses $(SIDE_BY_SIDE) --dist loadfile
+BESIDE = --numprocesses $(SIDE_BY_SIDE) --dist loadfile --no-loadscope-reorder
 DEMO := examples/demo.py
 BENCH := benches/run.py
 TOPOLOGY ?= three

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from itertools import chain, zip_longest
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,7 @@ from holdfast.testing.ledger import Account
 from holdfast.testing.promises.books import TestBooks, accounts_of_loads
 
 BOOKS = TestBooks()
+SLOW_FOLDERS = ("tests/spark/", "tests/integration/")
 ACCOUNTS = pytest.StashKey[list[Account]]()
 
 # No deadline: these machines are shared, and a slow moment is not a failure.
@@ -37,6 +39,22 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, si
     if signal.getsignal(_number) is signal.SIG_IGN:
         is_interrupt = _number == signal.SIGINT
         signal.signal(_number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """
+    Put the slow folders first, in turns: Spark needs the cores, and real brokers mostly wait.
+
+    Side by side they take the time of one; and no long file is left for the end.
+    """
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    slow = [[name for name in files if name.startswith(folder)] for folder in SLOW_FOLDERS]
+    first = [name for name in chain(*zip_longest(*slow)) if name is not None]
+    order = dict.fromkeys([*first, *files])
+    items[:] = chain.from_iterable(files[name] for name in order)
 
 
 # What tests with the marker `promise` show goes to build/evidence, from which the promise table is

@@ -4,6 +4,7 @@ One Spark session for all tests here: starting one takes longer than most of the
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ from pyspark.sql import SparkSession
 
 from holdfast.spark.session import spark_session
 from holdfast.testing.local_cluster import LocalCluster
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""For every driver that a test starts: each query is short, and optimizing what Java compiles cost
+more of the cores than it saved."""
 
 
 @pytest.fixture(scope="session")

@@ -93,6 +93,25 @@ def test_a_store_that_fails_four_times_in_a_row_is_asked_again() -> None:
         assert place.read("a/one") == b"1"
 
 
+@pytest.mark.parametrize("every", [3, 7])
+def test_a_refusal_longer_than_what_was_asked_for_is_no_end(every: int, log: LogDirectory) -> None:
+    """
+    AWS's client finds no room for it, and does not ask again by itself.
+
+    Each request of a reading is refused once in these turns; the columns of few rows are small.
+    """
+    with S3Server(every) as server:
+        place = Place("s3a://backup/place", place_options(server.options))
+        place.publish("a/one", b"22")
+        assert [place.read("a/one") for _ in range(every)] == [b"22"] * every
+        archive = Archive.open("s3a://backup/archive", place_options(server.options))
+        archive_all(log, archive)
+        (file, *_) = archive.catalogue().files()
+        for _ in range(every):
+            assert sum(batch.num_rows for batch in archive.batches(file)) > 0
+            archive.check(file)
+
+
 def test_an_archive_in_a_store_is_written_read_and_tidied(
     store: S3Server, log: LogDirectory
 ) -> None:

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -56,6 +57,7 @@ from holdfast.spark.manifests import (
     resolve,
 )
 from holdfast.spark.places import DurableFile, FoundFile, Options, Place, absolute
+from holdfast.spark.store_answers import asked_again
 
 MANIFESTS: Final = "_holdfast"
 DATA: Final = "records"
@@ -275,10 +277,8 @@ class Archive:
             UnreadableArchiveError: The store does not give it.
         """
         with self._reading(file) as source:
-            table = pq.ParquetFile(source, page_checksum_verification=True)
-            for group in range(table.num_row_groups):
-                for batch in table.read_row_group(group, columns=columns).to_batches():
-                    yield _sound(batch, columns or RECORDS.names)
+            for batch in _row_groups(source, columns, is_proven=False):
+                yield _sound(batch, columns or RECORDS.names)
 
     def names_in(self, file: ArchivedFile) -> dict[int, str]:
         """
@@ -312,7 +312,7 @@ class Archive:
             is_small = file.bytes <= WHOLE_BYTES_MAX
             data = source
             if is_small:
-                whole = source.read_buffer()
+                whole = asked_again(source.read_buffer)
                 digest = FileDigest(kind_of(file.digest))
                 digest.update(whole)
                 _compare(file, digest.size, digest.text)
@@ -321,12 +321,9 @@ class Archive:
                 _compare(file, *_size_and_digest(source, kind_of(file.digest)))
                 source.seek(0)
             # A large file is fetched again: what comes then has been compared with nothing yet.
-            table = pq.ParquetFile(data, page_checksum_verification=not is_small)
-            for group in range(table.num_row_groups):
-                if not _may_hold(table.metadata.row_group(group), first_index, last_index):
-                    continue
-                for batch in table.read_row_group(group, columns=columns).to_batches():
-                    yield _of_known_types(batch, columns)
+            wanted = partial(_may_hold, first_index=first_index, last_index=last_index)
+            for batch in _row_groups(data, columns, wanted, is_proven=is_small):
+                yield _of_known_types(batch, columns)
 
     @contextmanager
     def _reading(self, file: ArchivedFile) -> Iterator[pa.NativeFile]:
@@ -375,10 +372,25 @@ class Archive:
             raise CorruptArchiveError(reason, path=file.path, index=expected)
 
 
+def _row_groups(
+    source: pa.NativeFile,
+    columns: list[str] | None,
+    wanted: Callable[[Any], bool] | None = None,
+    *,
+    is_proven: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of those row groups whose metadata is wanted, one group at a time."""
+    table = asked_again(partial(pq.ParquetFile, source, page_checksum_verification=not is_proven))
+    for group in range(table.num_row_groups):
+        if wanted is None or wanted(table.metadata.row_group(group)):
+            rows = asked_again(partial(table.read_row_group, group, columns=columns))
+            yield from rows.to_batches()
+
+
 def _size_and_digest(source: pa.NativeFile, kind: DigestKind) -> tuple[int, str]:
     """Read a file to its end."""
     digest = FileDigest(kind)
-    while chunk := source.read(_READ_BYTES):
+    while chunk := asked_again(partial(source.read, _READ_BYTES)):
         digest.update(chunk)
     return digest.size, digest.text
 

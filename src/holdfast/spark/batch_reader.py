@@ -35,6 +35,7 @@ from holdfast.spark.partitions import BacklogPartition, LogPartition, carried, s
 from holdfast.spark.pushdown import narrow
 from holdfast.spark.row_conditions import keep, taken
 from holdfast.spark.row_filter import RowFilter
+from holdfast.spark.worker_memory import keep_loaded
 
 
 class BatchReader(DataSourceReader):
@@ -81,6 +82,7 @@ def read_partition(
     options: ReadOptions, partition: InputPartition, wanted: RowFilter
 ) -> Iterator[pa.RecordBatch]:
     """Give the batches of one partition; Spark's placeholder for no partitions has none."""
+    keep_loaded()
     if isinstance(partition, LogPartition):
         source = open_source(options) if partition.source is None else partition.source
         live = None

@@ -24,6 +24,7 @@ from holdfast.spark.table_options import (
     options_of_query,
     with_options,
 )
+from holdfast.spark.worker_memory import keep_loaded
 from holdfast.spark.writer import BatchWriter, StreamWriter, write_options
 
 _NO_OPTIONS: Final = (
@@ -53,6 +54,7 @@ class HoldfastDataSource(DataSource):
         Raises:
             ConfigError: The options are wrong; the error lists every mistake.
         """
+        keep_loaded()
         of_table = options_of_new_table(self.options)
         options = read_options(self.options if of_table is None else of_table)
         schema = spark_schema(options.view, options.columns)

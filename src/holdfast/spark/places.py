@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from holdfast.errors import ConfigError
+from holdfast.spark.store_answers import asked_again
 
 Options = tuple[tuple[str, str], ...]
 
@@ -131,7 +132,7 @@ class Place:
         """
         try:
             with self.open_input(path) as source:
-                data: bytes = source.read()
+                data: bytes = asked_again(source.read)
         except FileNotFoundError:
             raise
         except OSError as error:

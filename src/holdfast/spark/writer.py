@@ -43,6 +43,7 @@ from holdfast.errors import ConfigError, HoldfastError, ProducerFinishedError
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.options import urls_of
 from holdfast.spark.schema import COLUMNS
+from holdfast.spark.worker_memory import keep_loaded
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -217,6 +218,7 @@ def write_partition(
     Raises:
         HoldfastError: A message was refused, or no broker was reached.
     """
+    keep_loaded()
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
     with SpooledRows(options.destination) as rows:

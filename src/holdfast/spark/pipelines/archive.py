@@ -41,6 +41,7 @@ from holdfast.spark.log_source import LogPosition, LogSource
 from holdfast.spark.manifests import NO_CHAIN, ArchivedFile, Catalogue, Manifest
 from holdfast.spark.pipelines.archive_continuity import check_same_log
 from holdfast.spark.pipelines.job_ahead import JobAhead
+from holdfast.spark.worker_memory import keep_loaded
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -347,6 +348,7 @@ def write_range(
     Raises:
         CorruptEntryError: An entry is damaged, missing, or does not continue the chain.
     """
+    keep_loaded()
     before = wanted.chain_before
     if before is None:
         before = chain_at(source, wanted.first_index - 1)

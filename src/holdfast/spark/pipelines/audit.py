@@ -49,6 +49,7 @@ from holdfast.spark.pipelines.replica_audit import (
     spread,
 )
 from holdfast.spark.pipelines.served_depths import ServedDepths, compared, served_depths
+from holdfast.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -228,6 +229,7 @@ def prove_file(file: ArchivedFile, *, archive: Archive) -> tuple[list[Finding], 
 
     Gives what is wrong, and how many entries were proven.
     """
+    keep_loaded()
     findings: list[Finding] = []
     name = str(archive)
     try:

@@ -29,6 +29,7 @@ from holdfast.spark.log_proof import blocks_of
 from holdfast.spark.log_source import LogSource
 from holdfast.spark.manifests import NO_CHAIN, ArchivedFile
 from holdfast.spark.partitions import split, tasks_for
+from holdfast.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,6 +87,7 @@ def _archived_rows(
     batches: Iterable[pa.RecordBatch], *, archive: Archive, last_index: int
 ) -> Iterator[pa.RecordBatch]:
     """Read data files; runs in a worker."""
+    keep_loaded()
     names = [name for name in RECORDS.names if name not in CONTENT]
     for batch in batches:
         for row in batch.to_pylist():
@@ -123,6 +125,7 @@ def log_records(
 def _cut_records(
     batches: Iterable[pa.RecordBatch], *, source: LogSource, names: dict[int, str]
 ) -> Iterator[pa.RecordBatch]:
+    keep_loaded()
     facts = RangeFacts(dict(names))
     for batch in batches:
         for wanted in batch.to_pylist():

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -24,6 +25,8 @@ from holdfast.spark.archive_store import Archive
 from holdfast.spark.manifests import ArchivedFile
 from holdfast.spark.partitions import tasks_for
 from holdfast.spark.places import Place
+from holdfast.spark.store_answers import asked_again
+from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.record_codec import encode_records
 
 if TYPE_CHECKING:
@@ -85,9 +88,9 @@ def unpacked(scratch: Place, paths: list[str]) -> Iterator[tuple[bytes, int]]:
                 f" share with this machine"
             ) from error
         with source:
-            while head := source.read(_FRAME.size):
+            while head := asked_again(partial(source.read, _FRAME.size)):
                 count, size = _FRAME.unpack(head)
-                yield source.read(size), count
+                yield asked_again(partial(source.read, size)), count
         scratch.remove(path)
 
 
@@ -95,6 +98,7 @@ def _pack_file(
     living: pa.Table, *, archive: Archive, files: dict[str, ArchivedFile], scratch: Place
 ) -> pa.Table:
     """Pack the live records of one file; runs in a worker."""
+    keep_loaded()
     name = living.column("file")[0].as_py()
     wanted = living.column("record_number").combine_chunks()
     path = f"{name}-{uuid.uuid4().hex[:8]}.bodies"

@@ -35,6 +35,7 @@ from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
 from holdfast.spark.partitions import split
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.record_table import RecordTable, at
+from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.record_codec import CLEANED
 
 if TYPE_CHECKING:
@@ -284,6 +285,7 @@ def remote_digests(source: RemoteLog, told: Callable[[int], None]) -> dict[int, 
 
 
 def _hash_file(wanted: tuple[str, int, str]) -> tuple[str, int, str]:
+    keep_loaded()
     name, base, path = wanted
     digest = blake2b(digest_size=32)
     try:
@@ -324,6 +326,7 @@ def _parts(
 
 def prove(part: _Part) -> Proof:
     """Follow the chain through a part and name every place where it breaks; runs in a worker."""
+    keep_loaded()
     source, name = part.replica.source, part.replica.name
     findings: list[Finding] = []
     entries = size = 0

@@ -44,6 +44,7 @@ from holdfast.spark.pipelines.message_packing import pack_files, unpacked
 from holdfast.spark.pipelines.replica_audit import spread
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, Restored, RestoredLog
 from holdfast.spark.places import Place, absolute
+from holdfast.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -304,6 +305,7 @@ class _FileFault(NamedTuple):
 
 
 def _check_file(file: ArchivedFile, *, archive: Archive, with_digests: bool) -> list[_FileFault]:
+    keep_loaded()
     try:
         if with_digests:
             archive.check(file)
