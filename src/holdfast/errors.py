@@ -18,6 +18,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── TransactionError         unknown, doubled or too large transaction
     │   ├── StoreFullError           no room on disk: publishing is refused, acknowledging goes on
     │   ├── LimitReachedError        more is asked for than the node allows
+    │   ├── BusyError                the node does as much of this at once as it does: later
     │   ├── DestinationError         a destination that cannot be used in this way
     │   └── NotServedError           a wish that would have to be ignored
     ├── StoreError
@@ -159,6 +160,12 @@ class LimitReachedError(RefusedError):
     """More is asked for than the node allows, or there is no room for another."""
 
     code = "limit-reached"
+
+
+class BusyError(RefusedError):
+    """The node does as much of this at once as it does; it can be asked again a little later."""
+
+    code = "busy"
 
 
 class StoreError(HoldfastError):

@@ -2,7 +2,7 @@
 The log over HTTP: committed entries as they are on disk, and the holds of named readers.
 
     GET /log/position[?from=I&bytes=N]      where the log begins and ends; how far N bytes reach
-    GET /log?from=I&bytes=N[&through=J]     whole entries, at least one, from one segment
+    GET /log?from=I&bytes=N[&through=J]     whole entries, at least one, of one segment; 429: later
     GET /holds    DELETE /holds/{name}
     POST /holds/{name} {"index", "bytes_max", "expiry_seconds", "or_first", "only_renews"}
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
@@ -24,8 +24,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from holdfast.admin.operations import Operations
+from holdfast.admin.reader_slots import ReaderSlots, Slot, stand_back
 from holdfast.admin.slices import Slices, listed
 from holdfast.admin.status import HoldRequest, LogSlice, as_json
 from holdfast.errors import RecordNotFoundError
@@ -62,6 +64,7 @@ class LogInterface:
         self._operations = operations
         self._one_at_a_time = asyncio.Lock()
         """Of what a long log makes long: so many who ask make it later, not the turns longer."""
+        self._slots = ReaderSlots()
 
     async def position(self, request: Request) -> Response:
         """Where the log begins and ends on this node."""
@@ -76,12 +79,18 @@ class LogInterface:
         return Response(b"".join(pieces), media_type="application/json")
 
     async def entries(self, request: Request) -> Response:
-        """Entries as they are on disk."""
+        """
+        Entries as they are on disk.
+
+        Raises:
+            BusyError: This node answers as many readers as it does at once.
+        """
         from_index = read_number(request, "from", None)
         bytes_max = min(read_number(request, "bytes", SLICE_BYTES_DEFAULT), SLICE_BYTES_MAX)
         through = read_number(request, "through", _INDEX_MAX)
         position = self._operations.log_position(with_bases=False)
         found = self._operations.log_slice(from_index, bytes_max, through)
+        slot = self._slots.take(leads=position.role == "leader") if found.size else None
         headers = {
             "Content-Type": "application/octet-stream",
             "Content-Length": str(found.size),
@@ -90,10 +99,14 @@ class LogInterface:
             "Holdfast-First-Index": str(position.first_index),
             "Holdfast-Cluster": position.cluster_id,
         }
-        if not found.size:
+        if slot is None:
             return Response(headers=headers)
-        file = await asyncio.to_thread(_open, found)
-        return StreamingResponse(_pieces(file, found), headers=headers)
+        try:
+            file = await asyncio.to_thread(_open, found)
+        except BaseException:
+            slot.give_back()
+            raise
+        return _Entries(file, found, slot, headers)
 
     async def holds(self, request: Request) -> Response:
         """The named readers of the log."""
@@ -125,6 +138,23 @@ class LogInterface:
         return JSONResponse({"released": name})
 
 
+class _Entries(StreamingResponse):
+    """An answer in pieces; ends with file and slot given back, however it ends."""
+
+    def __init__(self, file: int, found: LogSlice, slot: Slot, headers: Mapping[str, str]) -> None:
+        super().__init__(_pieces(file, found), headers=headers)
+        self._file = file
+        self._slot = slot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; also where nobody reads it any more."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            os.close(self._file)
+            self._slot.give_back()
+
+
 def read_number(request: Request, name: str, default: int | None) -> int:
     """
     Return a whole number from the question; the default where it is not there.
@@ -151,13 +181,11 @@ def _open(found: LogSlice) -> int:
 
 async def _pieces(file: int, found: LogSlice) -> AsyncIterator[bytes]:
     offset, end = found.start, found.start + found.size
-    try:
-        while offset < end:
-            wanted = min(PIECE_BYTES, end - offset)
-            piece = await asyncio.to_thread(os.pread, file, wanted, offset)
-            if not piece:
-                return  # cut short: the length that was promised tells the reader
-            offset += len(piece)
-            yield piece
-    finally:
-        os.close(file)
+    while offset < end:
+        wanted = min(PIECE_BYTES, end - offset)
+        piece = await asyncio.to_thread(os.pread, file, wanted, offset)
+        if not piece:
+            return  # cut short: the length that was promised tells the reader
+        offset += len(piece)
+        yield piece
+        await stand_back()

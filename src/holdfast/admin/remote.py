@@ -26,6 +26,7 @@ from urllib.parse import quote
 from holdfast.admin.token_file import read_token
 from holdfast.errors import (
     AuthenticationError,
+    BusyError,
     DestinationError,
     FencedError,
     HoldfastError,
@@ -55,6 +56,7 @@ ERRORS: dict[str, tuple[type[HoldfastError], HTTPStatus]] = {
     "quorum-lost": (QuorumLostError, HTTPStatus.SERVICE_UNAVAILABLE),
     "destination": (DestinationError, HTTPStatus.NOT_FOUND),
     "limit-reached": (LimitReachedError, HTTPStatus.CONFLICT),
+    "busy": (BusyError, HTTPStatus.TOO_MANY_REQUESTS),
     "store-full": (StoreFullError, HTTPStatus.INSUFFICIENT_STORAGE),
     "log-gone": (RecordNotFoundError, HTTPStatus.GONE),
     "authentication": (AuthenticationError, HTTPStatus.FORBIDDEN),

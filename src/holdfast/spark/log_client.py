@@ -3,7 +3,8 @@ A log read from a running cluster: its nodes' admin ports, over HTTP.
 
 Any node that keeps messages serves what is committed there; followers are asked before the leader,
 which has its clients. A node that dies, closes, lags behind or sends damaged bytes is left for the
-next one, and reading goes on where it was: entries are the same bytes everywhere. A node that a
+next one, and reading goes on where it was: entries are the same bytes everywhere. One that answers
+as many readers as it does at once is asked again later, if no other one has room. A node that a
 promotion by force left behind has others, and is not asked while one of the new generation answers.
 
 Invariants:
@@ -28,6 +29,7 @@ from urllib.parse import quote
 from holdfast.admin.remote import Answer, local_token, same_machine
 from holdfast.errors import (
     AuthenticationError,
+    BusyError,
     ConfigError,
     CorruptEntryError,
     HoldfastError,
@@ -46,6 +48,10 @@ POSITION_SECONDS: Final = 3.0
 """A node answers that from memory; one that hangs must not hold up every batch for long."""
 
 PAUSE_SECONDS: Final = 0.2
+BUSY_SECONDS: Final = 600.0
+"""How long to go on asking where every node says that it is busy: others read, and will be done."""
+
+_PAUSE_SECONDS_MAX: Final = 2.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of an answer in JSON."""
 
@@ -94,6 +100,7 @@ class RemoteLog:
         Raises:
             RecordNotFoundError: The log does not go back so far any more.
             LinkLostError: No node gives them within `PATIENCE_SECONDS`.
+            BusyError: All were busy with others for `BUSY_SECONDS`.
         """
         reading = _Reading(self)
         index = first_index
@@ -256,7 +263,7 @@ class _Reading:
     def next(self, index: int, last_index: int) -> EntryBlock | DamagedRange:
         """Give entry `index` and as many after it as one answer holds."""
         started = time.monotonic()
-        while True:
+        for pause in _pauses():
             faults: list[HoldfastError] = []
             for address in self._candidates():
                 try:
@@ -267,10 +274,13 @@ class _Reading:
                     self.close()
                     faults.append(error)
             self._nodes = []
-            is_final = not any(isinstance(fault, LinkLostError) for fault in faults)
-            if is_final or time.monotonic() - started > PATIENCE_SECONDS:
+            is_busy = any(isinstance(fault, BusyError) for fault in faults)
+            is_final = not (is_busy or any(isinstance(fault, LinkLostError) for fault in faults))
+            patience = BUSY_SECONDS if is_busy else PATIENCE_SECONDS
+            if is_final or time.monotonic() - started > patience:
                 return _give_up(index, faults)
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(pause if is_busy else PAUSE_SECONDS)
+        raise AssertionError("pauses never end")
 
     def close(self) -> None:
         """Let the connection go."""
@@ -300,6 +310,14 @@ class _Reading:
                 f"{address} sent a damaged entry: {fault.reason}", byte=0, index=index
             )
         raise LinkLostError(f"{address} does not have entry {index:,} yet")
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds to wait for a slot, growing, and by chance: who was refused together comes apart."""
+    longest = PAUSE_SECONDS
+    while True:
+        yield random.uniform(longest / 2, longest)  # noqa: S311 - nobody guesses it
+        longest = min(2 * longest, _PAUSE_SECONDS_MAX)
 
 
 def _give_up(index: int, faults: list[HoldfastError]) -> DamagedRange:

@@ -14,10 +14,11 @@ import httpx
 import pytest
 from starlette.requests import Request
 
-from holdfast.admin import log_api
+from holdfast.admin import log_api, reader_slots
 from holdfast.admin.http_api import build_application
 from holdfast.admin.log_api import PIECE_BYTES, REACH_BYTES_MAX, SLICE_BYTES_DEFAULT
 from holdfast.admin.operations import Operations
+from holdfast.admin.reader_slots import ReaderSlots
 from holdfast.admin.remote import admin_token
 from holdfast.admin.slices import Slices
 from holdfast.admin.status import HoldRequest, HoldStatus, LogPosition
@@ -125,6 +126,39 @@ def test_entries_come_as_they_are_in_the_file(node, tmp_path: Path) -> None:
         for name in ("next-index", "commit-index", "first-index", "cluster")
     )
     assert [("slice", 7, 1_000_000, 20)] == node.changes
+
+
+def test_who_reads_beside_many_is_told_to_come_later(
+    node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has nothing new takes no slot; an answer gives its own back, read to the end or not."""
+    slots = ReaderSlots()
+    monkeypatch.setattr(log_api, "ReaderSlots", lambda: slots)
+    monkeypatch.setattr(reader_slots, "SLOTS", 0)
+    monkeypatch.setattr(reader_slots, "LEADER_SLOTS", 0)
+    assert request(node, "GET", "/log?from=102").status_code == 200
+    node.log = tmp_path / "log"
+    node.log.write_bytes(bytes(3 * PIECE_BYTES))
+    node.slice_bytes = 2 * PIECE_BYTES
+    answer = request(node, "GET", "/log?from=7")
+    assert (429, "busy") == (answer.status_code, answer.json()["error"]["code"])
+
+    monkeypatch.setattr(reader_slots, "LEADER_SLOTS", 1)
+    monkeypatch.setattr(reader_slots, "SLOTS", 1)
+    for _ in range(3):
+        assert len(request(node, "GET", "/log?from=7").content) == 2 * PIECE_BYTES
+        assert len(slots) == 0
+    monkeypatch.setattr(log_api.os, "pread", _fails)
+    with pytest.raises(OSError, match="the disk has gone"):
+        request(node, "GET", "/log?from=7")
+    assert len(slots) == 0
+    node.log.unlink()
+    assert request(node, "GET", "/log?from=7").status_code == 410
+    assert len(slots) == 0
+
+
+def _fails(*_: object) -> bytes:
+    raise OSError("the disk has gone")
 
 
 def test_nothing_new_is_an_empty_answer(node) -> None:

@@ -18,6 +18,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from holdfast.admin.token_file import write_token
 from holdfast.errors import (
     AuthenticationError,
+    BusyError,
     ConfigError,
     CorruptEntryError,
     HoldfastError,
@@ -27,7 +28,7 @@ from holdfast.errors import (
 from holdfast.spark import log_client
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.holds import Hold
-from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log_client import BUSY_SECONDS, RemoteLog
 from holdfast.spark.log_source import DamagedRange
 from holdfast.spark.pipelines.replica_audit import remote_digests
 from holdfast.spark.pipelines.served_depths import _applied
@@ -49,6 +50,7 @@ class PaperCluster:
         self.generations = dict.fromkeys(NODES, 0)
         self.clusters = dict.fromkeys(NODES, "c1")
         self.faults: dict[str, HoldfastError] = {}
+        self.busy: set[str] = set()
         self.damaged: dict[str, int] = {}
         self.gone: set[str] = set()
         self.strangers: dict[str, dict[str, Any]] = {}
@@ -65,6 +67,8 @@ class PaperCluster:
         self.asked.append((node, index))
         if node in self.faults:
             raise self.faults[node]
+        if node in self.busy:
+            raise BusyError(f"{node} has 16")
         last = min(through, self.last[node], index + self.answer_entries - 1)
         raws = [bytearray(entry.raw) for entry in ENTRIES[index - 1 : last]]
         if self.damaged.get(node, 0) in range(index, last + 1):
@@ -311,6 +315,41 @@ def test_a_cluster_that_stays_away_is_an_error(cluster: PaperCluster) -> None:
         with pytest.raises(LinkLostError, match="refused"):
             ask()
     assert cluster.slept >= 3
+
+
+def test_a_node_that_is_busy_is_left_for_one_that_is_not(cluster: PaperCluster) -> None:
+    """At once: the leader gives what its followers have no slot for."""
+    cluster.busy = {"b", "c"}
+    assert indexes() == list(range(1, 11))
+    assert cluster.slept == 0
+    assert {node for node, _ in cluster.asked} >= {"a", "b"}
+
+
+def test_who_finds_all_busy_waits_for_longer_than_for_the_dead(
+    cluster: PaperCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others read, and will be done; the pauses grow. In the end it is told."""
+    cluster.busy = set(NODES)
+    pauses: list[float] = []
+    wait = log_client.time.sleep
+
+    def sleep(seconds: float) -> None:
+        wait(seconds)
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            cluster.busy.clear()
+
+    monkeypatch.setattr(log_client.time, "sleep", sleep)
+    assert indexes() == list(range(1, 11))
+    assert len(pauses) == 20
+    assert max(pauses) <= 2.0
+    assert sum(pauses[:3]) < sum(pauses[-3:])
+
+    cluster.busy = set(NODES)
+    cluster.faults["a"] = LinkLostError("away")
+    with pytest.raises(BusyError, match="has 16"):
+        indexes()
+    assert len(pauses) > 20 + BUSY_SECONDS / 10 - 1
 
 
 def test_a_wrong_token_is_told_at_once(cluster: PaperCluster) -> None:
