@@ -64,6 +64,9 @@ class Account:
     deliveries: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     unflagged: int = 0
     struck_at: float = 0.0
+    gone_at: float = 0.0
+    """Every broker is dead and all that it had said is heard; nothing serves yet."""
+
     back_at: float = 0.0
     is_back: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -87,7 +90,7 @@ class Account:
         """The broker said "stored"."""
         now = time.time()
         self.confirmed.setdefault(number, now)
-        if self.struck_at and not self.back_at:
+        if self.gone_at and not self.back_at:
             self.back_at = now
             self.is_back.set()
 
@@ -112,13 +115,13 @@ class Loss:
 
 def count_loss(account: Account) -> Loss:
     """Sort the messages that were confirmed before the disaster."""
-    struck = account.struck_at
-    before = {number for number, at in account.confirmed.items() if at < struck}
-    back = {n for n in before if any(at > struck for at in account.deliveries.get(n, ()))}
-    settled = {n for n in before if account.settled.get(n, struck) < struck}
-    begun = {n for n in before if account.settling.get(n, struck) < struck} - settled
+    gone = account.gone_at
+    before = {number for number, at in account.confirmed.items() if at < gone}
+    back = {n for n in before if any(at > gone for at in account.deliveries.get(n, ()))}
+    settled = {n for n in before if account.settled.get(n, gone) < gone}
+    begun = {n for n in before if account.settling.get(n, gone) < gone} - settled
     lost = before - back - settled - begun
-    first = min((account.confirmed[number] for number in lost), default=struck)
+    first = min((account.confirmed[number] for number in lost), default=account.struck_at)
     return Loss(
         confirmed=len(before),
         settled=len(settled - back),
@@ -126,7 +129,7 @@ def count_loss(account: Account) -> Loss:
         came_back_settled=len(back & settled),
         uncertain=len(begun - back),
         lost=tuple(sorted(lost)),
-        lost_seconds=struck - first,
+        lost_seconds=max(0.0, account.struck_at - first),
     )
 
 
@@ -313,7 +316,7 @@ def from_archive(folder: Path, rate: int, seconds: float) -> bool:
                 began = time.monotonic()
                 facts["plan"] = restore(archive, spare.data, spare)
                 facts["restore"] = time.monotonic() - began
-                began = time.monotonic()
+                began, account.gone_at = time.monotonic(), time.time()
                 spare.start()
                 spare.wait_until(lambda status: bool(status["serving"]), "serving", WAIT_SECONDS)
                 facts["start"] = time.monotonic() - began
@@ -361,7 +364,7 @@ def from_far_site(folder: Path, rate: int, seconds: float) -> bool:
         def disaster(account: Account) -> None:
             cluster.nodes = dict(near)
             destroy(cluster, account)
-            began = time.monotonic()
+            began, account.gone_at = time.monotonic(), time.time()
             command = ["cluster", "promote", far.name, "--force", "--yes", "--admin", far.admin]
             running = holdfast(*command, "--secret-file", str(cluster.secret_path))
             _, errors = running.communicate(timeout=WAIT_SECONDS)
