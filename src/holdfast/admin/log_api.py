@@ -1,7 +1,8 @@
 """
 The log over HTTP: committed entries as they are on disk, and the holds of named readers.
 
-    GET /log/position[?from=I&bytes=N]      where the log begins and ends; how far N bytes reach
+    GET /log/position[?from=I&bytes=N]      where the log begins and ends; how far N bytes reach;
+                     [?bases=false]         without the first entries of its segments
     GET /log?from=I&bytes=N[&through=J]     whole entries, at least one, of one segment; 429: later
     GET /holds    DELETE /holds/{name}
     POST /holds/{name} {"index", "bytes_max", "expiry_seconds", "or_first", "only_renews"}
@@ -70,6 +71,11 @@ class LogInterface:
         """Where the log begins and ends on this node."""
         from_index = read_number(request, "from", 0)
         bytes_max = min(read_number(request, "bytes", SLICE_BYTES_DEFAULT), REACH_BYTES_MAX)
+        if request.query_params.get("bases") == "false":
+            position = self._operations.log_position(from_index, bytes_max, with_bases=False)
+            head = as_json(position)
+            del head["bases"]
+            return JSONResponse(head)
         async with self._one_at_a_time:
             position = self._operations.log_position(from_index, bytes_max)
             head = as_json(replace(position, bases=()))
@@ -142,7 +148,7 @@ class _Entries(StreamingResponse):
     """An answer in pieces; ends with file and slot given back, however it ends."""
 
     def __init__(self, file: int, found: LogSlice, slot: Slot, headers: Mapping[str, str]) -> None:
-        super().__init__(_pieces(file, found), headers=headers)
+        super().__init__(_pieces(file, found, slot), headers=headers)
         self._file = file
         self._slot = slot
 
@@ -179,7 +185,7 @@ def _open(found: LogSlice) -> int:
         ) from error
 
 
-async def _pieces(file: int, found: LogSlice) -> AsyncIterator[bytes]:
+async def _pieces(file: int, found: LogSlice, slot: Slot) -> AsyncIterator[bytes]:
     offset, end = found.start, found.start + found.size
     while offset < end:
         wanted = min(PIECE_BYTES, end - offset)
@@ -188,4 +194,5 @@ async def _pieces(file: int, found: LogSlice) -> AsyncIterator[bytes]:
             return  # cut short: the length that was promised tells the reader
         offset += len(piece)
         yield piece
+        slot.keep()
         await stand_back()

@@ -17,7 +17,7 @@ from holdfast.errors import BusyError
 SLOTS: Final = 16
 LEADER_SLOTS: Final = 4
 SLOT_SECONDS: Final = 20.0
-"""A reader that does not read keeps its slot no longer than this."""
+"""A reader that takes no piece for so long is not counted any more."""
 
 STAND_BACK: Final = 4
 """After a piece the loop is left to others for so many times what its turn took."""
@@ -60,7 +60,16 @@ class Slot:
 
     def __init__(self, slots: set[Slot]) -> None:
         self._slots = slots
-        self._timer = asyncio.get_running_loop().call_later(SLOT_SECONDS, self.give_back)
+        self._timer = self._timed()
+
+    def _timed(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(SLOT_SECONDS, self.give_back)
+
+    def keep(self) -> None:
+        """A piece was taken: however slowly, this one reads, and counts."""
+        self._timer.cancel()
+        self._timer = self._timed()
+        self._slots.add(self)
 
     def give_back(self) -> None:
         """Let another one be answered. Doing it twice does nothing."""

@@ -86,9 +86,9 @@ async def listed(
     found = [begin.encode()]
     separator = ""
     async for some in slices.some(values, count):
-        rows = [json.dumps(plain(value)) for value in some if value is not None]
+        rows = [plain(value) for value in some if value is not None]
         if rows:
-            found.append((separator + ", ".join(rows)).encode())
+            found.append((separator + json.dumps(rows)[1:-1]).encode())
             separator = ", "
     return [*found, b"]}"]
 

@@ -285,10 +285,11 @@ class Settlements:
         A transaction has acknowledged a message: that a word of ours was refused is no matter.
 
         A lost link may have brought it to another subscription, too, and that one's word is refused
-        while the transaction is under way.
+        while the transaction is under way. Of a topic each subscription has a copy of its own, of
+        the same id: there the other one's word is another matter.
         """
         settled = self._kept.get(message_id)
-        if settled is not None and settled.verb == ACKNOWLEDGE:
+        if settled is not None and settled.is_lasting and settled.verb == ACKNOWLEDGE:
             del self._kept[message_id]
             for promise in settled.promises:
                 promise.refused.pop(settled, None)

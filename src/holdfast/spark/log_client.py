@@ -55,14 +55,18 @@ _PAUSE_SECONDS_MAX: Final = 2.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of an answer in JSON."""
 
-_POSITION: Final[dict[str, type]] = {
+RANK_SECONDS: Final = 5.0
+"""So old may be what is known of the nodes' roles while readers wait for a slot."""
+
+_REACH: Final[dict[str, type]] = {
     "cluster_id": str,
     "first_index": int,
     "commit_index": int,
     "last_timestamp": int,
-    "bases": list,
 }
 """What every node tells of its log, of any version that has admin ports."""
+
+_POSITION: Final = _REACH | {"bases": list}
 
 _RANK: Final = {"follower": 0, "learner": 1, "leader": 2}
 
@@ -83,15 +87,19 @@ class RemoteLog:
             AuthenticationError: The token is missing or wrong.
             ConfigError: The addresses are of two clusters.
         """
-        best = max(self._positions(), key=lambda each: int(each[1]["commit_index"]))[1]
-        return LogPosition(
-            first_index=int(best["first_index"]),
-            last_index=int(best["commit_index"]),
-            cluster_id=str(best["cluster_id"]),
-            bases=tuple(best["bases"]),
-            last_timestamp=int(best["last_timestamp"]),
-            generation=_generation(best),
-        )
+        started = time.monotonic()
+        while True:
+            last: HoldfastError = LinkLostError("no admin port was named")
+            for address, reach in self._furthest():
+                try:
+                    return _position(address, self.token, int(reach["commit_index"]))
+                except AuthenticationError:
+                    raise
+                except HoldfastError as error:
+                    last = error
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise last
+            time.sleep(PAUSE_SECONDS)
 
     def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
         """
@@ -131,7 +139,7 @@ class RemoteLog:
 
     def reach(self, from_index: int, bytes_max: int) -> int:
         """The last index such that entries from `from_index` on are about `bytes_max` together."""
-        path = f"/log/position?from={from_index}&bytes={bytes_max}"
+        path = f"/log/position?from={from_index}&bytes={bytes_max}&bases=false"
         told = {"through_index": int}
         answer = self.ask("GET", path, told=told, is_furthest_first=True)
         # A node that lags does not have the entry yet, and names its own last one.
@@ -164,7 +172,8 @@ class RemoteLog:
         started = time.monotonic()
         while True:
             faults: list[HoldfastError] = []
-            for address in self._furthest() if is_furthest_first else self.addresses:
+            furthest = [address for address, _ in self._furthest()] if is_furthest_first else []
+            for address in furthest or self.addresses:
                 try:
                     with _Link(address, self.token) as link:
                         return _as_a_node(address, link.ask(method, path, data), told or {})
@@ -178,18 +187,18 @@ class RemoteLog:
                 raise [LinkLostError("no admin port was named"), *faults, *gone][-1]
             time.sleep(PAUSE_SECONDS)
 
-    def _furthest(self) -> list[str]:
-        """The nodes that answer, the one that can give most first."""
-        found = sorted(self._positions(), key=lambda it: -int(it[1]["commit_index"]))
-        return [address for address, _ in found]
+    def _furthest(self) -> list[tuple[str, dict[str, Any]]]:
+        """The nodes that answer, and what they tell; the one that can give most first."""
+        return sorted(self._reaches(), key=lambda it: -int(it[1]["commit_index"]))
 
     def ranked(self) -> list[str]:
         """The nodes that can serve the log: followers first, in an order of chance."""
-        found = self._positions()
+        found = self._reaches()
         random.shuffle(found)
         return [it[0] for it in sorted(found, key=lambda it: _RANK.get(str(it[1]["role"]), 9))]
 
-    def _positions(self) -> list[tuple[str, dict[str, Any]]]:
+    def _reaches(self) -> list[tuple[str, dict[str, Any]]]:
+        """What the nodes tell that is the same little for a log of any length."""
         started = time.monotonic()
         while True:
             found: list[tuple[str, dict[str, Any]]] = []
@@ -197,7 +206,8 @@ class RemoteLog:
             for address in self.addresses:
                 try:
                     with _Link(address, self.token, POSITION_SECONDS) as link:
-                        found.append((address, _position(address, link)))
+                        answer = link.ask("GET", "/log/position?bases=false", None)
+                        found.append((address, _as_a_node(address, answer, _REACH)))
                 except AuthenticationError:
                     raise
                 except HoldfastError as error:
@@ -230,8 +240,25 @@ def _ruling(
     ]
 
 
-def _position(address: str, link: _Link) -> dict[str, Any]:
-    return _as_a_node(address, link.ask("GET", "/log/position", None), _POSITION)
+def _position(address: str, token: str, commit_index: int) -> LogPosition:
+    """
+    Ask a node for all of its position.
+
+    Raises:
+        LinkLostError: It is not there, or has less than it had just now, as after a start.
+    """
+    with _Link(address, token) as link:
+        answer = _as_a_node(address, link.ask("GET", "/log/position", None), _POSITION)
+    if int(answer["commit_index"]) < commit_index:
+        raise LinkLostError(f"{address} does not have entry {commit_index:,} any more")
+    return LogPosition(
+        first_index=int(answer["first_index"]),
+        last_index=int(answer["commit_index"]),
+        cluster_id=str(answer["cluster_id"]),
+        bases=tuple(answer["bases"]),
+        last_timestamp=int(answer["last_timestamp"]),
+        generation=_generation(answer),
+    )
 
 
 def _as_a_node(address: str, answer: dict[str, Any], told: Mapping[str, type]) -> dict[str, Any]:
@@ -253,32 +280,47 @@ def _generation(answer: dict[str, Any]) -> int:
 class _Reading:
     """One range being read: which node is asked, and which have failed."""
 
-    __slots__ = ("_link", "_log", "_nodes")
+    __slots__ = ("_link", "_log", "_nodes", "_ranked_at", "_were_busy")
 
     def __init__(self, log: RemoteLog) -> None:
         self._log = log
         self._nodes: list[str] = []
+        self._ranked_at = 0.0
+        self._were_busy: list[str] = []
+        """Who had no slot for the last block, and would have been asked before the one that had."""
         self._link: _Link | None = None
 
     def next(self, index: int, last_index: int) -> EntryBlock | DamagedRange:
         """Give entry `index` and as many after it as one answer holds."""
-        started = time.monotonic()
+        began = heard = time.monotonic()
+        settled: dict[str, HoldfastError] = {}
+        """Who does not have it: not asked again while others only have no slot."""
         for pause in _pauses():
-            faults: list[HoldfastError] = []
+            faults: dict[str, HoldfastError] = {}
             for address in self._candidates():
                 try:
-                    return self._fetch(address, index, last_index)
+                    if address in settled:
+                        raise settled[address]
+                    found = self._fetch(address, index, last_index)
                 except AuthenticationError:
                     raise
                 except HoldfastError as error:
                     self.close()
-                    faults.append(error)
-            self._nodes = []
-            is_busy = any(isinstance(fault, BusyError) for fault in faults)
-            is_final = not (is_busy or any(isinstance(fault, LinkLostError) for fault in faults))
-            patience = BUSY_SECONDS if is_busy else PATIENCE_SECONDS
-            if is_final or time.monotonic() - started > patience:
-                return _give_up(index, faults)
+                    faults[address] = error
+                else:
+                    self._were_busy = [it for it in faults if isinstance(faults[it], BusyError)]
+                    return found
+            now = time.monotonic()
+            is_busy = any(isinstance(fault, BusyError) for fault in faults.values())
+            settled = {it: fault for it, fault in faults.items() if is_busy and _is_said(fault)}
+            if is_busy:
+                heard = now
+            else:
+                self._nodes = []
+            is_lost = any(isinstance(fault, LinkLostError) for fault in faults.values())
+            is_over = now - began > BUSY_SECONDS if is_busy else now - heard > PATIENCE_SECONDS
+            if is_over or not (is_busy or is_lost):
+                return _give_up(index, list(faults.values()))
             time.sleep(pause if is_busy else PAUSE_SECONDS)
         raise AssertionError("pauses never end")
 
@@ -289,12 +331,15 @@ class _Reading:
             self._link = None
 
     def _candidates(self) -> Iterator[str]:
-        """The node in use first, then the others."""
+        """Who was busy and may have a slot now, the node in use, then the others."""
+        first = list(self._were_busy)
         if self._link is not None:
-            yield self._link.address
-        if not self._nodes:
+            first.append(self._link.address)
+        yield from first
+        if not self._nodes or time.monotonic() - self._ranked_at > RANK_SECONDS:
             self._nodes = self._log.ranked()
-        yield from list(self._nodes)
+            self._ranked_at = time.monotonic()
+        yield from [address for address in self._nodes if address not in first]
 
     def _fetch(self, address: str, index: int, last_index: int) -> EntryBlock:
         if self._link is None or self._link.address != address:
@@ -320,8 +365,20 @@ def _pauses() -> Iterator[float]:
         longest = min(2 * longest, _PAUSE_SECONDS_MAX)
 
 
+def _is_said(fault: HoldfastError) -> bool:
+    """Whether a node has said all that it can say of an entry."""
+    return isinstance(fault, RecordNotFoundError | CorruptEntryError)
+
+
 def _give_up(index: int, faults: list[HoldfastError]) -> DamagedRange:
-    """Raise the most telling fault, or make it a damaged range if all copies are damaged."""
+    """
+    Raise the most telling fault, or make it a damaged range if all copies are damaged.
+
+    Who was busy to the end may have a good one.
+    """
+    for fault in faults:
+        if isinstance(fault, BusyError):
+            raise fault
     for fault in faults:
         if isinstance(fault, RecordNotFoundError):
             raise fault

@@ -54,6 +54,14 @@ def test_the_position_tells_where_the_log_ends_and_how_far_bytes_reach(node) -> 
     )
 
 
+def test_the_position_is_told_without_its_segments(node) -> None:
+    """Who asks again and again, or only which node leads, gets as little of the longest log."""
+    whole = request(node, "GET", "/log/position?from=3&bytes=10").json()
+    body = request(node, "GET", "/log/position?from=3&bytes=10&bases=false").json()
+    assert whole.pop("bases") == [1, 50]
+    assert body == whole
+
+
 def test_the_position_of_a_long_log_is_written_some_at_a_time(
     node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

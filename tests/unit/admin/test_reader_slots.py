@@ -62,6 +62,30 @@ def test_who_does_not_read_keeps_no_slot(monkeypatch: pytest.MonkeyPatch) -> Non
     asyncio.run(scenario())
 
 
+def test_who_reads_slowly_counts_as_long_as_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was taken for one that does not read: it is answered, so it counts."""
+
+    async def scenario() -> None:
+        monkeypatch.setattr(reader_slots, "SLOT_SECONDS", 0.01)
+        slots = ReaderSlots()
+        slot = slots.take(leads=False)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.timeout(5):
+            while loop.time() - began < 0.05:
+                slot.keep()
+                await asyncio.sleep(0)
+                assert len(slots) == 1
+            while len(slots):
+                await asyncio.sleep(0)
+        slot.keep()
+        assert len(slots) == 1
+        slot.give_back()
+        assert len(slots) == 0
+
+    asyncio.run(scenario())
+
+
 def test_an_idle_loop_is_left_at_once_and_a_busy_one_for_a_while() -> None:
     """For several times as long as its turn took, but for no longer than a reader's patience."""
 

@@ -275,6 +275,18 @@ async def test_what_a_transaction_has_acknowledged_was_not_refused() -> None:
     assert "2 messages acknowledged" in error.__notes__[-1]
 
 
+async def test_a_topics_copy_for_another_subscription_is_another_matter() -> None:
+    """It has the same id; that this one's word was refused is told to its caller."""
+    settlements, promise = Settlements(), awaited()
+    copy = Settlement("a", ACKNOWLEDGE, "s2", 1, is_lasting=False)
+    copy.promises = (promise,)
+    settlements.add(copy, "a")
+    settlements.refused("a", refusal())
+    settlements.committed("a")
+    settlements.answered(promise)
+    assert isinstance(promise.outcome.exception(), UnknownDeliveryError)
+
+
 async def test_a_promise_nobody_waits_for_any_more_is_told_in_the_end() -> None:
     """Refused before the caller was cancelled, or after."""
     for is_before in (True, False):

@@ -28,7 +28,7 @@ from holdfast.errors import (
 from holdfast.spark import log_client
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.holds import Hold
-from holdfast.spark.log_client import BUSY_SECONDS, RemoteLog
+from holdfast.spark.log_client import BUSY_SECONDS, RANK_SECONDS, RemoteLog
 from holdfast.spark.log_source import DamagedRange
 from holdfast.spark.pipelines.replica_audit import remote_digests
 from holdfast.spark.pipelines.served_depths import _applied
@@ -51,6 +51,7 @@ class PaperCluster:
         self.clusters = dict.fromkeys(NODES, "c1")
         self.faults: dict[str, HoldfastError] = {}
         self.busy: set[str] = set()
+        self.cut: set[str] = set()
         self.damaged: dict[str, int] = {}
         self.gone: set[str] = set()
         self.strangers: dict[str, dict[str, Any]] = {}
@@ -59,6 +60,8 @@ class PaperCluster:
         self.answer_entries = 3
         self.asked: list[tuple[str, int]] = []
         self.slept = 0
+        self.sleeps_as_told = False
+        self.questions: list[str] = []
 
     def link(self, address: str, token: str, seconds: float = 20.0) -> PaperLink:
         return PaperLink(self, address)
@@ -67,6 +70,8 @@ class PaperCluster:
         self.asked.append((node, index))
         if node in self.faults:
             raise self.faults[node]
+        if node in self.cut:
+            raise LinkLostError("reset")
         if node in self.busy:
             raise BusyError(f"{node} has 16")
         last = min(through, self.last[node], index + self.answer_entries - 1)
@@ -91,6 +96,7 @@ class PaperLink:
         pass
 
     def ask(self, method: str, path: str, data: bytes | None) -> dict[str, Any]:
+        self.cluster.questions.append(path)
         if self.address in self.cluster.faults:
             raise self.cluster.faults[self.address]
         if self.address in self.cluster.gone and "from=" in path:
@@ -107,8 +113,8 @@ class PaperLink:
                 "cluster_id": self.cluster.clusters[self.address],
                 "generation": self.cluster.generations[self.address],
                 "last_timestamp": 9,
-                "bases": [1, 6],
                 "through_index": min(first + 2, self.cluster.last[self.address]),
+                **({} if "bases=false" in path else {"bases": [1, 6]}),
             }
         if path.startswith("/queues"):
             asked_after = path.partition("&after=")[2]
@@ -129,7 +135,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> PaperCluster:
     now = [0.0]
 
     def sleep(seconds: float) -> None:
-        now[0] += 10.0
+        now[0] += seconds if paper.sleeps_as_told else 10.0
         paper.slept += 1
 
     monkeypatch.setattr(log_client.time, "sleep", sleep)
@@ -350,6 +356,103 @@ def test_who_finds_all_busy_waits_for_longer_than_for_the_dead(
     with pytest.raises(BusyError, match="has 16"):
         indexes()
     assert len(pauses) > 20 + BUSY_SECONDS / 10 - 1
+
+
+def test_many_who_wait_ask_little(cluster: PaperCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Roles now and then, and never where the segments of a long log begin: a thousand may wait.
+    """
+    cluster.busy, cluster.sleeps_as_told = set(NODES), True
+    rounds: list[float] = []
+    wait = log_client.time.sleep
+
+    def sleep(seconds: float) -> None:
+        wait(seconds)
+        rounds.append(seconds)
+        if len(rounds) == 100:
+            cluster.busy.clear()
+
+    monkeypatch.setattr(log_client.time, "sleep", sleep)
+    assert indexes() == list(range(1, 11))
+    seconds = sum(rounds)
+    assert seconds > 100
+    assert len(cluster.questions) <= (seconds / RANK_SECONDS + 1) * len(NODES)
+    assert set(cluster.questions) == {"/log/position?bases=false"}
+
+
+def test_patience_with_the_dead_begins_when_nobody_is_busy_any_more(
+    cluster: PaperCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waited long for a slot still waits through a failover."""
+    cluster.busy, cluster.sleeps_as_told = set(NODES), True
+    waited = 0.0
+    wait = log_client.time.sleep
+
+    def sleep(seconds: float) -> None:
+        nonlocal waited
+        wait(seconds)
+        waited += seconds
+        if waited > 100:
+            cluster.busy.clear()
+            cluster.cut = set(NODES)
+        if waited > 110:
+            cluster.cut.clear()
+
+    monkeypatch.setattr(log_client.time, "sleep", sleep)
+    assert indexes() == list(range(1, 11))
+    assert waited > 110
+
+
+@pytest.mark.parametrize("what", ["damaged", "gone"])
+def test_who_was_busy_to_the_end_may_have_a_good_copy(cluster: PaperCluster, what: str) -> None:
+    """Then it is not damage, nor gone; and who has none is not asked for it again meanwhile."""
+    cluster.busy = {"a", "c"}
+    if what == "damaged":
+        cluster.damaged["b"] = 1
+    else:
+        data = cluster.data
+
+        def read(node: str, index: int, through: int) -> bytes:
+            found = data(node, index, through)
+            if node == "b":
+                raise RecordNotFoundError("begins with entry 50")
+            return found
+
+        cluster.data = read  # type: ignore[method-assign]
+    with pytest.raises(BusyError, match="has 16"):
+        indexes()
+    assert cluster.slept > BUSY_SECONDS / 10
+    assert [node for node, _ in cluster.asked].count("b") == 1
+
+
+def test_followers_are_asked_again_after_the_leader_stood_in(cluster: PaperCluster) -> None:
+    """Where they have a slot again, the leader is left to its clients."""
+    cluster.busy = {"b", "c"}
+    cluster.answer_entries = 1
+    found: list[int] = []
+    for block in LOG.blocks(1, 10):
+        found += block.indexes.tolist()
+        if len(found) == 2:
+            cluster.busy.clear()
+    assert found == list(range(1, 11))
+    assert {index for node, index in cluster.asked if node == "a"} == {1, 2}
+
+
+def test_a_position_is_not_less_than_what_the_node_told_just_now(
+    cluster: PaperCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was started anew between knows of less as committed."""
+    ask = PaperLink.ask
+
+    def forgetful(link: PaperLink, method: str, path: str, data: bytes | None) -> dict[str, Any]:
+        answer = ask(link, method, path, data)
+        if link.address == "a" and "bases" in answer:
+            answer["commit_index"] = 3
+        return answer
+
+    monkeypatch.setattr(PaperLink, "ask", forgetful)
+    assert LOG.position().last_index == 10
+    assert LOG.position().bases == (1, 6)
 
 
 def test_a_wrong_token_is_told_at_once(cluster: PaperCluster) -> None:

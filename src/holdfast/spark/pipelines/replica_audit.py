@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from holdfast.errors import CorruptRecordError, HoldfastError
+from holdfast.errors import BusyError, CorruptRecordError, HoldfastError, LinkLostError
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import CHAIN_BYTES
 from holdfast.journal.record import RECORD_HEADER_BYTES
@@ -74,6 +74,8 @@ class _Part:
     replica: Replica
     first_index: int
     last_index: int
+    log_first_index: int = 1
+    """Where its log began as the audit was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,7 @@ def _parts(
                 continue
             if digest:
                 known.add(digest)
-            parts.append(_Part(each, first, last))
+            parts.append(_Part(each, first, last, position.first_index))
     return parts
 
 
@@ -332,9 +334,8 @@ def prove(part: _Part) -> Proof:
     entries = size = 0
     last_chain = ""
     cleaned = 0
-    position = source.position()
     findings += _damaged_header(part)
-    chain = _chain_before(part, position)
+    chain = _chain_before(part)
     for block in source.blocks(part.first_index, part.last_index):
         if isinstance(block, DamagedRange):
             findings.append(_damage(name, block))
@@ -353,7 +354,7 @@ def prove(part: _Part) -> Proof:
                     where=name,
                     kind="damaged",
                     reason=reason,
-                    place=_segment_of(position, broken),
+                    place=segment_name(part.first_index),
                     first_index=broken,
                     last_index=broken,
                 )
@@ -372,14 +373,23 @@ def prove(part: _Part) -> Proof:
     )
 
 
-def _chain_before(part: _Part, position: LogPosition) -> bytes | None:
-    """The chain value that a part must continue; None if nobody can tell."""
+def _chain_before(part: _Part) -> bytes | None:
+    """
+    The chain value that a part must continue; None if nobody can tell.
+
+    Raises:
+        LinkLostError: Nobody answers.
+        BusyError: All who could tell are busy.
+    """
     source = part.replica.source
     try:
-        if part.first_index > position.first_index:
+        if part.first_index > part.log_first_index:
             return bytes.fromhex(chain_at(source, part.first_index - 1))
-        if part.first_index == position.first_index:
-            return bytes.fromhex(chain_before_log(source, position)) or None
+        if part.first_index == part.log_first_index:
+            begin = LogPosition(first_index=part.first_index, last_index=part.last_index)
+            return bytes.fromhex(chain_before_log(source, begin)) or None
+    except (LinkLostError, BusyError):
+        raise
     except (HoldfastError, OSError):
         pass  # that entry, or that file, is another finding
     return None
@@ -449,11 +459,6 @@ def _damage(name: str, damaged: DamagedRange) -> Finding:
         first_index=damaged.first_index,
         last_index=damaged.last_index,
     )
-
-
-def _segment_of(position: LogPosition, index: int) -> str:
-    bases = [base for base in position.bases if base <= index]
-    return segment_name(bases[-1]) if bases else ""
 
 
 def _diverged(replicas: list[Replica], proofs: list[Proof]) -> list[Finding]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google_crc32c import value as crc32c
 
+from holdfast.errors import BusyError
 from holdfast.journal.entry import HEADER, HEADER_BYTES
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.model.records import CleanedRecord, QueueRecord
@@ -35,6 +37,23 @@ def written(place: Path, name: str, *bodies: bytes, segment_bytes: int = 65_536)
         for sequence, body in enumerate(bodies, 1):
             log.put(message(1, sequence, body))
     return Replica(name, LogDirectory(str(place / name)))
+
+
+class _Silent(LogDirectory):
+    """A log of which nobody gives the first entry just now."""
+
+    def blocks(self, first_index: int, last_index: int) -> Any:
+        if first_index == 1:
+            raise BusyError("16 readers are answered already")
+        return super().blocks(first_index, last_index)
+
+
+def test_a_seam_that_nobody_tells_just_now_is_not_passed_over(tmp_path: Path) -> None:
+    """The audit fails, and may be run again: without what stands before it less is proven."""
+    directory = written(tmp_path, "a", b"x", b"y").source
+    assert isinstance(directory, LogDirectory)
+    with pytest.raises(BusyError):
+        prove(_Part(Replica("a", _Silent(directory.path)), 2, 3, log_first_index=1))
 
 
 def test_a_sound_part_is_proven(tmp_path: Path) -> None:
