@@ -108,10 +108,12 @@ def _lose_header(nemesis: Nemesis, node: SimulatedNode, life: int) -> None:
     nemesis.world.count(FORGED)
     node.start()
     if node.is_alive:
-        committed = nemesis.world.checkers.log.chains
+        # What was taken for lost before may be known by what is lost now, or be mended in between.
+        known = [stood, nemesis.world.checkers.log.chains]
+        others = [it for it in nemesis.world.nodes if it.is_running and it is not node]
+        known += [_chains(it, entry.index + 1) for it in others]
         for index, chain in _chains(node, entry.index + 1).items():
-            # What was taken for lost before may be known by what is lost now.
-            if chain not in {stood.get(index), committed.get(index)}:
+            if all(chain != chains.get(index) for chains in known):
                 raise ViolationError("S17", f"{node.name} takes a forgery for entry {index}")
 
 
