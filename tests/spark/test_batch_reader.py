@@ -329,3 +329,17 @@ def test_messages_without_content_are_cut_like_any(spark: SparkSession, tmp_path
         written.put(MessageRecord(9, 1, b"", b"", 0))
     row = load(spark, tmp_path).collect()[0]
     assert (row.destination, bytes(row.body), row.headers, row.producer_id) == (None, b"", {}, None)
+
+
+def test_a_worker_has_what_it_needs_before_its_first_task(spark: SparkSession) -> None:
+    """It is forked from a daemon that has loaded it."""
+
+    def looked(_: int) -> tuple[bool, bytes]:
+        import sys
+        from pathlib import Path
+
+        return "holdfast.spark.pipelines.audit" in sys.modules, Path("/proc/self/cmdline").read_bytes()
+
+    ((is_loaded, words),) = spark.sparkContext.parallelize([0], 1).map(looked).collect()
+    assert b"holdfast.spark.worker_daemon" in words.split(b"\0")
+    assert is_loaded

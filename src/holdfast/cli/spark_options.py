@@ -119,12 +119,14 @@ def started_spark(
         ConfigError: There is no Java, or a setting makes no sense.
         HoldfastError: What a worker raised, as one sentence.
     """
-    from holdfast.spark.session import spark_session
+    from holdfast.spark.session import COMMAND_SETTINGS, spark_session
 
     words = SparkWords()
     try:
         with nullcontext() if verbose else words.heard():
-            session = spark_session(f"holdfast {app}", master, conf_of(conf))
+            session = spark_session(
+                f"holdfast {app}", master, conf_of(conf), defaults=COMMAND_SETTINGS
+            )
         with told_plainly():
             yield session
     except (HoldfastError, OSError, typer.Exit, KeyboardInterrupt):

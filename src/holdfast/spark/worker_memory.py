@@ -33,4 +33,4 @@ def keep_loaded() -> None:
 
 def _is_worker() -> bool:
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == "pyspark.daemon"
+    return spec is not None and spec.name in ("pyspark.daemon", "holdfast.spark.worker_daemon")

@@ -73,6 +73,26 @@ def test_what_the_program_asks_for_wins_over_ours_and_a_files() -> None:
     assert "spark.ui.enabled" not in found
 
 
+def test_what_a_command_adds_is_the_users_to_change() -> None:
+    """As all that Holdfast sets."""
+    ours = {"spark.driver.defaultJavaOptions": "-Dours=1"}
+
+    def options(conf: dict[str, str], given: dict[str, str]) -> str | None:
+        found = settings_for("app", None, conf, given, is_submitted=False, defaults=ours)
+        return found.get("spark.driver.defaultJavaOptions")
+
+    assert options({}, {}) == "-Dours=1"
+    assert options({"spark.driver.defaultJavaOptions": "-Dmine=1"}, {}) == "-Dmine=1"
+    assert options({}, {"spark.driver.defaultJavaOptions": "-Dfile=1"}) is None
+
+
+@pytest.mark.parametrize(("master", "is_ours"), [("local[2]", True), ("spark://host:7077", False)])
+def test_workers_on_this_machine_are_forked_from_our_daemon(master: str, is_ours: bool) -> None:
+    """Elsewhere this package may come with the job, too late for the daemon."""
+    found = settings(master).get("spark.python.daemon.module")
+    assert found == ("holdfast.spark.worker_daemon" if is_ours else None)
+
+
 def test_defaults_are_read_as_spark_reads_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

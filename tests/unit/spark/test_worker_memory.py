@@ -28,6 +28,7 @@ print(*(after - before for before, after in zip([0, *counts], counts)))
     ("spec", "is_worker"),
     [
         ('ModuleSpec("pyspark.daemon", None)', True),
+        ('ModuleSpec("holdfast.spark.worker_daemon", None)', True),
         ('ModuleSpec("pytest.__main__", None)', False),
         ("None", False),
     ],

@@ -291,12 +291,11 @@ def _queues(records: DataFrame) -> tuple[list[QueueRecord], int]:
             where("counters", f.col("next_sequence")).alias("counter"),
             f.max("dispatch_mark").alias("mark"),
         )
-        .orderBy("queue_number")
         .collect()
     )
     next_number = 1
     found = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row["queue_number"] or 0):
         number, declared = row["queue_number"], row["declared"]
         next_number = max(next_number, row["counter"] or 1, (number or 0) + 1)
         if declared is None or (row["deleted_at"] or 0) > declared["record_number"]:
@@ -343,10 +342,10 @@ def _producers(records: DataFrame) -> list[ProducerRecord]:
             f.max("producer_sequence").alias("sequence"),
             f.unix_micros(f.max_by("used_at", order)).alias("used_at"),
         )
-        .orderBy("producer_id")
         .collect()
     )
-    return [ProducerRecord(row["producer_id"], row["sequence"], row["used_at"]) for row in rows]
+    found = [ProducerRecord(row["producer_id"], row["sequence"], row["used_at"]) for row in rows]
+    return sorted(found, key=lambda producer: producer.producer_id)
 
 
 def moved_on(state: LastingState, by_queues: int) -> LastingState:

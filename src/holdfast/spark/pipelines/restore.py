@@ -385,7 +385,6 @@ def _queue_accounts(living: DataFrame) -> list[tuple[int, QueueAccount]]:
             f.min("sequence").alias("first"),
             f.max("sequence").alias("last"),
         )
-        .orderBy("queue_number")
         .collect()
     )
     return [
@@ -400,7 +399,7 @@ def _queue_accounts(living: DataFrame) -> list[tuple[int, QueueAccount]]:
                 next_sequence=row["last"] + 1,
             ),
         )
-        for row in rows
+        for row in sorted(rows, key=lambda row: row["queue_number"])
     ]
 
 
