@@ -2,8 +2,10 @@
 The pipeline on Spark beside the same work in one process: rows and bytes per second.
 
 Two logs, 2 million messages of 1 KiB and 10 million of 100 bytes, each read with all columns, and
-with six of them, without `headers`: (a) by the parser alone in one Python process, and by Spark into
-its sink `noop`, beside Spark's own Parquet source on the same rows of six columns; and archived: (b) by the archive's own writer (parser and pyarrow's Parquet) in one Python process, and by Spark.
+with six of them, without `headers`: (a) by the parser alone in one Python process, and by Spark
+into its sink `noop`, beside Spark's own Parquet source on the same rows of six columns; and
+archived: (b) by the archive's own writer (parser and pyarrow's Parquet) in one Python process, and
+by Spark.
 Spark's start-up is told apart, and everything runs once before it is measured. The peak memory of
 Spark's Python workers is sampled, for the whole log and for a tenth of it: it must not grow.
 
@@ -178,57 +180,56 @@ class SparkUse:
         self.bytes = 0
         self.cpu = ""
         self._rows = rows
-        self._before = _processor_seconds()
+        self._seconds: dict[tuple[bool, str], list[float]] = {}
+        """Of each process, first and last: whether it is a worker, and which it is."""
+
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
+        self._look()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        java, python = (
-            (after - before) / self._rows * 1e6
-            for before, after in zip(self._before, _processor_seconds(), strict=True)
-        )
+        self._look()
+        used = [0.0, 0.0]
+        for (is_worker, _name), (first, last) in self._seconds.items():
+            used[is_worker] += last - first
+        java, python = (seconds / self._rows * 1e6 for seconds in used)
         self.cpu = f"{java:.1f} + {python:.1f}"
 
     def _watch(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
-            for place in Path("/proc").glob("[0-9]*"):
-                try:
-                    self._look(place)
-                except (OSError, ValueError, IndexError):
-                    continue  # it has ended
+            self._look()
 
-    def _look(self, place: Path) -> None:
-        if _is_worker(place) and _is_ours(int(place.name)):
+    def _look(self) -> None:
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                if int(place.name) != os.getpid() and _is_ours(int(place.name)):
+                    self._note(place)
+            except (OSError, ValueError, IndexError):
+                continue  # it has ended
+
+    def _note(self, place: Path) -> None:
+        is_worker = _is_worker(place)
+        words = (place / "stat").read_text().rpartition(")")[2].split()
+        seconds = (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        # What comes later began with nothing: only what is there at first has a past.
+        known = (is_worker, f"{place.name} of {words[19]}")
+        first = seconds if not self._thread.is_alive() and not self._ended.is_set() else 0.0
+        self._seconds.setdefault(known, [first, seconds])[1] = seconds
+        if is_worker:
             pages = int((place / "statm").read_text().split()[1])
             self.bytes = max(self.bytes, pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _is_worker(place: Path) -> bool:
-    """Whether a process is a Python worker of Spark, which keeps the words its daemon was run by."""
+    """Whether a process is a Python worker of Spark, or the daemon that it was forked from."""
     words = (place / "cmdline").read_bytes().split(b"\0")
     return any(word in words for word in (b"pyspark.daemon", b"holdfast.spark.worker_daemon"))
-
-
-def _processor_seconds() -> tuple[float, float]:
-    """Processor time of Java and of the Python workers so far, with that of ended children."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    found = [0.0, 0.0]
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            if int(place.name) == os.getpid() or not _is_ours(int(place.name)):
-                continue
-            words = (place / "stat").read_text().rpartition(")")[2].split()
-            is_python = _is_worker(place)
-            found[is_python] += sum(map(int, words[11:15])) / ticks
-        except (OSError, ValueError, IndexError):
-            continue  # it has ended
-    return found[0], found[1]
 
 
 def _is_ours(process: int) -> bool:

@@ -338,7 +338,8 @@ def test_a_worker_has_what_it_needs_before_its_first_task(spark: SparkSession) -
         import sys
         from pathlib import Path
 
-        return "holdfast.spark.pipelines.audit" in sys.modules, Path("/proc/self/cmdline").read_bytes()
+        words = Path("/proc/self/cmdline").read_bytes()
+        return "holdfast.spark.pipelines.audit" in sys.modules, words
 
     ((is_loaded, words),) = spark.sparkContext.parallelize([0], 1).map(looked).collect()
     assert b"holdfast.spark.worker_daemon" in words.split(b"\0")

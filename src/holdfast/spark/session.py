@@ -49,19 +49,14 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = {
 resolves to. On a cluster executors connect to the driver, by the address that Spark finds."""
 
 COMMAND_SETTINGS: Final[Mapping[str, str]] = {
-    "spark.driver.defaultJavaOptions": " ".join(
-        (
-            "-XX:+IgnoreUnrecognizedVMOptions",
-            "-XX:Tier3DelayOn=0",
-            "-XX:Tier4InvocationThreshold=40000",
-            "-XX:Tier4MinInvocationThreshold=10000",
-            "-XX:Tier4CompileThreshold=80000",
-            "-XX:Tier4BackEdgeThreshold=240000",
-        )
+    "spark.driver.defaultJavaOptions": (
+        "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier3DelayOn=0"
+        " -XX:Tier4InvocationThreshold=40000 -XX:Tier4MinInvocationThreshold=10000"
+        " -XX:Tier4CompileThreshold=80000 -XX:Tier4BackEdgeThreshold=240000"
     )
 }
-"""For our own commands, whose rows pass by Java: it optimizes in full only what has run eight times as
-often as it asks by default. On few cores a short job waits for Java's compiler otherwise."""
+"""For our own commands, whose rows pass by Java: it optimizes in full only what has run eight times
+as often as it asks by default. On few cores a short job waits for Java's compiler otherwise."""
 
 MASTER_DEFAULT: Final = "local[*]"
 
