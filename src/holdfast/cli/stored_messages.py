@@ -36,7 +36,7 @@ from holdfast.client import connect
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
-    from holdfast.spark.pipelines.replay import ReplayProgress
+    from holdfast.spark.pipelines.replay_sender import ReplayProgress
 
 REPORT_FILE = Path("holdfast-report.html")
 
