@@ -84,7 +84,10 @@ class Checkers:
         self.generations = Generations(self)
         self.ended: Counter[str] = Counter()
         self._whole_commits: dict[str, int] = {}
-        """How far each node knew of commits when it last held one whole log, and no kept one."""
+        """How far each node knew of commits when it last held one whole log."""
+        self._kept_commits: dict[tuple[str, int], int] = {}
+        """The same for a kept log, by the entry at which the new one begins."""
+
         self.distrusted: set[str] = set()
         """Nodes whose disk changed behind their back: their platters prove nothing."""
         self.terms_spent = Elections(self)
@@ -116,8 +119,12 @@ class Checkers:
         if driver.is_leader:
             self._check_leader(node)
         self._note_commit(node)
-        if node.journal.filling is None:
+        filling = node.journal.filling
+        if filling is None:
             self._whole_commits[node.name] = driver.commit_index
+        else:
+            known_then = self._whole_commits.get(node.name, 0)
+            self._kept_commits.setdefault((node.name, filling.origin), known_then)
         first = node.journal.first_index
         known = self._firsts.get(node.name)
         if self.generations.is_past(node):
@@ -739,7 +746,9 @@ class Checkers:
                 # the end of a kept log may be what a leader that was deposed had written alone.
                 through = min(node.driver.commit_index, node.journal.stored_index)
                 if path.parent.name == KEPT_DIRECTORY:
-                    through = min(through, self._whole_commits.get(node.name, 0))
+                    # It may be there for a while after the new one is whole.
+                    origin = int(path.name.partition("-")[0])
+                    through = min(through, self._kept_commits.get((node.name, origin), 0))
                 is_committed = entry.index <= through
                 if is_committed and known is not None and known != entry.chain:
                     raise ViolationError(
