@@ -147,6 +147,15 @@ def test_a_replay_arrives_in_order_and_once(elsewhere: SparkElsewhere, archive: 
     assert elsewhere.ask("waiting", uri, target, len(BODIES)) == BODIES
 
 
+def test_a_replay_by_many_is_stored_once(elsewhere: SparkElsewhere, archive: Archive) -> None:
+    """The dead one had sent some of its block; who takes it over sends it under its numbers."""
+    assert not archive.catalogue().breaks
+    uri, target = elsewhere.nodes.uri, "replayed.by.many"
+    call = ("replay", elsewhere.url, QUEUE, f"/queue/{target}", uri, 3)
+    assert elsewhere.struck(*SOME_ROWS_ARE_SENT, *call) == len(BODIES)
+    assert elsewhere.ask("waiting", uri, target, len(BODIES)) == BODIES
+
+
 def test_a_query_sends_every_row_once(
     elsewhere: SparkElsewhere, archive: Archive, tmp_path: Path
 ) -> None:

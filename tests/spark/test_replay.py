@@ -70,6 +70,52 @@ def test_a_second_run_stores_only_what_is_new(
     assert bodies(cluster, target, 55) == expected
 
 
+def test_many_senders_and_one_store_nothing_twice(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """
+    Whoever sends a block gives its messages the same numbers; within each, order is kept.
+    """
+    with WrittenLog(tmp_path) as written:
+        written.put(QueueRecord(1, "orders"), QueueRecord(2, "mail"))
+        write(written, 9_951, 10_050)
+    source, target = {"path": str(tmp_path)}, "/queue/replay.many"
+    heard: list[int] = []
+    done = replay(
+        spark,
+        source,
+        Choice(where="sequence < 10041"),
+        target,
+        cluster.uri,
+        senders=3,
+        told=lambda progress: heard.append(progress.confirmed),
+    )
+    assert done.by_destination == {"orders": 90, "mail": 90}
+    assert (done.confirmed, heard[-1]) == (180, 180)
+    for senders in (1, 2):
+        with WrittenLog(tmp_path) as written:
+            write(written, 10_041 + 10 * senders, 10_050 + 10 * senders)
+        again = replay(
+            spark, source, Choice(where="sequence < 10041"), target, cluster.uri, senders=senders
+        )
+        assert again.confirmed == 180
+    found = bodies(cluster, target, 180)
+    for kind in (b"o", b"m"):
+        for block in (range(9_951, 10_000), range(10_000, 10_041)):
+            expected = [b"%b%d" % (kind, n) for n in block]
+            assert [body for body in found if body in set(expected)] == expected
+    assert len(set(found)) == 180
+
+
+@pytest.mark.parametrize(("target", "senders"), [("/topic/replay.many", 2), ("/queue/x", 0)])
+def test_senders_that_cannot_be_are_refused(
+    spark: SparkSession, cluster: LocalCluster, log: Path, target: str, senders: int
+) -> None:
+    """A topic stores nothing, so a task that runs twice would send twice."""
+    with pytest.raises(ConfigError, match="senders: "):
+        replay(spark, {"path": str(log)}, Choice(), target, cluster.uri, senders=senders)
+
+
 def test_messages_keep_their_order_and_headers(
     spark: SparkSession, cluster: LocalCluster, log: Path
 ) -> None:

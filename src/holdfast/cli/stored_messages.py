@@ -87,6 +87,14 @@ def replay(
     rate: Annotated[
         float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
     ] = None,
+    senders: Annotated[
+        int,
+        typer.Option(
+            "--senders",
+            min=1,
+            help="So many of Spark's tasks send; order is kept for each 10,000 of a queue then.",
+        ),
+    ] = 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only count what would be sent.")
     ] = False,
@@ -124,6 +132,7 @@ def replay(
                 target,
                 uri,
                 rate=rate,
+                senders=senders,
                 told=lambda progress: told(_replayed(progress)),
                 client_options=client_options,
             )

@@ -98,10 +98,11 @@ class SubmittedProgram:
         settings = RestoreSettings(scratch=scratch, member=NewMember(name=MEMBER))
         return asdict(restore(self.spark, Archive.open(archive), Path(to), settings))
 
-    def replay(self, url: str, queue: str, target: str, uri: str) -> int:
+    def replay(self, url: str, queue: str, target: str, uri: str, senders: int = 1) -> int:
         """Send a queue's messages once more; gives how many were confirmed."""
         choice = Choice(destinations=(queue,))
-        return replay(self.spark, self.source(url), choice, target, uri).confirmed
+        source = self.source(url)
+        return replay(self.spark, source, choice, target, uri, senders=senders).confirmed
 
     def stream(self, url: str, queue: str, to: dict[str, str], checkpoint: str) -> int:
         """

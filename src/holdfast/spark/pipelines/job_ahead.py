@@ -35,6 +35,11 @@ class JobAhead(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - whoever takes the outcome hears of it
             self._error = error
 
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long at most; whether the outcome is there."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
     def take(self) -> T:
         """Wait for the outcome, or raise what the work raised."""
         self._thread.join()

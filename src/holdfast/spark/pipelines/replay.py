@@ -2,8 +2,9 @@
 Replay: messages of an archive or a log, chosen by a condition, sent to a cluster once more.
 
 Spark reads and chooses; one sender on the driver takes the rows in the order of the log, so that
-the order within and between queues is kept and one rate holds for all. A broker stores as fast as
-one client sends; the reading is what needs many hands.
+the order within and between queues is kept and one rate holds for all. Where the order between
+queues, and between every ten thousand messages of one, does not matter, Spark's tasks send instead
+(`replay_spread`).
 
 Nothing is stored twice: producers' ids are made from the choice and from what identifies a message,
 see `replay_numbers`. The same choice run again, in full or further, gives every message its old
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.client.sequence import is_lasting
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, StoreError
 from holdfast.model.destination import parse_destination
@@ -35,6 +37,7 @@ from holdfast.spark.open_source import open_source
 from holdfast.spark.options import microseconds, read_options
 from holdfast.spark.pipelines.replay_numbers import Beginning
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
+from holdfast.spark.pipelines.replay_spread import SENDERS_MAX, Sending, send_spread
 from holdfast.spark.pipelines.stretches import load_stretches
 from holdfast.spark.places import with_hadoop_options
 
@@ -206,6 +209,7 @@ def replay(
     uri: str,
     *,
     rate: float | None = None,
+    senders: int = 1,
     told: Told | None = None,
     client_options: dict[str, Any] | None = None,
     clock: Clock | None = None,
@@ -220,7 +224,10 @@ def replay(
     Args:
         uri: Where the target's cluster is, as clients write it.
         rate: Messages per second at most.
-        told: Called after every turn.
+        senders: One sends from the driver, in the order of the log. More are tasks of Spark's,
+            which reach the target themselves and keep that order for each ten thousand sequences
+            of a queue; for a queue only, as a topic would get what a task sends again.
+        told: Called after every turn; with several senders once each is done.
         client_options: Options of `holdfast.client.connect`.
 
     Raises:
@@ -229,17 +236,32 @@ def replay(
         HoldfastError: The target refused a message, or the source is damaged.
     """
     target = str(parse_destination(target))
+    if not 1 <= senders <= SENDERS_MAX:
+        raise ConfigError([f"senders: 1 to {SENDERS_MAX:,} are possible, not {senders:,}"])
+    if senders > 1 and not is_lasting(target):
+        raise ConfigError(
+            [f"senders: {target} stores nothing, so what a task sends again came twice; use one"]
+        )
     source = with_hadoop_options(spark, source)
     log = open_source(read_options(source))
     # Sending takes as long as it takes, and each part of the log is read when its turn comes.
     with held_for_a_while(log, "replay"):
         chosen = _read(spark, source, log, choice)
         job = choice.job(chosen.cluster_id, target)
+        clock = clock or SystemClock()
+        if senders > 1:
+            sending = Sending(
+                job=job,
+                target=target,
+                beginning=chosen.beginning,
+                uri=uri,
+                rate=None if rate is None else rate / senders,
+                client_options=client_options or {},
+            )
+            return send_spread(chosen.messages, sending, senders, told, clock)
         found = chosen.messages.toLocalIterator(prefetchPartitions=True)
         rows = first_copies(found, chosen.beginning)
-        sender = Sender(
-            job, target, chosen.beginning, rate=rate, told=told, clock=clock or SystemClock()
-        )
+        sender = Sender(job, target, chosen.beginning, rate=rate, told=told, clock=clock)
         asyncio.run(sender.run(uri, rows, client_options or {}))
         return sender.progress
 

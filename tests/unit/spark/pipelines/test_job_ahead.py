@@ -21,7 +21,9 @@ def test_the_outcome_is_waited_for() -> None:
 
     job = JobAhead(PaperSpark(), work)
     assert begun.wait(60)
+    assert not job.wait(0.0)
     let.set()
+    assert job.wait(60)
     assert job.take() == 7
 
 

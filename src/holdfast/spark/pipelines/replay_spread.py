@@ -1,0 +1,142 @@
+"""
+A replay sent by many: Spark's tasks take whole blocks of numbers, each over a link of its own.
+
+A block is a producer (`replay_numbers`), and its numbers are places among what is chosen of it. So
+it is all the same who sends it: a task that runs twice, another count of senders the next time, or
+one sender on the driver store nothing twice. What is lost is the order between blocks: between
+queues, and between every ten thousand sequences of one queue. Within a block it is kept.
+
+Invariants:
+    All rows of a block are sent by one task, in the order of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.accumulators import AccumulatorParam
+
+from holdfast.environment.clock import Clock, SystemClock
+from holdfast.spark.pipelines import replay_numbers
+from holdfast.spark.pipelines.job_ahead import JobAhead
+from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
+from holdfast.spark.worker_memory import keep_loaded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TELL_SECONDS: Final = 0.5
+SENDERS_MAX: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """What each sender is told."""
+
+    job: str
+    target: str
+    beginning: Beginning
+    uri: str
+    rate: float | None
+    """Messages per second at most, of one sender."""
+
+    client_options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+class _Sum(AccumulatorParam[ReplayProgress]):
+    """What tasks have sent, added up; a task that fails adds nothing."""
+
+    def zero(self, value: ReplayProgress) -> ReplayProgress:
+        return ReplayProgress(job=value.job)
+
+    def addInPlace(self, value1: ReplayProgress, value2: ReplayProgress) -> ReplayProgress:  # noqa: N802 - PySpark's
+        value1.confirmed += value2.confirmed
+        value1.body_bytes += value2.body_bytes
+        value1.by_destination.update(value2.by_destination)
+        return value1
+
+
+def send_spread(
+    messages: DataFrame, sending: Sending, senders: int, told: Told | None, clock: Clock
+) -> ReplayProgress:
+    """
+    Send the chosen messages by so many tasks, and wait until all are stored.
+
+    `told` hears of a sender's part once it is stored. Cancelling gives up what is not sent yet; the
+    same call again stores nothing twice.
+
+    Raises:
+        HoldfastError: The target refused a message, or the source is damaged.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    context = messages.sparkSession.sparkContext
+    began = clock.monotonic()
+    parts = context.accumulator(ReplayProgress(job=sending.job), _Sum())
+    block = f.expr(f"sequence div {replay_numbers.BLOCK_SEQUENCES}").alias("block")
+    placed = (
+        messages.select("*", block)
+        .repartition(senders, "queue_number", "block")
+        .sortWithinPartitions("queue_number", "block", "log_index", "ordinal")
+    )
+
+    def send() -> list[ReplayProgress]:
+        def task(rows: Iterable[Any]) -> Iterable[ReplayProgress]:
+            for done in sent(iter(rows), sending):
+                parts.add(done)
+                yield done
+
+        found: list[ReplayProgress] = placed.rdd.mapPartitions(task).collect()
+        return found
+
+    ahead = JobAhead(context, send)
+    try:
+        while not ahead.wait(TELL_SECONDS):
+            so_far = parts.value
+            so_far.seconds = clock.monotonic() - began
+            if told is not None:
+                told(so_far)
+        done = ReplayProgress(job=sending.job)
+        for part in ahead.take():
+            _Sum().addInPlace(done, part)
+    finally:
+        ahead.give_up()
+    done.seconds = clock.monotonic() - began
+    if told is not None:
+        told(done)
+    return done
+
+
+def sent(rows: Iterator[Any], sending: Sending) -> Iterator[ReplayProgress]:
+    """Send what one task has, if it has anything, and tell it; runs in a worker."""
+    keep_loaded()
+    first = next(rows, None)
+    if first is None:
+        return
+    sender = Sender(
+        sending.job,
+        sending.target,
+        sending.beginning,
+        rate=sending.rate,
+        told=None,
+        clock=SystemClock(),
+    )
+    found = in_blocks(chain((first,), rows), sending.beginning)
+    asyncio.run(sender.run(sending.uri, found, sending.client_options))
+    yield sender.progress
+
+
+def in_blocks(rows: Iterable[Any], beginning: Beginning) -> Iterator[Any]:
+    """
+    Leave out copies, block by block.
+
+    Raises:
+        StoreError: The rows of a block are not in the order of the log.
+    """
+    for _, block in groupby(rows, key=lambda row: (row.queue_number, row.block)):
+        yield from first_copies(block, beginning)
