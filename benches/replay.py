@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
+from itertools import product
 from pathlib import Path
 
 from holdfast.model.records import QueueRecord
@@ -46,19 +47,17 @@ def main() -> None:
     arguments = parser.parse_args()
     rates: dict[int, list[float]] = {senders: [] for senders in arguments.senders}
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
-        folder = Path(name)
-        write(folder / "log", arguments.messages, b"x" * arguments.body_bytes)
-        with LocalCluster(folder / "cluster", arguments.topology) as cluster:
+        log = Path(name) / "log"
+        write(log, arguments.messages, b"x" * arguments.body_bytes)
+        with LocalCluster(Path(name) / "cluster", arguments.topology) as cluster:
             cluster.start()
             spark = spark_session("bench", arguments.master)
-            for turn in range(arguments.rounds + 1):
-                for senders, found in rates.items():
-                    target = f"/queue/replayed.{turn}.{senders}"
-                    source = {"path": str(folder / "log")}
-                    done = replay(spark, source, Choice(), target, cluster.uri, senders=senders)
-                    assert done.confirmed == arguments.messages, done
-                    if turn:
-                        found.append(done.rate)
+            for turn, senders in product(range(arguments.rounds + 1), arguments.senders):
+                target = f"/queue/replayed.{turn}.{senders}"
+                source = {"path": str(log)}
+                done = replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+                assert done.confirmed == arguments.messages, done
+                rates[senders] += [done.rate] if turn else []
             spark.stop()
     for senders, found in rates.items():
         low, middle, high = min(found), statistics.median(found), max(found)

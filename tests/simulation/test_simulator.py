@@ -169,6 +169,8 @@ AS_DRAWN = [
     (96099517, "a promoted learner had what its leader lost, under an id that was given again"),
     (95500499, "what follows the first message of a forgotten producer is stored again with it"),
     (96057523, "a world of one entry a round was to be level while producers send as fast"),
+    (96210025, "the second promotion that an operator asked for was given up half way"),
+    (96209413, "the same"),
     (96208912, "the end of a kept log was judged by what was known once the new one was whole"),
     (96206402, "an entry that was mended, and not committed yet, was taken for a forgery"),
     (96203505, "what a leader had not committed yet was looked for among what is committed"),

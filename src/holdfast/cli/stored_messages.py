@@ -55,6 +55,12 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Not before, ISO 8601, UTC.")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before, ISO 8601.")]
+Senders = Annotated[
+    int,
+    typer.Option(
+        "--senders", min=1, help="So many tasks send; order is kept by 10,000 of a queue."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
@@ -87,14 +93,7 @@ def replay(
     rate: Annotated[
         float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
     ] = None,
-    senders: Annotated[
-        int,
-        typer.Option(
-            "--senders",
-            min=1,
-            help="So many of Spark's tasks send; order is kept for each 10,000 of a queue then.",
-        ),
-    ] = 1,
+    senders: Senders = 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only count what would be sent.")
     ] = False,

@@ -144,9 +144,12 @@ class Together(Story):
     def _finish(self) -> None:
         """The chaos is over: before all others come back, end what was asked for."""
         generations, world = self.world.checkers.generations, self.world
-        if not self.is_asked or generations.ruling > self.generation:
+        # It may have been asked for twice, before the first time was seen to be done.
+        asked = max((node.driver.generation for node in self.far if node.is_alive), default=0)
+        is_done = generations.ruling > self.generation and generations.ruling >= asked
+        if not self.is_asked or is_done:
             return
-        self.is_finishing = True
+        self.is_finishing, self.generation = True, generations.ruling
         world.network.heal()
         for node in self.far:
             node.disk.limit(None)
