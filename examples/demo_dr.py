@@ -337,6 +337,7 @@ def from_archive(folder: Path, rate: int, seconds: float) -> bool:
         ("restored, says the command", f"{facts['plan']['messages']:,}"),
         ("to kill the archiver", f"{facts['stop']:.1f} s"),
         ("to restore", f"{facts['restore']:.1f} s"),
+        *((f"… {name}", f"{took:.1f} s") for name, took in facts["plan"]["steps"].items()),
         ("to start", f"{facts['start']:.1f} s"),
     ]
     return show("From the archive", account, loss, unexcused, rows)

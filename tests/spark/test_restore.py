@@ -163,6 +163,15 @@ def test_a_dry_run_writes_nothing(spark, log, archive, tmp_path) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
+def test_it_says_where_the_time_went(spark, archive, tmp_path) -> None:
+    """Each step, in the order of the work; together they are all."""
+    plan = restore(spark, archive, tmp_path / "new")
+    names = ["files checked", "state read", "messages found that live"]
+    assert list(plan.steps) == [*names, "messages packed and written"]
+    assert min(plan.steps.values()) > 0
+    assert sum(plan.steps.values()) == pytest.approx(plan.seconds)
+
+
 def test_a_directory_in_use_is_refused(spark, archive, tmp_path) -> None:
     """
     Nothing is ever restored over something.

@@ -40,6 +40,7 @@ from holdfast.cli.spark_options import (
     open_spark,
     remote_log,
 )
+from holdfast.environment.clock import SystemClock
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -408,8 +409,7 @@ def restore(
     from holdfast.spark.pipelines.restored_log import NewMember
     from holdfast.spark.places import hadoop_options
 
-    if to is None and not dry_run:
-        raise ConfigError(["--to: name a directory, or ask for a --dry-run"])
+    _check_places(archived, to, is_dry_run=dry_run)
     try:
         settings = RestoreSettings(
             as_of_index=as_of_index,
@@ -422,15 +422,24 @@ def restore(
         )
     except ValueError as error:
         raise ConfigError([f"--as-of-time, --segment: {error}"]) from error
-    check_archive_from(archived)
-    check_new_directory(None if dry_run else to)
+    clock = SystemClock()
+    began = clock.monotonic()
     with open_spark("restore", master, conf, verbose=verbose) as spark:
+        started = clock.monotonic() - began
         store = Archive.open(archived, hadoop_options(spark))
         plan = run_restore(spark, store, None if dry_run else to, settings)
+    plan.steps = {"Spark started": started, **plan.steps}
     if json:
         write_json(asdict(plan))
     else:
         _tell_restored(plan, to, name)
+
+
+def _check_places(archived: str, to: Path | None, *, is_dry_run: bool) -> None:
+    if to is None and not is_dry_run:
+        raise ConfigError(["--to: name a directory, or ask for a --dry-run"])
+    check_archive_from(archived)
+    check_new_directory(None if is_dry_run else to)
 
 
 def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:
@@ -458,6 +467,7 @@ def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:
         f" 'holdfast serve --data {to} --name {name}', and keep the old nodes stopped"
     )
     write_line(f"took {format_seconds(plan.seconds)}, {rate:,.0f} messages/s")
+    write_line("; ".join(f"{name}: {format_seconds(it)}" for name, it in plan.steps.items()))
 
 
 def _time(microseconds: int) -> str:

@@ -101,7 +101,25 @@ class RestorePlan:
     """What the archive lacks, one sentence each; empty if it is whole."""
     notes: list[str]
     seconds: float = 0.0
+    steps: dict[str, float] = field(default_factory=dict)
+    """Where the seconds went, in the order of the work; with Spark's first query in the first."""
+
     restored: Restored | None = None
+
+
+class _Steps:
+    """How long each step took."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.found: dict[str, float] = {}
+        self._clock = clock
+        self._at = clock.monotonic()
+
+    def end(self, name: str) -> None:
+        """The step that began where the last one ended is over."""
+        now = self._clock.monotonic()
+        self.found[name] = now - self._at
+        self._at = now
 
 
 def restore(
@@ -121,17 +139,19 @@ def restore(
     """
     settings = settings or RestoreSettings()
     clock = clock or SystemClock()
-    began = clock.monotonic()
+    steps = _Steps(clock)
     catalogue = archive.catalogue()
     if catalogue.is_empty:
         raise ArchiveError(f"{archive} holds no archive")
     as_of = as_of_index(archive, catalogue, settings)
     files, missing = usable_files(spark, archive, catalogue, as_of, settings)
+    steps.end("files checked")
     source = ArchivedSource(archive, catalogue)
     records = archived_records(spark, source, as_of, files)
     slim = without_content(records).cache()
     try:
         state = moved_on(lasting_state(slim), QUEUES_SKIPPED)
+        steps.end("state read")
         living = live(slim).cache()
         start = _log_start(slim, catalogue, as_of)
         plan = _account(catalogue, start, len(state.producers))
@@ -140,6 +160,7 @@ def restore(
         plan.queues = [_named(each, names.get(number)) for number, each in _queue_accounts(living)]
         plan.messages = sum(each.messages for each in plan.queues)
         plan.bytes = sum(each.bytes for each in plan.queues)
+        steps.end("messages found that live")
         if directory is not None:
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
                 log.begin(settings.member, state.generation)
@@ -147,9 +168,10 @@ def restore(
                 _add_living(log, archive, files, living, _scratch(settings, log, archive))
                 plan.restored = log.finish()
             _check_written(plan)
+            steps.end("messages packed and written")
     finally:
         slim.unpersist()
-    plan.seconds = clock.monotonic() - began
+    plan.steps, plan.seconds = steps.found, sum(steps.found.values())
     return plan
 
 
