@@ -37,6 +37,9 @@ _COST_ONE_FILE = ("checkpoint was not written", "cannot prepare the next segment
 _GOES_ON = ("the disk has room again: writing goes on",)
 """What it says when the log is written again after it found no room."""
 
+_ENDS_AT_START = ("recovery could not write",)
+"""What it says when it finds no room while it starts: it ends, and is started again."""
+
 _SEGMENT_SECONDS_MAX = 10.0
 """So long sealed segments that all nodes hold are waited for."""
 
@@ -127,10 +130,11 @@ def _leave_no_room(stage: Stage, step: Step) -> Strike:
     """
     Let one write of the log find no room; the node must wait, and go on by itself.
 
-    Where it met a file that nothing rests on, it strikes again.
+    Where it met a file that nothing rests on, it strikes again. A node that is just starting ends
+    with one sentence, as it does wherever its recovery cannot write.
     """
     node = stage.pick(step.where)
-    has_gone_on = False
+    has_gone_on, ends = False, _said(node, _ENDS_AT_START)
     for _ in range(_STRIKES_MAX):
         spared, went_on = _said(node, _COST_ONE_FILE), _said(node, _GOES_ON)
         disk_of(node).fail_next_write(errno.ENOSPC)
@@ -147,8 +151,12 @@ def _leave_no_room(stage: Stage, step: Step) -> Strike:
             stage.problems.append(f"{node.name} did not go on after a write without room")
         return Strike((node.name,), "a write without room: it waits and goes on", lambda: None)
     stage.down.add(node.name)
-    stage.problems.append(f"{node.name} ended after a write without room")
-    return Strike((node.name,), "a write without room: it ended", partial(stage.start, node))
+    code = node.wait()
+    if code == 0 or _said(node, _ENDS_AT_START) == ends:
+        stage.problems.append(f"{node.name} ended after a write without room")
+    return Strike(
+        (node.name,), f"a write without room: it ends with {code}", partial(stage.start, node)
+    )
 
 
 def _said(node: Node, sentences: tuple[str, ...]) -> int:
