@@ -409,7 +409,6 @@ def restore(
     from holdfast.spark.pipelines.restored_log import NewMember
     from holdfast.spark.places import hadoop_options
 
-    _check_places(archived, to, is_dry_run=dry_run)
     try:
         settings = RestoreSettings(
             as_of_index=as_of_index,
@@ -422,6 +421,7 @@ def restore(
         )
     except ValueError as error:
         raise ConfigError([f"--as-of-time, --segment: {error}"]) from error
+    _check_places(archived, to, is_dry_run=dry_run)
     clock = SystemClock()
     began = clock.monotonic()
     with open_spark("restore", master, conf, verbose=verbose) as spark:
