@@ -247,7 +247,7 @@ def _position(address: str, token: str, commit_index: int) -> LogPosition:
     Raises:
         LinkLostError: It is not there, or has less than it had just now, as after a start.
     """
-    with _Link(address, token) as link:
+    with _Link(address, token, POSITION_SECONDS) as link:
         answer = _as_a_node(address, link.ask("GET", "/log/position", None), _POSITION)
     if int(answer["commit_index"]) < commit_index:
         raise LinkLostError(f"{address} does not have entry {commit_index:,} any more")
@@ -332,14 +332,21 @@ class _Reading:
 
     def _candidates(self) -> Iterator[str]:
         """Who was busy and may have a slot now, the node in use, then the others."""
-        first = list(self._were_busy)
+        first: list[str] = []
+        if self._were_busy:
+            # A promotion may have left one of them behind since.
+            self._rank()
+            first = [address for address in self._nodes if address in self._were_busy]
         if self._link is not None:
             first.append(self._link.address)
         yield from first
         if not self._nodes or time.monotonic() - self._ranked_at > RANK_SECONDS:
-            self._nodes = self._log.ranked()
-            self._ranked_at = time.monotonic()
+            self._rank()
         yield from [address for address in self._nodes if address not in first]
+
+    def _rank(self) -> None:
+        self._nodes = self._log.ranked()
+        self._ranked_at = time.monotonic()
 
     def _fetch(self, address: str, index: int, last_index: int) -> EntryBlock:
         if self._link is None or self._link.address != address:

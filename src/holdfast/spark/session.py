@@ -41,10 +41,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 """What is set unless the user sets it."""
 
-LOCAL_SETTINGS: Final[Mapping[str, str]] = {
-    "spark.driver.host": "localhost",
-    "spark.python.daemon.module": "holdfast.spark.worker_daemon",
-}
+LOCAL_SETTINGS: Final[Mapping[str, str]] = {"spark.driver.host": "localhost"}
 """Where all of Spark runs in one process: nobody else must reach it, whatever the machine's name
 resolves to. On a cluster executors connect to the driver, by the address that Spark finds."""
 
@@ -57,6 +54,11 @@ COMMAND_SETTINGS: Final[Mapping[str, str]] = {
 }
 """For our own commands, whose rows pass by Java: it optimizes in full only what has run eight times
 as often as it asks by default. On few cores a short job waits for Java's compiler otherwise."""
+
+DAEMON_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.python.daemon.module": "holdfast.spark.worker_daemon"
+}
+"""For workers on this machine that run this very Python, with this package as it is installed."""
 
 MASTER_DEFAULT: Final = "local[*]"
 
@@ -133,8 +135,19 @@ def settings_for(
     if is_submitted and "spark.master" in given:
         wanted["spark.master"] = given["spark.master"]
     is_local = wanted["spark.master"].startswith("local")
-    ours = {**SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **(defaults or {})}
+    ours = {**SETTINGS, **(defaults or {})}
+    if is_local:
+        ours |= LOCAL_SETTINGS
+        if _has_our_python({**given, **wanted}):
+            ours |= DAEMON_SETTINGS
     return {key: value for key, value in ours.items() if key not in given} | wanted
+
+
+def _has_our_python(known: Mapping[str, str]) -> bool:
+    """Whether workers run this interpreter, and no package that comes with the job."""
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    python = known.get("spark.pyspark.python", python)
+    return python == sys.executable and not known.get("spark.submit.pyFiles")
 
 
 def is_submitted() -> bool:

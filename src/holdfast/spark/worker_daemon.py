@@ -11,7 +11,9 @@ The setting is `spark.python.daemon.module` (org.apache.spark.internal.config.Py
 from __future__ import annotations
 
 import gc
+import os
 
+import numpy as np
 import pyspark.worker  # noqa: F401 - what it loads is loaded for the workers
 from pyspark.daemon import manager
 
@@ -20,6 +22,9 @@ import holdfast.spark.pipelines.archive
 import holdfast.spark.pipelines.audit
 import holdfast.spark.pipelines.restore
 import holdfast.spark.writer  # noqa: F401 - as above
+
+os.register_at_fork(after_in_child=np.random.seed)
+"""What is forked begins with other random numbers, as Python's own `random` does by itself."""
 
 if __name__ == "__main__":
     gc.collect()

@@ -28,7 +28,7 @@ from holdfast.errors import (
 from holdfast.spark import log_client
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.holds import Hold
-from holdfast.spark.log_client import BUSY_SECONDS, RANK_SECONDS, RemoteLog
+from holdfast.spark.log_client import BUSY_SECONDS, POSITION_SECONDS, RANK_SECONDS, RemoteLog
 from holdfast.spark.log_source import DamagedRange
 from holdfast.spark.pipelines.replica_audit import remote_digests
 from holdfast.spark.pipelines.served_depths import _applied
@@ -62,8 +62,10 @@ class PaperCluster:
         self.slept = 0
         self.sleeps_as_told = False
         self.questions: list[str] = []
+        self.patience: list[float] = []
 
     def link(self, address: str, token: str, seconds: float = 20.0) -> PaperLink:
+        self.patience.append(seconds)
         return PaperLink(self, address)
 
     def data(self, node: str, index: int, through: int) -> bytes:
@@ -436,6 +438,26 @@ def test_followers_are_asked_again_after_the_leader_stood_in(cluster: PaperClust
             cluster.busy.clear()
     assert found == list(range(1, 11))
     assert {index for node, index in cluster.asked if node == "a"} == {1, 2}
+
+
+def test_who_was_busy_is_not_asked_once_it_is_left_behind(cluster: PaperCluster) -> None:
+    """A promotion by force has begun another history meanwhile, and it has a slot again."""
+    cluster.busy = {"b", "c"}
+    cluster.answer_entries = 1
+    found: list[int] = []
+    for block in LOG.blocks(1, 4):
+        found += block.indexes.tolist()
+        if len(found) == 1:
+            cluster.busy.clear()
+            cluster.generations["a"] = 1
+    assert found == [1, 2, 3, 4]
+    assert {node for node, index in cluster.asked if index > 1} == {"a"}
+
+
+def test_a_node_that_hangs_does_not_hold_up_a_position(cluster: PaperCluster) -> None:
+    """Asked for all of it, too, it has three seconds."""
+    LOG.position()
+    assert set(cluster.patience) == {POSITION_SECONDS}
 
 
 def test_a_position_is_not_less_than_what_the_node_told_just_now(

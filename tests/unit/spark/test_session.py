@@ -87,10 +87,31 @@ def test_what_a_command_adds_is_the_users_to_change() -> None:
 
 
 @pytest.mark.parametrize(("master", "is_ours"), [("local[2]", True), ("spark://host:7077", False)])
-def test_workers_on_this_machine_are_forked_from_our_daemon(master: str, is_ours: bool) -> None:
+def test_workers_on_this_machine_are_forked_from_our_daemon(
+    monkeypatch: pytest.MonkeyPatch, master: str, is_ours: bool
+) -> None:
     """Elsewhere this package may come with the job, too late for the daemon."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     found = settings(master).get("spark.python.daemon.module")
     assert found == ("holdfast.spark.worker_daemon" if is_ours else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "python"),
+    [
+        ({"spark_pyspark_python": "/other/python"}, None),
+        ({"spark_submit_pyFiles": "holdfast.zip"}, None),
+        ({}, "/other/python"),
+    ],
+)
+def test_workers_of_another_python_are_left_to_sparks_daemon(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], python: str | None
+) -> None:
+    """There may be no Holdfast before the job brings it, or none at all."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if python is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", python)
+    assert "spark.python.daemon.module" not in settings("local[2]", **given)
 
 
 def test_defaults_are_read_as_spark_reads_them(

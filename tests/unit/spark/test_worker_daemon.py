@@ -36,3 +36,17 @@ def test_what_workers_need_is_loaded_before_it_listens() -> None:
     )
     needed = {"pandas", "pyarrow", "holdfast.spark.batch_reader", "holdfast.spark.log_proof"}
     assert needed <= set(told.stdout.split())
+
+
+def test_each_worker_draws_its_own_random_numbers() -> None:
+    """numpy's are those of the process that was forked, unless they are seeded anew."""
+    program = """
+import os, numpy, holdfast.spark.worker_daemon
+for _ in range(3):
+    if not os.fork():
+        os.write(1, b"%d\\n" % numpy.random.randint(1 << 30))
+        os._exit(0)
+    os.wait()
+"""
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert len(set(told.stdout.split())) == 3

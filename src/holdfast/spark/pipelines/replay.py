@@ -227,13 +227,14 @@ def replay(
         senders: One sends from the driver, in the order of the log. More are tasks of Spark's,
             which reach the target themselves and keep that order for each ten thousand sequences
             of a queue; for a queue only, as a topic would get what a task sends again.
-        told: Called after every turn; with several senders once each is done.
+        told: Called after every turn; with several senders now and then, of those that are done.
         client_options: Options of `holdfast.client.connect`.
 
     Raises:
         ConfigError: See `read_chosen`.
         StoreError: See `read_chosen`.
-        HoldfastError: The target refused a message, or the source is damaged.
+        HoldfastError: The target refused a message, or the source is damaged. Where a task of
+            Spark's meets that, Spark's own error is raised, whose text has it.
     """
     target = str(parse_destination(target))
     if not 1 <= senders <= SENDERS_MAX:

@@ -67,11 +67,12 @@ def send_spread(
     """
     Send the chosen messages by so many tasks, and wait until all are stored.
 
-    `told` hears of a sender's part once it is stored. Cancelling gives up what is not sent yet; the
-    same call again stores nothing twice.
+    `told` hears now and then how much those senders have stored that are done; of which queues is
+    known at the end. Cancelling gives up what is not sent yet; the same call again stores nothing
+    twice.
 
     Raises:
-        HoldfastError: The target refused a message, or the source is damaged.
+        py4j.protocol.Py4JJavaError: A task failed; its text has the HoldfastError of the worker.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
@@ -97,10 +98,10 @@ def send_spread(
     ahead = JobAhead(context, send)
     try:
         while not ahead.wait(TELL_SECONDS):
-            so_far = parts.value
-            so_far.seconds = clock.monotonic() - began
+            so_far = parts.value  # Another thread adds to it.
             if told is not None:
-                told(so_far)
+                seconds = clock.monotonic() - began
+                told(ReplayProgress(sending.job, so_far.confirmed, so_far.body_bytes, seconds))
         done = ReplayProgress(job=sending.job)
         for part in ahead.take():
             _Sum().addInPlace(done, part)

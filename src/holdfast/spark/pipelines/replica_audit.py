@@ -75,7 +75,10 @@ class _Part:
     first_index: int
     last_index: int
     log_first_index: int = 1
-    """Where its log began as the audit was planned."""
+    """Where its log began as the audit was planned, also before where a hold keeps it from."""
+
+    base: int = 0
+    """Where its segment begins, if that is not `first_index`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,8 @@ def audit_replicas(
     audit = ReplicaAudit(_ends(replicas, positions), positions)
     audit.findings += _missing_segments(replicas, positions)
     digests = _digests(spark, replicas, positions, told)
-    parts = _parts(replicas, positions, digests, audit)
+    begins = {name: it.first_index for name, it in found.items()}
+    parts = _parts(replicas, positions, begins, digests, audit)
     proofs = []
     if parts:
         proofs = spread(spark, parts).map(prove).collect()
@@ -302,6 +306,7 @@ def _hash_file(wanted: tuple[str, int, str]) -> tuple[str, int, str]:
 def _parts(
     replicas: list[Replica],
     positions: dict[str, LogPosition],
+    begins: dict[str, int],
     digests: _Digests,
     audit: ReplicaAudit,
 ) -> list[_Part]:
@@ -311,6 +316,9 @@ def _parts(
     for each in replicas:
         position = positions[each.name]
         own = digests[each.name]
+        bases = [it for it in position.bases if it <= position.first_index]
+        # Only the first part may begin within a segment: the others begin where one does.
+        first_base = {position.first_index: bases[-1]} if bases else {}
         for first, last in split(position.first_index, position.last_index, position.bases):
             digest = own.get(first, "")
             known = proven.setdefault((first, last), set())
@@ -319,7 +327,7 @@ def _parts(
                 continue
             if digest:
                 known.add(digest)
-            parts.append(_Part(each, first, last, position.first_index))
+            parts.append(_Part(each, first, last, begins[each.name], first_base.get(first, first)))
     return parts
 
 
@@ -354,7 +362,7 @@ def prove(part: _Part) -> Proof:
                     where=name,
                     kind="damaged",
                     reason=reason,
-                    place=segment_name(part.first_index),
+                    place=segment_name(part.base or part.first_index),
                     first_index=broken,
                     last_index=broken,
                 )

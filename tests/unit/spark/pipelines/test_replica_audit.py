@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,19 @@ from google_crc32c import value as crc32c
 
 from holdfast.errors import BusyError
 from holdfast.journal.entry import HEADER, HEADER_BYTES
-from holdfast.journal.segment import SEGMENT_HEADER_BYTES
+from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.model.records import CleanedRecord, QueueRecord
+from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_client import RemoteLog
 from holdfast.spark.log_directory import LogDirectory
 from holdfast.spark.log_source import LogPosition
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.replica_audit import (
     Replica,
+    ReplicaAudit,
     _ends,
     _Part,
+    _parts,
     _without_echoes,
     first_difference,
     lost_beginnings,
@@ -54,6 +58,35 @@ def test_a_seam_that_nobody_tells_just_now_is_not_passed_over(tmp_path: Path) ->
     assert isinstance(directory, LogDirectory)
     with pytest.raises(BusyError):
         prove(_Part(Replica("a", _Silent(directory.path)), 2, 3, log_first_index=1))
+
+
+class _Altered(LogDirectory):
+    """A log that gives entry 6 with another body, under good checksums."""
+
+    def blocks(self, first_index: int, last_index: int) -> Any:
+        for block in super().blocks(first_index, last_index):
+            if isinstance(block, EntryBlock) and block.first_index <= 6 <= block.last_index:
+                end = int(block.body_ends[6 - block.first_index])
+                buffer = bytearray(block.buffer)
+                buffer[end - 1] ^= 1
+                block.buffer = bytes(buffer)
+            yield block
+
+
+@pytest.mark.parametrize(("kind", "findings"), [(LogDirectory, 0), (_Altered, 1)])
+def test_where_a_hold_begins_the_entry_before_proves_the_first(
+    tmp_path: Path, kind: type[LogDirectory], findings: int
+) -> None:
+    """A body that is another one is found there, too, and in the file that there is."""
+    written(tmp_path, "a", *(b"%d" % n * 40 for n in range(8)))
+    replica = Replica("a", kind(str(tmp_path / "a")))
+    position = replace(replica.source.position(), first_index=6)
+    audit = ReplicaAudit([], {"a": position})
+    (part,) = _parts([replica], {"a": position}, {"a": 1}, {"a": {}}, audit)
+    found = prove(part).findings
+    assert len(found) == findings
+    for each in found:
+        assert (each.kind, each.place, each.first_index) == ("damaged", segment_name(1), 6)
 
 
 def test_a_sound_part_is_proven(tmp_path: Path) -> None:
