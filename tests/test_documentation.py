@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from holdfast.cli.main import app
-from holdfast.config import _Fields
+from holdfast.config.shapes import Fields
 
 REPOSITORY = Path(__file__).parent.parent
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -48,7 +48,7 @@ def test_every_setting_has_its_row() -> None:
     text = (REPOSITORY / "docs" / "reference" / "settings.md").read_text()
     rows = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
 
-    assert rows == set(_Fields.model_fields)
+    assert rows == set(Fields.model_fields)
 
 
 def test_every_command_of_the_readme_exists() -> None:

@@ -38,7 +38,7 @@ from holdfast.cli.output import (
     write_table,
 )
 from holdfast.cli.promotion import promote_force
-from holdfast.config import parse_member
+from holdfast.config.members import parse_member
 from holdfast.errors import ConfigError
 
 EXIT_TROUBLE = 1

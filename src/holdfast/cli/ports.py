@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import socket
 
-from holdfast.config import Address, NodeConfig
+from holdfast.config.address import Address
+from holdfast.config.node import NodeConfig
 
 
 def taken_ports(settings: NodeConfig) -> list[str]:

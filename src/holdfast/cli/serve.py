@@ -23,7 +23,7 @@ from holdfast.cli.output import EXIT_FAILED, format_size, write_error
 from holdfast.cli.ports import taken_ports
 from holdfast.cli.signals import stray_signals_told
 from holdfast.cli.variables import UnknownVariable, unknown_variables
-from holdfast.config import NodeConfig
+from holdfast.config.node import NodeConfig
 from holdfast.errors import ConfigError
 
 # The writer thread comes back from each sync and needs the interpreter at once; the default of 5 ms

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import typer
 
-from holdfast.config import ENVIRONMENT_PREFIX, variable_names
+from holdfast.config.shapes import ENVIRONMENT_PREFIX, variable_names
 
 OWN_TESTS: Final = frozenset({"HOLDFAST_HYPOTHESIS", "HOLDFAST_SEEDS"})
 """What the project's own tests are told by environment: nobody else meets them."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.admin.http_server import BACKLOG
-from holdfast.config import MEMBERS_MAX, NodeConfig
+from holdfast.config.members import MEMBERS_MAX
+from holdfast.config.node import NodeConfig
 from holdfast.errors import ConfigError
 
 SET_ASIDE: Final = 16

@@ -45,7 +45,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
-from holdfast.config import NodeConfig
+from holdfast.config.node import NodeConfig
 from holdfast.environment.clock import SystemClock
 from holdfast.environment.descriptors import RESERVE, raise_limit
 from holdfast.environment.disk import RealDisk

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.ports import taken_ports
-from holdfast.config import NodeConfig
+from holdfast.config.node import NodeConfig
 
 
 @pytest.fixture

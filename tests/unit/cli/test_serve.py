@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import serve
-from holdfast.config import NodeConfig
+from holdfast.config.node import NodeConfig
 
 THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import NodeConfig
+from holdfast.config.node import NodeConfig
 from holdfast.errors import ConfigError
 from holdfast.server.descriptors import CLIENTS_MIN, SET_ASIDE, share_out
 

@@ -19,7 +19,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.remote import RemoteNode
 from holdfast.admin.slices import Slices
 from holdfast.admin.token_file import FILE_NAME
-from holdfast.config import NodeConfig
+from holdfast.config.node import NodeConfig
 from holdfast.errors import (
     AuthenticationError,
     DestinationError,

@@ -1,0 +1,1 @@
+"""Flags, environment and TOML to one checked configuration."""

@@ -1,0 +1,64 @@
+"""
+Where something listens: a host and a port, and the names that hosts may have.
+
+Addresses are compared as texts and never looked up here: what a name means is for whoever
+connects.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Self
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a TCP port; written `host:port`, with an IPv6 host in square brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Only programs on this machine can reach it."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """
+        Read `host:port`.
+
+        Raises:
+            ValueError: It is not of that form; the sentence says what is expected.
+        """
+        host, colon, port = text.strip().rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+            raise ValueError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
+        return cls(host, int(port))
+
+
+def read_address(value: object) -> object:
+    """An address from its text; anything else is left as it is."""
+    return Address.parse(value) if isinstance(value, str) else value
+
+
+def read_host_names(value: object) -> object:
+    """Host names from a flag or the environment (one text), or from TOML (a list)."""
+    names = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(names, list | tuple):
+        raise ValueError(f"{value!r} is not a list of host names")
+    for name in names:
+        if not isinstance(name, str) or not HOST_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a host, without a port")
+    return tuple(name.lower().removesuffix(".") for name in names)

@@ -1,0 +1,156 @@
+"""
+How settings must fit together: members, copies and sites, timings, ports.
+
+A relation is only looked at where each of its values is right by itself; so all mistakes are
+reported at once, and none twice.
+
+Pure, but for one look at whether the data directory is a directory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.config.members import MEMBERS_MAX, MemberConfig
+from holdfast.config.shapes import Fields
+
+# Fewer heartbeats than this in the shortest election timeout, and one late packet deposes a leader.
+HEARTBEATS_PER_ELECTION_MIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """Where findings about related keys go, unless one of the keys is itself wrong."""
+
+    wrong: set[str]
+    problems: list[str]
+
+    def require(self, holds: bool, keys: str, sentence: str) -> None:
+        """Report the sentence unless it holds, or one of the keys is wrong anyway."""
+        if not holds and self.wrong.isdisjoint(keys.split()):
+            self.problems.append(sentence)
+
+
+def check_relations(fields: Fields, check: Trusted, *, has_secret: bool) -> None:
+    """Report what does not fit together."""
+    _check_members(fields, check)
+    _check_placement(fields, check)
+    _check_timing(fields, check)
+    _check_directory(fields, check)
+    peers = fields.peers or (own.address if (own := own_member(fields)) else None)
+    check.require(
+        peers is None or peers.is_loopback or has_secret or fields.secret_file is not None,
+        "peers secret_file members",
+        f"secret_file: missing; peers bound to {peers} can be reached from other machines,"
+        " which needs a shared secret (--secret-file)",
+    )
+
+
+def _check_members(fields: Fields, check: Trusted) -> None:
+    names = [member.name for member in fields.members]
+    addresses = [str(member.address) for member in fields.members]
+    check.require(
+        len(names) <= MEMBERS_MAX,
+        "members",
+        f"members: {len(names)} members; allowed: at most {MEMBERS_MAX}",
+    )
+    for what, values in (("name", names), ("address", addresses)):
+        for twice in sorted({value for value in values if values.count(value) > 1}):
+            check.require(False, "members", f"members: the {what} {twice} is given twice")
+    if not names:
+        check.require(
+            fields.peers is None,
+            "members peers",
+            "members: missing; with --peers give every member, this node too, as --member",
+        )
+        return
+    check.require(
+        fields.name in names,
+        "name members",
+        f"name: {fields.name} is not among the members ({', '.join(names)})",
+    )
+    check.require(
+        any(member.kind == "voter" for member in fields.members),
+        "members",
+        "members: none of them is a voter that holds data",
+    )
+    own = own_member(fields)
+    check.require(
+        own is None or not (own.site and fields.site) or own.site == fields.site,
+        "site members",
+        f"site: {fields.site} here, but {own.site if own else ''} in the list of members",
+    )
+
+
+def _check_placement(fields: Fields, check: Trusted) -> None:
+    keeping = [member for member in place_own(fields, own_member(fields)) if member.keeps_log]
+    count = sum(it.kind == "voter" for it in keeping) if fields.members else 1
+    check.require(
+        fields.copies is None or fields.copies <= count,
+        "copies members",
+        f"copies: {fields.copies} is more than the voters with data; allowed: 1 to {count}",
+    )
+    places = max(1, len({member.site for member in keeping}))
+    check.require(
+        fields.sites <= places,
+        "sites site members",
+        f"sites: {fields.sites} is more than the distinct sites of the members that keep the log;"
+        f" allowed: 1 to {places}",
+    )
+    unplaced = [member.name for member in keeping if not member.site]
+    check.require(
+        fields.sites == 1 or not unplaced,
+        "sites site members",
+        f"sites: {fields.sites} asked for, but no site is given for: {', '.join(unplaced)}",
+    )
+    check.require(
+        fields.copies is None or fields.sites <= fields.copies,
+        "copies sites",
+        f"copies: {fields.copies} copies cannot stand on {fields.sites} sites;"
+        f" allowed: {fields.sites} or more",
+    )
+
+
+def _check_timing(fields: Fields, check: Trusted) -> None:
+    least = HEARTBEATS_PER_ELECTION_MIN * fields.heartbeat_seconds
+    check.require(
+        fields.election_seconds_min >= least,
+        "heartbeat_seconds election_seconds_min",
+        f"election_seconds_min: {fields.election_seconds_min:g} is less than"
+        f" {HEARTBEATS_PER_ELECTION_MIN} heartbeats; allowed: {least:g} or more",
+    )
+    # Equal bounds would make all followers stand at once, again and again.
+    least = 1.2 * fields.election_seconds_min
+    check.require(
+        fields.election_seconds_max >= least,
+        "election_seconds_min election_seconds_max",
+        f"election_seconds_max: {fields.election_seconds_max:g} leaves no room to differ from"
+        f" election_seconds_min; allowed: {least:g} or more",
+    )
+
+
+def _check_directory(fields: Fields, check: Trusted) -> None:
+    check.require(
+        not fields.data.exists() or fields.data.is_dir(),
+        "data",
+        f"data: {fields.data} is not a directory",
+    )
+    given = [str(address) for address in (fields.stomp, fields.admin, fields.peers) if address]
+    fixed = [address for address in given if not address.endswith(":0")]
+    for twice in sorted({address for address in fixed if fixed.count(address) > 1}):
+        check.require(
+            False, "stomp admin peers", f"stomp, admin, peers: two of them are bound to {twice}"
+        )
+
+
+def own_member(fields: Fields) -> MemberConfig | None:
+    """The member that is this node, if it is one of them."""
+    return next((member for member in fields.members if member.name == fields.name), None)
+
+
+def place_own(fields: Fields, own: MemberConfig | None) -> tuple[MemberConfig, ...]:
+    """The members, with --site filled in for this node where the list has none for it."""
+    if own is None or own.site or not fields.site:
+        return fields.members
+    placed = MemberConfig(own.name, own.address, own.kind, fields.site)
+    return tuple(placed if member is own else member for member in fields.members)

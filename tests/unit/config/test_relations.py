@@ -1,0 +1,75 @@
+"""
+Values that do not fit together.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ConfigError
+
+THREE = ["a=127.0.0.1:7001", "b=127.0.0.1:7002", "c=127.0.0.1:7003,witness"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"peers": "127.0.0.1:7001"}, "members: missing; with --peers give every member"),
+        ({"name": "x", "members": THREE}, r"name: x is not among the members \(a, b, c\)"),
+        ({"name": "a", "members": [*THREE, "a=127.0.0.1:9"]}, "the name a is given twice"),
+        ({"name": "a", "members": [*THREE, "d=127.0.0.1:7001"]}, "address 127.0.0.1:7001 is given"),
+        ({"name": "a", "members": ["a=h:1,witness"]}, "none of them is a voter"),
+        ({"name": "a", "members": THREE, "copies": 4}, "copies: 4 is more .* allowed: 1 to 2"),
+        ({"copies": 2}, "copies: 2 is more .* allowed: 1 to 1"),
+        ({"name": "a", "members": THREE, "sites": 2}, "sites: 2 is more .* allowed: 1 to 1"),
+        ({"name": "a", "members": THREE, "sites": 2, "site": "x"}, "no site is given for: b, c"),
+        ({"name": "a", "members": ["a=127.0.0.1:1,site=x"], "site": "y"}, "site: y here, but x in"),
+        ({"heartbeat_seconds": 0.5}, "election_seconds_min: 1 is less than 5 heartbeats"),
+        ({"election_seconds_max": 1.0}, "allowed: 1.2 or more"),
+        ({"stomp": "127.0.0.1:5", "admin": "127.0.0.1:5"}, "two of them are bound to 127.0.0.1:5"),
+        ({"members": ["a", "b=h:1,boss"], "name": "a"}, "'a' is not NAME=.*'boss' in 'b=h:1,boss'"),
+        ({"data": __file__}, "is not a directory"),
+        ({"secret_file": "/no/such/file"}, "secret_file: /no/such/file cannot be read"),
+    ],
+)
+def test_values_that_do_not_fit_together_are_refused(
+    flags: dict[str, Any], sentence: str, load: Any
+) -> None:
+    """
+    Each relation between settings has its own sentence.
+    """
+    with pytest.raises(ConfigError, match=sentence):
+        load(**flags)
+
+
+def test_copies_on_more_sites_than_copies_are_refused(load: Any) -> None:
+    """
+    One copy cannot stand on two sites.
+    """
+    members = ["a=127.0.0.1:1,site=x", "b=127.0.0.1:2,site=y"]
+    with pytest.raises(ConfigError, match="copies: 1 copies cannot stand on 2 sites"):
+        load(name="a", members=members, copies=1, sites=2)
+
+
+def test_peers_open_to_other_machines_need_a_secret(
+    tmp_path: Path, load: Any, problems_of: Any
+) -> None:
+    """
+    A peer link can overwrite a log, so a port that strangers reach is refused without a secret.
+    """
+    flags = {"name": "a", "members": THREE, "peers": "0.0.0.0:7001"}
+    assert problems_of(**flags)[0].startswith("secret_file: missing; peers bound to 0.0")
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"0123456789abcdef0123\n")
+    assert load(**flags, secret_file=secret).secret == b"0123456789abcdef0123"
+
+
+def test_more_members_than_supported_are_refused(problems_of: Any) -> None:
+    """
+    A cluster has a largest size, as everything has.
+    """
+    members = [f"m{i}=127.0.0.1:{7000 + i}" for i in range(16)]
+    assert problems_of(name="m0", members=members) == ["members: 16 members; allowed: at most 15"]

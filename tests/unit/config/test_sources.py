@@ -1,0 +1,71 @@
+"""
+Flags, environment and file: who wins, and what cannot be read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config.node import NodeConfig
+from holdfast.errors import ConfigError
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    """
+    The nearer to the operator's fingers, the stronger: the order is part of the promise.
+    """
+    file = tmp_path / "holdfast.toml"
+    file.write_text('name = "f"\nmemory = "17MiB"\nsite = "f"\n', encoding="utf-8")
+    config = NodeConfig.load(
+        flags={"data": tmp_path, "name": "flag", "memory": None},
+        environment={"HOLDFAST_NAME": "env", "HOLDFAST_MEMORY": "18MiB", "HOLDFAST_SITE": ""},
+        file=file,
+    )
+    assert (config.name, config.memory_bytes, config.site) == ("flag", 18 * 1024 * 1024, "f")
+
+
+def test_a_short_secret_is_refused(tmp_path: Path, problems_of: Any) -> None:
+    """
+    A secret that can be guessed is none.
+    """
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"short\n")
+    assert "holds 5 bytes; allowed: 16 or more" in problems_of(secret_file=secret)[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"), [("name = ", "is not TOML"), (None, "cannot be read")]
+)
+def test_a_file_that_cannot_be_used_is_one_of_the_mistakes(
+    tmp_path: Path, content: str | None, sentence: str
+) -> None:
+    """
+    A missing or broken file is reported beside the other mistakes.
+    """
+    file = tmp_path / "holdfast.toml"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=sentence) as caught:
+        NodeConfig.load(flags={"copies": 0, "data": tmp_path}, environment={}, file=file)
+    assert len(caught.value.problems) == 2
+
+
+def test_strictness_may_stand_in_a_table_of_its_own(tmp_path: Path, load: Any) -> None:
+    """
+    `[stomp]` with `strict` and `address` is another way to write `stomp_strict` and `stomp`.
+    """
+    file = tmp_path / "holdfast.toml"
+    file.write_text('name = "f"\n[stomp]\naddress = "127.0.0.1:7"\nstrict = true\n', "utf-8")
+    config = NodeConfig.load(flags={"data": tmp_path}, environment={}, file=file)
+    assert (str(config.stomp), config.stomp_strict, config.name) == ("127.0.0.1:7", True, "f")
+    variables = {"HOLDFAST_STOMP_STRICT": "false"}
+    assert not NodeConfig.load(
+        flags={"data": tmp_path}, environment=variables, file=file
+    ).stomp_strict
+    assert not load().stomp_strict
+    file.write_text("[stomp]\nstrikt = true\n", "utf-8")
+    with pytest.raises(ConfigError, match="stomp_strikt: unknown setting; did you mean stomp_str"):
+        NodeConfig.load(flags={"data": tmp_path}, environment={}, file=file)
