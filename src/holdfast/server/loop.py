@@ -59,6 +59,7 @@ from holdfast.server.pausing import Pausing
 from holdfast.server.reading import Reading
 from holdfast.server.releasing import Releasing
 from holdfast.server.resuming import Resuming
+from holdfast.server.role import Role
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
@@ -69,10 +70,6 @@ from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
 
-QUORUM_LOST = (
-    "too few members of the cluster answer: nothing is confirmed until they return"
-    " or an operator promotes this node"
-)
 _DAMAGED_PAUSE_SECONDS = 0.5
 _APPLIED_AT_ONCE_BYTES = 32 * KiB
 """A longer entry may hold acknowledgements of more than 4,000 messages."""
@@ -108,7 +105,6 @@ class Conductor:
         self.clock = clock
         self.settings = settings
         self.stomp_settings = stomp_settings
-        self.on_role_change = on_role_change
         self.on_damage = on_damage
         self.on_failure = on_failure
         self.containment = Containment(broker)
@@ -120,6 +116,7 @@ class Conductor:
         self.holdings = Holdings(broker, settings, self.containment, self.departures)
         self.slow_consumers = self.holdings.slow_consumers
         self.heart_beats = HeartBeats(self.containment)
+        self.role = Role(self, on_role_change)
         self.counters = Counters()
         self.withheld = WithheldMessages(broker, store, clock, self.counters, on_damage)
         self.budget = TurnBudget(clock, settings.slice_seconds)
@@ -141,9 +138,7 @@ class Conductor:
         """It is applied in part: nothing is delivered."""
         self.collect_cycles: Callable[[float], None] = _nothing
         """What looks for cycles of objects at each tick; set by whoever has the process."""
-        self.is_serving = False
         self.is_scheduled = False
-        self.is_draining = False
         self.is_behind = False
         """Topic messages are left that the last turn had no time to deliver."""
         self.has_failed = False
@@ -153,8 +148,6 @@ class Conductor:
         self.turned_at = 0.0
         self.refusal_at = 0.0
         """When it is looked again whether there is room to store anything."""
-        self.silent_until = 0.0
-        """This node was paused and may be deposed: until then it explains nothing to clients."""
         self.heart_beats_at = 0.0
         self.apply_again_at = 0.0
         """Applying waits until then: the next entry is damaged here and asked of a peer."""
@@ -201,7 +194,7 @@ class Conductor:
             self.heart_beats.begin(self.connections)
             self.departures.part(now)
             self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
-        if self.is_serving and not self.store.is_handing_over:
+        if self.role.is_serving and not self.store.is_handing_over:
             self.budget.begin()
             self.cleaner.step(now, self.budget.is_spent)
         self._turn(now)
@@ -209,13 +202,13 @@ class Conductor:
     def stored(self, result: WriteResult) -> None:
         """Take the writer's word that something is durable, or that it failed for good."""
         self.store.stored(result)
-        self.counters.synced(result, is_serving=self.is_serving)
+        self.counters.synced(result, is_serving=self.role.is_serving)
         if not self.is_scheduled:
             self.turn()  # At once: somebody waits for the receipt.
 
     def _turn(self, now: float) -> None:
         if now - self.turned_at > self.settings.pause_seconds:
-            self.silent_until = now + self.settings.pause_seconds
+            self.role.silent_until = now + self.settings.pause_seconds
         self.turned_at = now
         # What has nothing to do costs no call: a turn is half the price of a message sent alone.
         self._refresh(now)
@@ -229,11 +222,11 @@ class Conductor:
                 self.schedule()  # First what was published goes out: else more comes than leaves.
             elif self.ready:
                 self._read()
-            if self.is_serving:
+            if self.role.is_serving:
                 self._seal(now)
         self.store.turn(now)
         is_more_committed = self._apply_committed(now)
-        is_served = self._follow_role()
+        is_served = self.role.follow()
         if is_served:
             if self.resuming.are_waiting:
                 self.budget.begin()
@@ -253,10 +246,10 @@ class Conductor:
         if self.broker.state.discards.are_waiting:
             self._let_go()
         is_free = self.sealer.under_way is None and self.broker.has_batch()
-        if is_served and self.is_serving and is_free and not self.store.is_writing:
+        if is_served and self.role.is_serving and is_free and not self.store.is_writing:
             self._seal(now)
             self.store.turn(now)
-            is_more_committed = self._has_to_apply() and now >= self.apply_again_at
+            is_more_committed = self.has_to_apply() and now >= self.apply_again_at
         if is_more_committed:
             self.schedule()
 
@@ -314,7 +307,7 @@ class Conductor:
         session.owner = connection
         session.room_bytes = self.settings.output_bytes_max
         connection.session = session
-        if not self.is_serving:
+        if not self.role.is_serving:
             connection.transport.abort()
             return
         leaving = self.admission.enter(connection, self.clock.monotonic())
@@ -510,7 +503,7 @@ class Conductor:
         is_certain = not (self.context.is_lease_over or broker.publishing.is_behind)
         if not (is_certain or broker.batch.records or broker.acknowledged_queues):
             return  # Nothing that a quorum must store: its replies wait until one answers.
-        if self.is_draining or sealer.is_due(now):
+        if self.role.is_draining or sealer.is_due(now):
             self._propose(now)
 
     def _propose(self, now: float) -> bool:
@@ -529,8 +522,7 @@ class Conductor:
         except NotLeaderError:
             # What it assigned is lost to it, so this leadership is over even if the hand-over
             # that refuses it is given up in this very turn.
-            self.stop_serving()
-            self.on_role_change()
+            self.role.end()
             return False
         self.counters.batches += 1
         self.counters.records += len(batch.records)
@@ -544,9 +536,10 @@ class Conductor:
             self.pending[-1][1].replies.extend(batch.replies)
             self.pending[-1][1].publications.extend(batch.publications)
             return
-        self.applying = chain(self.applying or (), self.releasing.steps(batch, self))
+        self.applying = chain(self.applying or (), self.releasing.steps(batch, self.role))
 
-    def _has_to_apply(self) -> bool:
+    def has_to_apply(self) -> bool:
+        """Whether something committed is not applied yet, or not told."""
         return self.applying is not None or self.store.has_committed()
 
     def _apply_committed(self, now: float) -> bool:
@@ -554,9 +547,9 @@ class Conductor:
         if self.store.is_begun_anew():
             self.applying = None
             self.is_within_entry = False
-            self.stop_serving()
+            self.role.end()
             self.broker.begin_anew()
-        if not self._has_to_apply() or now < self.apply_again_at:
+        if not self.has_to_apply() or now < self.apply_again_at:
             return False
         is_spent = self.budget.is_spent
         self.budget.begin()
@@ -594,8 +587,7 @@ class Conductor:
         if pending and pending[0][0] == entry.index and entry.term != self.context.term:
             # Another leader's entry stands where ours would have: this leadership is over,
             # and what it proposed from here on is not stored.
-            self.stop_serving()
-            self.on_role_change()
+            self.role.end()
         batch = pending[0][1] if pending and pending[0][0] == entry.index else None
         records = batch.records if batch is not None else self.store.decode(entry)
         first, count_max = entry.first_record, self.record_step_count
@@ -617,55 +609,22 @@ class Conductor:
             self.commit_count += 1
             self.received_bytes = 0
             if not self.releasing.at_once(batch):
-                yield from self.releasing.steps(batch, self)
+                yield from self.releasing.steps(batch, self.role)
 
     # ---- roles
 
-    def _follow_role(self) -> bool:
-        """Begin or cease to serve, as the store says; whether clients are served in this turn."""
-        should_serve = self.store.is_serving and (self.is_serving or not self._has_to_apply())
-        if should_serve == self.is_serving:
-            self.broker.is_prepared = False  # Should it lead once more, from the state of then.
-            return should_serve
-        if should_serve and not self.store.is_applied_whole:
-            # What this term has proposed may yet be committed, and its numbers are taken.
-            return False
-        if should_serve:
-            if not self.broker.is_prepared:
-                self.broker.prepare(self.store.numbering)
-            if self.broker.errands:
-                return False  # They are run in this turn and the next ones.
-            self.context.term = self.store.term
-            self.context.promotion = self.store.promotion
-            self.context.is_lease_awaited = True  # Until the next turn knows better.
-            self.broker.lead(self.store.numbering)
-            self.is_serving = True
-        elif self.store.is_handing_over:
-            return False  # Given up, it goes on as if nothing had been; done, another leads.
-        elif not self.store.is_serving:
-            self.stop_serving(QUORUM_LOST if self._has_lost_quorum() else "")
-        self.on_role_change()
-        return self.is_serving
+    @property
+    def is_serving(self) -> bool:
+        """Whether clients are served now; the role alone decides it."""
+        return self.role.is_serving
 
-    def _has_lost_quorum(self) -> bool:
-        """
-        Whether the lead ended because too few members answer, and not because another leads.
-
-        After a pause this node cannot know: then it says nothing.
-        """
-        if self.is_draining or self.store.is_leader or self.store.term != self.context.term:
-            return False  # stopped, handing over, deposed
-        return self.clock.monotonic() >= self.silent_until
-
-    def stop_serving(self, farewell: str = "") -> None:
+    def let_go_of_clients(self, farewell: str) -> None:
         """
         Forget the lead and close every client, with a last ERROR if there is a reason to tell.
 
         Many clients are closed in slices; none of them is served any more.
         """
-        if farewell:
-            log.warning(farewell)
-        self.is_serving = self.is_behind = False
+        self.is_behind = False
         self.pending.clear()
         self.sealer.stop()
         self.departures.send_away(self.connections, farewell)
@@ -683,7 +642,7 @@ class Conductor:
 
     def close(self) -> None:
         """Stop serving and close every client now: the node ends."""
-        self.stop_serving()
+        self.role.end()
         self.departures.step(lambda: False)
 
     # ---- deliveries

@@ -77,6 +77,7 @@ from holdfast.server.connection import ClientConnection
 from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.founding import FoundingWatch, awaited
+from holdfast.server.listener import Listener
 from holdfast.server.log_access import (
     HoldWatch,
     hold_record,
@@ -123,11 +124,8 @@ class Node:
         self.clock = SystemClock()
         self.started_at = self.clock.monotonic()
         self.metadata = {"admin": config.advertised_admin, "stomp": config.advertised_stomp}
-        self.is_listening = False
         self.exit_code = 0
         self.stopping: asyncio.Event | None = None
-        self.listener: asyncio.Server | None = None
-        self.listening: asyncio.Task[None] | None = None
         self.fenced: FencedError | None = None
         self.shares = _share_descriptors(config)
         self.access = _access(config)
@@ -180,6 +178,7 @@ class Node:
             on_damage=self._on_damage,
             on_failure=self.fail,
         )
+        self.listener = self._make_listener()
         self.checkpoints = Checkpoints(self.broker, self.store, self.checkpoint_files)
         self.scrubber = Scrubber(self.journal)
         self.hold_watch = HoldWatch(self)
@@ -208,6 +207,15 @@ class Node:
                 strangers_max=self.shares.strangers,
                 strangers_per_source_max=self.shares.strangers_per_source,
             ),
+        )
+
+    def _make_listener(self) -> Listener:
+        return Listener(
+            self.config.stomp,
+            self.conductor.role,
+            lambda: ClientConnection(self.conductor),
+            backlog=self.shares.client_backlog,
+            fail=self.fail,
         )
 
     def _restore(self, settings: BrokerSettings) -> tuple[BrokerState, int]:
@@ -270,7 +278,7 @@ class Node:
             cycles.end()
             self.conductor.close()
             self.driver.end()
-            await self._close_listener()
+            self.listener.end()
             await self.links.close()
             await admin.stop()
             await self._close_store()
@@ -400,55 +408,15 @@ class Node:
 
     def _on_role_change(self) -> None:
         self.context.cluster = self.driver.status().cluster_id[:8]
-        if self.listening is None or self.listening.done():
-            self.listening = asyncio.get_running_loop().create_task(self._follow_role())
-
-    async def _follow_role(self) -> None:
-        """Open or close the client port until it fits the role; one task at a time."""
-        while self._is_to_listen != (self.listener is not None):
-            if self._is_to_listen:
-                await self._open_listener()
-            else:
-                await self._close_listener()
-
-    @property
-    def _is_to_listen(self) -> bool:
-        """Whether clients may come: a node that ends lets in nobody, though it leads yet."""
-        return self.conductor.is_serving and not self.conductor.is_draining
-
-    async def _open_listener(self) -> None:
-        assert self.loop is not None, "listening happens inside the loop"
-        address = self.config.stomp
-        try:
-            self.listener = await self.loop.create_server(
-                lambda: ClientConnection(self.conductor),
-                address.host,
-                address.port,
-                backlog=self.shares.client_backlog,
-                reuse_address=True,
-            )
-        except OSError as error:
-            self.fail(StoreError(f"the client port {address} cannot be opened: {error.strerror}"))
-            self.conductor.is_serving = False
-            return
-        self.is_listening = True
-        log.info("serving clients", stomp=str(address), term=self.driver.term)
-
-    async def _close_listener(self) -> None:
-        if self.listener is not None:
-            self.listener.close()
-            self.listener = None
-            self.is_listening = False
-            log.info("client port is closed")
+        self.listener.follow()
 
     async def _drain(self) -> None:
         """Finish what is under way, then hand over."""
         conductor = self.conductor
-        conductor.is_draining = True
         deadline = self.clock.monotonic() + conductor.settings.drain_seconds
         for connection in list(conductor.connections):
             conductor.pause(connection)
-        await self._close_listener()
+        conductor.role.drain()
         await self._wait_for(
             lambda: not (conductor.pending or conductor.sealer.has_work() or conductor.ready),
             deadline,

@@ -6,7 +6,6 @@ Reads memory only. The value types are the admin package's; here stands where ea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -53,7 +52,7 @@ def node_status(node: Node) -> NodeStatus:
         leader=replication.leader,
         leader_contact_seconds=replication.leader_contact_seconds,
         is_cut_short=replication.is_cut_short,
-        serving=conductor.is_serving and node.is_listening,
+        serving=conductor.is_serving and node.listener.is_open,
         term=replication.term,
         commit_index=replication.commit_index,
         applied_index=node.store.applied_index,
@@ -277,7 +276,7 @@ def connection_statuses(node: Node) -> Iterator[ConnectionStatus]:
             id=connection.session.id,
             peer=_peer(connection.transport.get_extra_info("peername")),
             protocol=f"STOMP {connection.session.protocol.version}",
-            connected_seconds=time.monotonic() - connection.connected_at,
+            connected_seconds=node.clock.monotonic() - connection.connected_at,
             subscriptions=len(connection.session.subscriptions),
             unacknowledged=sum(
                 len(each.unacknowledged) for each in connection.session.subscriptions.values()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 
-from holdfast.server.loop import QUORUM_LOST
+from holdfast.server.role import QUORUM_LOST
 
 SUBSCRIBE = b"SUBSCRIBE\nid:s\ndestination:/queue/q\nack:client\n\n\0"
 
@@ -79,7 +79,7 @@ def test_a_last_word_reaches_everybody(hasty) -> None:
     Also those whose turn comes when this node leads again; they are not its clients any more.
     """
     clients = [hasty.connect() for _ in range(5)]
-    hasty.conductor.stop_serving(QUORUM_LOST)
+    hasty.conductor.role.end(QUORUM_LOST)
     hasty.turn()
     assert hasty.conductor.is_serving
     newcomer = hasty.connect()
@@ -105,7 +105,7 @@ def test_what_the_lost_held_is_dropped_with_the_leadership(hasty) -> None:
     clients = [hasty.connect(SUBSCRIBE) for _ in range(5)]
     for client in clients:
         client.connection_lost(None)
-    hasty.conductor.stop_serving()
+    hasty.conductor.role.end()
     settled(hasty)
     assert not hasty.conductor.departures
     assert hasty.conductor.containment.mistake_count == 0

@@ -163,7 +163,7 @@ def test_nothing_is_held_for_those_who_are_gone(small) -> None:
     assert small.conductor.holdings.bytes == 0
     for kind in KINDS:
         kind(small, 1000)
-    small.conductor.stop_serving()
+    small.conductor.role.end()
     assert small.conductor.holdings.bytes == 0
 
 
@@ -262,6 +262,6 @@ def test_who_was_lost_during_a_look_holds_nothing_after_it(new_node) -> None:
     assert node.conductor.holdings.bytes == 0
     crowd(node, 200, [])
     tick(node)
-    node.conductor.stop_serving()
+    node.conductor.role.end()
     tick(node)
     assert node.conductor.holdings.bytes == 0

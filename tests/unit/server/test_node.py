@@ -30,6 +30,7 @@ from holdfast.errors import (
 )
 from holdfast.model.limits import KiB
 from holdfast.server.node import Node
+from holdfast.server.role import Role
 from holdfast.testing.free_ports import free_ports
 
 Answer = TypeVar("Answer")
@@ -51,7 +52,7 @@ async def within(node: Node, work: Callable[[Node], Awaitable[Answer]]) -> tuple
     """Run a node, do the work once it serves, stop it; gives the answer and the exit code."""
     running = asyncio.create_task(node.run())
     async with asyncio.timeout(_WAIT_SECONDS):
-        while not node.is_listening:
+        while not node.listener.is_open:
             assert not running.done(), "the node ended before it served"
             await asyncio.sleep(0)
         try:
@@ -412,7 +413,9 @@ def test_what_an_operator_removes_waits_for_the_lease_before(tmp_path: Path, cha
     assert answer == (False, 3, 3)
 
 
-def test_what_waits_for_a_lease_ends_with_the_leadership(tmp_path: Path) -> None:
+def test_what_waits_for_a_lease_ends_with_the_leadership(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     Whoever leads then may be asked again; here nothing was removed.
     """
@@ -423,8 +426,8 @@ def test_what_waits_for_a_lease_ends_with_the_leadership(tmp_path: Path) -> None
         node.conductor.context.is_lease_awaited = True
         asking = asyncio.create_task(node.purge("a"))
         await asyncio.sleep(0)
-        node.conductor._follow_role = lambda: None  # type: ignore[method-assign] - not at once again
-        node.conductor.stop_serving()
+        monkeypatch.setattr(Role, "follow", lambda role: False)  # Not at once again.
+        node.conductor.role.end()
         with pytest.raises(NotLeaderError):
             await asking
         return node.broker.state.live_count()
@@ -448,13 +451,11 @@ def test_a_node_that_ends_opens_its_client_port_no_more(tmp_path: Path) -> None:
     """It still leads while it finishes what is under way, and is told of roles."""
 
     async def work(node: Node) -> bool:
-        node.conductor.is_draining = True
-        await node._close_listener()
+        node.conductor.role.drain()
         node._on_role_change()
-        assert node.listening is not None
-        await node.listening
-        return node.is_listening
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert node.conductor.role.is_serving
+        return node.listener.is_open
 
-    node = Node(config(tmp_path))
-    is_listening, code = asyncio.run(within(node, work))
-    assert (False, 0) == (is_listening, code)
+    assert run(tmp_path, work) == (False, 0)

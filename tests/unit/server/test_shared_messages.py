@@ -91,5 +91,5 @@ def test_a_small_rest_is_nobodys(new_node) -> None:
     assert (held.unsent_bytes, held.shared.bytes) == (10, SIZE)
     held.note_unsent(reader, 5_000)
     assert (held.unsent_bytes, held.shared.bytes) == (5_000, 0)
-    node.conductor.stop_serving()
+    node.conductor.role.end()
     assert held.bytes == 0

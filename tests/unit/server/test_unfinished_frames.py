@@ -65,5 +65,5 @@ def test_who_leaves_counts_no_more(small) -> None:
     small.turn()
     assert small.conductor.holdings.unfinished.bytes == 0
     begin(small, 900)
-    small.conductor.stop_serving()
+    small.conductor.role.end()
     assert small.conductor.holdings.unfinished.bytes == 0

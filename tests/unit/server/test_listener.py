@@ -1,0 +1,146 @@
+"""
+The client port obeys the role, whatever comes when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog.testing
+
+from holdfast.config.address import Address
+from holdfast.server.listener import Listener
+from holdfast.testing.free_ports import free_ports
+
+
+@dataclass(slots=True)
+class FakeRole:
+    """Admits clients when it is told to."""
+
+    admits_clients: bool = True
+    term: int = 7
+
+
+@dataclass(slots=True)
+class Port:
+    """A listener with its role, and what it failed with."""
+
+    role: FakeRole = field(default_factory=FakeRole)
+    failures: list[Exception] = field(default_factory=list)
+    address: Address = field(default_factory=lambda: Address("127.0.0.1", free_ports(1)[0]))
+    listener: Listener = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.listener = Listener(
+            self.address, self.role, asyncio.Protocol, backlog=8, fail=self.failures.append
+        )
+
+    async def settle(self) -> None:
+        """Let what was begun come to its end."""
+        if self.listener._opening is not None:
+            await self.listener._opening
+
+    async def is_reachable(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection(self.address.host, self.address.port)
+        except ConnectionRefusedError:
+            return False
+        writer.close()
+        return True
+
+
+def run(work: Callable[[Port], Awaitable[None]]) -> None:
+    async def scenario() -> None:
+        async with asyncio.timeout(10):
+            port = Port()
+            try:
+                await work(port)
+            finally:
+                port.listener.end()
+
+    asyncio.run(scenario())
+
+
+def test_the_port_opens_and_closes_with_the_role() -> None:
+    """
+    Again and again: a node may lead, lose the lead, and lead once more.
+    """
+
+    async def work(port: Port) -> None:
+        for admits in (True, False, True):
+            port.role.admits_clients = admits
+            port.listener.follow()
+            port.listener.follow()
+            await port.settle()
+            assert (port.listener.is_open, await port.is_reachable()) == (admits, admits)
+
+    with structlog.testing.capture_logs() as lines:
+        run(work)
+    opened = [line["term"] for line in lines if line["event"] == "serving clients"]
+    assert opened == [7, 7]
+
+
+def test_a_role_that_ends_while_the_port_opens_keeps_it_closed() -> None:
+    """
+    Opening takes a while: whoever leads no more by then would let clients in.
+    """
+
+    async def before(port: Port) -> None:
+        port.listener.follow()
+        port.role.admits_clients = False
+        port.listener.follow()
+        await port.settle()
+        assert (port.listener.is_open, await port.is_reachable()) == (False, False)
+
+    async def meanwhile(port: Port) -> None:
+        loop = asyncio.get_running_loop()
+        create = loop.create_server
+
+        async def slow(*arguments, **options):
+            server = await create(*arguments, **options)
+            port.role.admits_clients = False
+            return server
+
+        loop.create_server = slow  # type: ignore[method-assign]
+        port.listener.follow()
+        await port.settle()
+        assert (port.listener.is_open, await port.is_reachable()) == (False, False)
+
+    run(before)
+    run(meanwhile)
+
+
+def test_an_ended_port_opens_no_more() -> None:
+    """
+    A node that stops may be told of roles until its last moment.
+    """
+
+    async def work(port: Port) -> None:
+        port.listener.follow()
+        await port.settle()
+        port.listener.end()
+        port.listener.follow()
+        await port.settle()
+        assert not await port.is_reachable()
+
+    run(work)
+
+
+def test_a_port_that_cannot_be_opened_is_a_failure_told_once() -> None:
+    """
+    The node ends by it, and does not try for ever meanwhile.
+    """
+
+    async def work(port: Port) -> None:
+        taken = await asyncio.start_server(lambda *_: None, port.address.host, port.address.port)
+        async with taken:
+            for _ in range(3):
+                port.listener.follow()
+                await port.settle()
+        (failure,) = port.failures
+        assert str(port.address) in str(failure)
+        assert not port.listener.is_open
+
+    run(work)
