@@ -212,6 +212,18 @@ class JournalFailedError(StoreError):
     """A write or sync failed. Final: nothing more is written or claimed by this process."""
 
 
+class FormatLevelError(StoreError):
+    """A log has reached a level of the format that this node does not know."""
+
+    def __init__(self, what: str, reached: int, known: int) -> None:
+        super().__init__(
+            f"{what} has reached level {reached} of the log's format, and this node knows no level"
+            f" above {known}: start it with a version that does; nothing was changed"
+        )
+        self.reached = reached
+        self.known = known
+
+
 class StoreLockedError(StoreError):
     """Another process holds the data directory."""
 

@@ -2,14 +2,17 @@
 The broker's lasting state as bytes and back, without message contents.
 
 A checkpoint makes a start quick; losing one costs time, never data. So its format may change at any
-time: one of another format is ignored. `snapshot` puts the pieces together.
+time: one of another format is thrown away, and the log read instead. `snapshot` puts the pieces
+together.
 
-Layout: a head (magic and format, counters, holds, how many queues and producers), the queues,
-the producers. A queue is its own head and its chunks by number. A chunk is its first live
-slot and how many slots there are up to its last live one; then, where a quarter or more of them
-live, all record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for
-each live one its slot, record number and size. So the bytes follow what lives, not how wide it is
-spread, and equal queues give equal bytes.
+Layout: a head (magic and format, counters, the level of the log's format, holds, how many queues
+and producers), the queues, the producers. A queue is its own head and its chunks by number. A chunk
+is its first live slot, how many slots there are up to its last live one, and a mask of the columns
+it has beside those that every chunk has; then, where a quarter or more of the slots live, all
+record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for each live
+one its slot, record number and size. So the bytes follow what lives, not how wide it is spread, and
+equal queues give equal bytes. No column is beside those yet: whoever meets one throws the
+checkpoint away.
 """
 
 from __future__ import annotations
@@ -23,25 +26,29 @@ from holdfast.broker.producers import unpack_producer
 from holdfast.broker.queue import Queue
 from holdfast.broker.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
 from holdfast.errors import StoreError
+from holdfast.model.format_level import require_known
 from holdfast.model.records import HoldLoss, HoldRecord
 
 if TYPE_CHECKING:
     from holdfast.broker.settings import BrokerSettings
     from holdfast.broker.state import BrokerState
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 _MAGIC: Final = b"HFBS"
-_HEAD: Final = struct.Struct("<4sIQQQIII")
-"""Magic, format, next queue number, home of the counters, cleaned through, counts of what follows:
-holds, queues, producers."""
+_HEAD: Final = struct.Struct("<4sIQQQIQIII")
+"""Magic, format, next queue number, home of the counters, cleaned through, level of the log's
+format and its home, counts of what follows: holds, queues, producers."""
+_MAGIC_AND_FORMAT: Final = struct.Struct("<4sI")
 _HOLD: Final = struct.Struct("<HQQQQIBQ")
 """Length of the name, index, bytes, lost through, home, expiry, why entries were lost, when it was
 last heard of."""
 _QUEUE: Final = struct.Struct("<IQQQQQQBHI")
 """Number, next sequence, the term that said so, mark, home, two totals, whether declared, length of
 the name, chunks."""
-_CHUNK: Final = struct.Struct("<QHHH")
-"""Number, first live slot, slots, and how many of them are listed; 0: all are."""
+_CHUNK: Final = struct.Struct("<QHHHH")
+"""Number, first live slot, slots, how many of them are listed (0: all are), column mask."""
+_NO_COLUMNS: Final = 0
+"""The column mask of a chunk that has what every chunk has, and no more."""
 _SLOT: Final = struct.Struct("<HQI")
 _PRODUCER: Final = struct.Struct("<H24s")
 _SPARSE: Final = 4
@@ -59,6 +66,8 @@ def encode_head(state: BrokerState) -> bytes:
             state.next_queue_number,
             state.counters_home,
             state.cleaned_through,
+            state.format_level,
+            state.format_home,
             len(state.holds),
             len(state.queues),
             len(state.producers.by_id),
@@ -100,13 +109,14 @@ def encode_chunk(number: int, chunk: Chunk) -> bytes:
     if chunk.count * _SPARSE >= end - first:
         return b"".join(
             (
-                _CHUNK.pack(number, chunk.start + first, end - first, 0),
+                _CHUNK.pack(number, chunk.start + first, end - first, 0, _NO_COLUMNS),
                 chunk.record_numbers[first:end].tobytes(),
                 chunk.sizes[first:end].tobytes(),
                 live[first:end],
             )
         )
-    parts = [_CHUNK.pack(number, chunk.start + first, end - first, chunk.count)]
+    head = (number, chunk.start + first, end - first, chunk.count, _NO_COLUMNS)
+    parts = [_CHUNK.pack(*head)]
     place = first
     while place >= 0:
         slot = chunk.start + place
@@ -137,6 +147,7 @@ def decode_state(payload: bytes, settings: BrokerSettings) -> BrokerState:
 
     Raises:
         StoreError: The bytes are of another format or do not add up.
+        FormatLevelError: The log has reached a level that this node does not know.
     """
     return _Decoder(payload).state(settings)
 
@@ -164,7 +175,9 @@ class _Decoder:
         state = BrokerState(settings)
         try:
             counters, queue_count, producer_count = self._head(state.holds, state.hold_homes)
-            state.next_queue_number, state.counters_home, state.cleaned_through = counters
+            state.next_queue_number, state.counters_home, state.cleaned_through = counters[:3]
+            state.format_level, state.format_home = counters[3:]
+            require_known(state.format_level, settings.format_level_max, "the log of this cluster")
             for _ in range(queue_count):
                 queue = self._queue()
                 state.queues[queue.number] = queue
@@ -192,7 +205,7 @@ class _Decoder:
                 if fields[7]:
                     names[fields[0]] = name
                 for _ in range(fields[9]):
-                    _, _, length, listed = self._take(_CHUNK)
+                    _, _, length, listed, _ = self._take(_CHUNK)
                     self.offset += listed * _SLOT.size or length * 13
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise StoreError(f"the checkpoint makes no sense: {error}") from error
@@ -200,12 +213,13 @@ class _Decoder:
 
     def _head(
         self, holds: dict[str, HoldRecord], homes: dict[str, int]
-    ) -> tuple[tuple[int, int, int], int, int]:
-        magic, form, *counters, hold_count, queue_count, producer_count = self._take(_HEAD)
+    ) -> tuple[list[int], int, int]:
+        magic, form = _MAGIC_AND_FORMAT.unpack_from(self.payload)
         if magic != _MAGIC or form != FORMAT:
             raise StoreError(
                 f"a checkpoint of another format, {magic!r} {form}; this version reads {FORMAT}"
             )
+        _, _, *counters, hold_count, queue_count, producer_count = self._take(_HEAD)
         for _ in range(hold_count):
             length, index, bytes_max, lost_through, home, *times = self._take(_HOLD)
             expiry, loss, renewed_at = times
@@ -220,7 +234,7 @@ class _Decoder:
                 loss=HoldLoss(loss),
             )
             homes[name] = home
-        return (counters[0], counters[1], counters[2]), queue_count, producer_count
+        return counters, queue_count, producer_count
 
     def _queue(self) -> Queue:
         (
@@ -247,7 +261,9 @@ class _Decoder:
         return queue
 
     def _chunk(self, index: SequenceIndex) -> None:
-        number, start, length, listed = self._take(_CHUNK)
+        number, start, length, listed, columns = self._take(_CHUNK)
+        if columns:
+            raise ValueError(f"chunk {number} has columns {columns:#06x}, which are not known")
         if not length or start + length > CHUNK_SIZE:
             raise ValueError(f"chunk {number} has slots {start} to {start + length}")
         chunk = index.add_chunk(number, start)

@@ -23,6 +23,7 @@ from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CountersRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
@@ -132,6 +133,7 @@ def live_copy(
     copy.rewritten = True
     copy.redelivery_count = record.redelivery_count
     copy.stored_at = record.stored_at or stored_at
+    copy.facts = record.facts
     return copy
 
 
@@ -190,6 +192,8 @@ def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
     if state.counters_home <= through_record:
         number = max(broker.next_queue_number, state.next_queue_number)
         records.append(CountersRecord(number))
+    if 0 < state.format_home <= through_record:
+        records.append(FormatRecord(state.format_level))
     # A hold that is moved or ended by a record on its way must not come back behind it.
     moving = holds_under_way(broker)
     records.extend(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.limits import KiB, MiB
 
 
@@ -104,3 +105,6 @@ class BrokerSettings:
 
     dead_letter_queue: str = "ActiveMQ.DLQ"
     """Where rejected messages go."""
+
+    format_level_max: int = NEWEST_LEVEL
+    """The level of the log's format that this node knows; a log beyond it is refused."""

@@ -23,6 +23,7 @@ from holdfast.broker.producers import Producers
 from holdfast.broker.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.snapshot import Snapshot, encode_state
+from holdfast.model.format_level import FIRST_LEVEL, require_known
 from holdfast.model.numbering import FIRST_TERM
 from holdfast.model.records import (
     AcknowledgeRecord,
@@ -32,6 +33,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
@@ -58,6 +60,8 @@ class BrokerState:
         "counters_home",
         "discards",
         "enqueued_total",
+        "format_home",
+        "format_level",
         "hold_homes",
         "leaving",
         "holds",
@@ -88,6 +92,9 @@ class BrokerState:
         self.producers = Producers()
         self.next_queue_number = 1
         self.counters_home = 0
+        self.format_level = FIRST_LEVEL
+        """What the log may hold, see `model.format_level`."""
+        self.format_home = 0
         self.cleaned_through = 0
         """The log up to this entry holds nothing that lives; each node may drop it."""
         self.term = FIRST_TERM
@@ -123,6 +130,7 @@ class BrokerState:
             ForgetProducerRecord: self._apply_forget_producer,
             CountersRecord: self._apply_counters,
             CleanedRecord: self._apply_cleaned,
+            FormatRecord: self._apply_format,
         }
 
     def apply(
@@ -393,6 +401,12 @@ class BrokerState:
 
     def _apply_cleaned(self, record: CleanedRecord, _number: int) -> None:
         self.cleaned_through = max(self.cleaned_through, record.through_index)
+
+    def _apply_format(self, record: FormatRecord, number: int) -> None:
+        require_known(record.level, self.settings.format_level_max, "the log of this cluster")
+        if record.level >= self.format_level:  # Else the cleaner carried on what was so before.
+            self.format_level = record.level
+            self.format_home = number
 
     def live_count(self) -> int:
         """How many persistent messages live."""

@@ -9,15 +9,18 @@ record, so they are gathered from the log first.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from enum import IntEnum
 from typing import Any
 
 from holdfast.errors import CorruptRecordError, RemoteProtocolError
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, Entry
 from holdfast.journal.record import iterate_records
 from holdfast.journal.scan import Damage
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -26,6 +29,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
@@ -159,6 +163,8 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             return "counters", {"next_queue_number": record.next_queue_number}
         case CleanedRecord():
             return "cleaned", {"through_index": record.through_index}
+        case FormatRecord():
+            return "format", {"level": record.level}
 
 
 def _message(record: MessageRecord, *, with_bodies: bool) -> Row:
@@ -170,6 +176,8 @@ def _message(record: MessageRecord, *, with_bodies: bool) -> Row:
         row |= {"rewritten": True, "redelivery_count": record.redelivery_count}
     if record.stored_at:
         row |= {"stored_at": _time(record.stored_at)}
+    if record.facts is not None:
+        row["facts"] = _facts(record.facts)
     row["headers"] = _headers(record.headers)
     if with_bodies:
         try:
@@ -177,6 +185,27 @@ def _message(record: MessageRecord, *, with_bodies: bool) -> Row:
         except UnicodeDecodeError:
             row["body_base64"] = base64.b64encode(record.body).decode()
     return row
+
+
+def _facts(facts: MessageFacts) -> Row:
+    """What is set; what JSON has no form for in words or hexadecimal."""
+    found: Row = {
+        each.name: value
+        for each in dataclasses.fields(facts)
+        if (value := getattr(facts, each.name)) not in (None, (), b"")
+    }
+    for name, value in found.items():
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
+            found[name] = {key: _plain(part) for key, part in value._asdict().items()}
+        else:
+            found[name] = _plain(value)
+    return found
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    return value.hex() if isinstance(value, bytes) else value
 
 
 def _headers(lines: bytes) -> dict[str, str]:

@@ -18,8 +18,9 @@ from holdfast.errors import CorruptRecordError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RECORD_HEADER: Final = struct.Struct("<BBHI")
-"""Type, flags, reserved (zero), length of the payload."""
+RECORD_HEADER: Final = struct.Struct("<BHBI")
+"""Type, flags, reserved (zero), length of the payload. Before level 2 of the format the upper half
+of the flags was reserved and zero: the same bytes."""
 RECORD_HEADER_BYTES: Final = RECORD_HEADER.size
 _LENGTH: Final = struct.Struct("<4xI")
 

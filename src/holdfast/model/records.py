@@ -17,6 +17,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NewType
 
+from holdfast.model.facts import MessageFacts
+
 RecordNumber = NewType("RecordNumber", int)
 """A record's place in the store's one order, from 1."""
 
@@ -32,6 +34,7 @@ class MessageRecord:
 
     __slots__ = (
         "body",
+        "facts",
         "headers",
         "producer_id",
         "producer_sequence",
@@ -56,7 +59,8 @@ class MessageRecord:
         self.queue_number = queue_number
         self.sequence = sequence
         self.headers = headers
-        """Header lines `name:value\\n`, escaped as in STOMP 1.2."""
+        """As received; the broker never looks into them. Lines `name:value\\n`, escaped as in
+        STOMP 1.2, unless the facts name another encoding."""
         self.body = body
         self.size = size
         """Bytes of headers and body together."""
@@ -67,6 +71,8 @@ class MessageRecord:
         self.redelivery_count = 0
         self.stored_at = 0
         """When the broker took it, in microseconds since the epoch; 0 if not known."""
+        self.facts: MessageFacts | None = None
+        """What the broker has to know of it; None, as of most, if that is nothing."""
 
 
 class AcknowledgeRecord:
@@ -238,6 +244,15 @@ class CleanedRecord:
         self.through_index = through_index
 
 
+class FormatRecord:
+    """From here on the log may hold what belongs to this level; see `model.format_level`."""
+
+    __slots__ = ("level",)
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+
+
 Record = (
     MessageRecord
     | AcknowledgeRecord
@@ -251,4 +266,5 @@ Record = (
     | ForgetProducerRecord
     | CountersRecord
     | CleanedRecord
+    | FormatRecord
 )

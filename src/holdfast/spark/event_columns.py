@@ -28,6 +28,7 @@ from holdfast.model.records import (
     CountersRecord,
     DeadLetterRecord,
     DispatchMarkRecord,
+    FormatRecord,
     HoldRecord,
     ProducerRecord,
     PurgeRecord,
@@ -50,6 +51,7 @@ from holdfast.store.record_codec import (
     DISPATCH_MARK,
     FLAG_REWRITTEN,
     FORGET_PRODUCER,
+    FORMAT,
     HOLD,
     MESSAGE,
     PRODUCER,
@@ -71,6 +73,7 @@ EVENT_KINDS: Final = {
     CLEANED: "cleaned",
     DEAD_LETTER: "dead-letter",
     HOLD: "hold",
+    FORMAT: "format",
 }
 REWRITE: Final = "rewrite"
 NOOP: Final = "noop"
@@ -231,6 +234,8 @@ class _EventRows:
                     "lost_through": record.lost_through,
                 }
                 self.details[row] = json.dumps(fields)
+            case FormatRecord():
+                self.details[row] = json.dumps({"level": record.level})
             case CountersRecord():
                 self.details[row] = json.dumps({"next_queue_number": record.next_queue_number})
             case _:

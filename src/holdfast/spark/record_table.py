@@ -33,13 +33,13 @@ _UNIFORM_COUNT_MIN: Final = 8
 """Fewer records than this are walked faster than they are compared."""
 
 _FRAME_TYPE: Final = np.dtype(
-    [("type", "u1"), ("flags", "u1"), ("reserved", "<u2"), ("length", "<u4")]
+    [("type", "u1"), ("flags", "<u2"), ("reserved", "u1"), ("length", "<u4")]
 )
 MESSAGE_TYPE: Final = np.dtype(
     [
         ("type", "u1"),
-        ("flags", "u1"),
-        ("reserved", "<u2"),
+        ("flags", "<u2"),
+        ("reserved", "u1"),
         ("length", "<u4"),
         ("queue_number", "<u4"),
         ("sequence", "<u8"),

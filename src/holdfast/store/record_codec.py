@@ -28,6 +28,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldLoss,
     HoldRecord,
     MessageRecord,
@@ -36,6 +37,7 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
+from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts, encode_facts
 
 MESSAGE: Final = 16
 ACKNOWLEDGE: Final = 17
@@ -49,6 +51,7 @@ COUNTERS: Final = 24
 CLEANED: Final = CLEANED_TYPE
 DEAD_LETTER: Final = 26
 HOLD: Final = 27
+FORMAT: Final = 28
 
 TYPE_NAMES: Final = {
     MESSAGE: "message",
@@ -63,18 +66,22 @@ TYPE_NAMES: Final = {
     CLEANED: "cleaned",
     DEAD_LETTER: "dead-letter",
     HOLD: "hold",
+    FORMAT: "format",
 }
 
 FLAG_REWRITTEN: Final = 1
 FLAG_PRODUCER: Final = 2
-_FLAGS: Final = FLAG_REWRITTEN | FLAG_PRODUCER
+PLAIN_FLAGS: Final = FLAG_REWRITTEN | FLAG_PRODUCER
+"""Those of a message without facts."""
+MESSAGE_FLAGS: Final = PLAIN_FLAGS | FACT_FLAGS
+"""All that a message may have."""
 
 FLAG_TIMED: Final = 1
 """Of a hold: it says how old it may become. Those of earlier versions do not."""
 
 _MESSAGE_PAYLOAD = struct.Struct("<IQHHIQ")
 """queue number, sequence, redelivery count, producer id length, headers length, stored at."""
-_MESSAGE_WHOLE = struct.Struct("<BBHIIQHHIQ")
+_MESSAGE_WHOLE = struct.Struct("<BHBIIQHHIQ")
 """The record header and the message payload in one: one call on the hot path."""
 _SEQUENCE = struct.Struct("<Q")
 _PRODUCER_STATE = struct.Struct("<QQ")
@@ -97,7 +104,12 @@ def encode_records(records: list[Record]) -> list[bytes]:
     pack = _MESSAGE_WHOLE.pack
     payload_size = _MESSAGE_PAYLOAD.size
     for record in records:
-        if type(record) is MessageRecord and record.producer_id is None and not record.rewritten:
+        if (
+            type(record) is MessageRecord
+            and record.producer_id is None
+            and record.facts is None
+            and not record.rewritten
+        ):
             headers = record.headers
             assert headers is not None and record.body is not None
             append(
@@ -144,7 +156,7 @@ def decode_records(body: memoryview | bytes, *, with_content: bool = True) -> It
         if flags == FLAG_TIMED and kind == HOLD:
             decoder = _decode_timed_hold
         elif flags:
-            raise _unknown_flags(flags, start)
+            raise _unknown_flags(TYPE_NAMES[kind], flags, start)
         try:
             yield decoder(bytes(body[start:end]))
         except (struct.error, UnicodeDecodeError, ValueError) as error:
@@ -164,8 +176,8 @@ def _decode_message(
     fixed = start + _MESSAGE_PAYLOAD.size
     if fixed > end:
         raise _cut_off(start)
-    if flags & ~_FLAGS:
-        raise _unknown_flags(flags, start)
+    if flags & ~MESSAGE_FLAGS:
+        raise _unknown_flags(TYPE_NAMES[MESSAGE], flags & ~MESSAGE_FLAGS, start)
     number, sequence, redeliveries, id_length, headers_length, stored_at = (
         _MESSAGE_PAYLOAD.unpack_from(body, start)
     )
@@ -180,9 +192,13 @@ def _decode_message(
         try:
             producer_id = str(body[id_start:fixed], "utf-8")
         except UnicodeDecodeError as error:
-            raise CorruptRecordError(
-                f"message record at byte {start:,} of its entry: {error}"
-            ) from error
+            raise _no_sense(start, error) from error
+    facts = None
+    if flags > PLAIN_FLAGS:
+        try:
+            facts, fixed = decode_facts(body, flags, fixed, end)
+        except (struct.error, ValueError) as error:
+            raise _no_sense(start, error) from error
     content = fixed + headers_length
     if content > end:
         raise _cut_off(start)
@@ -196,6 +212,8 @@ def _decode_message(
         producer_sequence,
     )
     record.stored_at = stored_at
+    if facts is not None:
+        record.facts = facts
     if flags & FLAG_REWRITTEN:
         record.rewritten = True
         record.redelivery_count = redeliveries
@@ -206,9 +224,14 @@ def _cut_off(start: int) -> CorruptRecordError:
     return CorruptRecordError(f"message record at byte {start:,} of its entry is cut off")
 
 
-def _unknown_flags(flags: int, start: int) -> CorruptRecordError:
+def _no_sense(start: int, error: Exception) -> CorruptRecordError:
+    return CorruptRecordError(f"message record at byte {start:,} of its entry: {error}")
+
+
+def _unknown_flags(name: str, flags: int, start: int) -> CorruptRecordError:
     return CorruptRecordError(
-        f"record at byte {start:,} of its entry has flags {flags:#04x}, some of them unknown"
+        f"{name} record at byte {start:,} of its entry has flags {flags:#06x}, which are not known"
+        f" to this version"
     )
 
 
@@ -224,6 +247,10 @@ def _encode_message(record: MessageRecord, append: _Append) -> None:
         flags |= FLAG_PRODUCER
         producer = record.producer_id.encode()
         tail = _SEQUENCE.pack(record.producer_sequence) + producer
+    if record.facts is not None:
+        bits, blocks = encode_facts(record.facts)
+        flags |= bits
+        tail += blocks
     append(
         _MESSAGE_WHOLE.pack(
             MESSAGE,
@@ -298,6 +325,10 @@ def _encode_cleaned(record: CleanedRecord, append: _Append) -> None:
     _framed(CLEANED, _SEQUENCE.pack(record.through_index), append)
 
 
+def _encode_format(record: FormatRecord, append: _Append) -> None:
+    _framed(FORMAT, _NUMBER.pack(record.level), append)
+
+
 def _framed(kind: int, payload: bytes, append: _Append) -> None:
     append(RECORD_HEADER.pack(kind, 0, 0, len(payload)))
     append(payload)
@@ -316,6 +347,7 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     CleanedRecord: _encode_cleaned,
     DeadLetterRecord: _encode_acknowledge,
     HoldRecord: _encode_hold,
+    FormatRecord: _encode_format,
 }
 
 
@@ -372,4 +404,5 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     CLEANED: lambda payload: CleanedRecord(_SEQUENCE.unpack(payload)[0]),
     DEAD_LETTER: _decode_dead_letter,
     HOLD: _decode_hold,
+    FORMAT: lambda payload: FormatRecord(_NUMBER.unpack(payload)[0]),
 }

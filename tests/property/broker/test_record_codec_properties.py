@@ -4,11 +4,25 @@ Any records survive their bytes; any bytes give records or a CorruptRecordError,
 
 from __future__ import annotations
 
-from hypothesis import given
+import itertools
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.record import iterate_records
+from holdfast.model.facts import (
+    Attributes,
+    BodyKind,
+    Cause,
+    Encoding,
+    Form,
+    Hops,
+    MessageFacts,
+    Origin,
+    Place,
+)
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -17,6 +31,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldLoss,
     HoldRecord,
     MessageRecord,
@@ -30,6 +45,28 @@ from holdfast.store.record_codec import MESSAGE, decode_message, decode_records,
 U32 = st.integers(0, (1 << 32) - 1)
 U64 = st.integers(0, (1 << 64) - 1)
 NAMES = st.text(max_size=30)
+U8 = st.integers(0, 255)
+PLACES = st.builds(Place, U32, U64)
+FACTS = {
+    "attributes": st.builds(Attributes, U64, U32, U8, U8),
+    "due_ms": U64,
+    "places": st.lists(PLACES, min_size=1, max_size=5).map(tuple),
+    "skips": st.binary(min_size=1, max_size=20),
+    "form": st.builds(Form, st.sampled_from(Encoding), st.sampled_from(BodyKind)),
+    "hops": st.builds(Hops, st.lists(U32, max_size=5).map(tuple), PLACES),
+    "origin": st.builds(Origin, st.sampled_from(Cause), NAMES, NAMES),
+}
+"""Each fact that a message may have."""
+SUBSETS = [
+    names for count in range(1, len(FACTS) + 1) for names in itertools.combinations(FACTS, count)
+]
+"""Every choice of some of them."""
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> MessageFacts:
+    names = draw(st.sampled_from(SUBSETS))
+    return MessageFacts(**{name: draw(FACTS[name]) for name in names})
 
 
 @st.composite
@@ -42,6 +79,8 @@ def messages(draw: st.DrawFn) -> MessageRecord:
     if draw(st.booleans()):
         record.rewritten = True
         record.redelivery_count = draw(st.integers(0, 0xFFFF))
+    if draw(st.booleans()):
+        record.facts = draw(facts())
     return record
 
 
@@ -59,6 +98,7 @@ RECORDS = st.lists(
         st.builds(ForgetProducerRecord, NAMES),
         st.builds(CountersRecord, U32),
         st.builds(CleanedRecord, U64),
+        st.builds(FormatRecord, U32),
         st.builds(HoldRecord, NAMES, U64, U64, U64),
         st.builds(
             HoldRecord,
@@ -89,6 +129,19 @@ def test_records_come_back_field_by_field(records: list[Record]) -> None:
     for record, (kind, flags, start, end) in zip(records, iterate_records(body), strict=True):
         if kind == MESSAGE:
             assert fields(decode_message(memoryview(body), flags, start, end)) == fields(record)
+
+
+@pytest.mark.parametrize("names", SUBSETS, ids="-".join)
+@given(data=st.data())
+@settings(max_examples=5)
+def test_every_choice_of_facts_comes_back(names: tuple[str, ...], data: st.DataObject) -> None:
+    """
+    Each fact alone and with any others, beside a producer or not, before headers and body.
+    """
+    record = data.draw(messages())
+    record.facts = MessageFacts(**{name: data.draw(FACTS[name], label=name) for name in names})
+    (found,) = decode_records(b"".join(encode_records([record])))
+    assert fields(found) == fields(record)
 
 
 @given(RECORDS)

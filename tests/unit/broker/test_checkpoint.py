@@ -14,10 +14,11 @@ from holdfast.broker.sequence_index import CHUNK_SIZE
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.snapshot import encode_state
 from holdfast.broker.state import BrokerState
-from holdfast.errors import StoreError
+from holdfast.errors import FormatLevelError, StoreError
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
+    FormatRecord,
     MessageRecord,
     ProducerRecord,
     QueueRecord,
@@ -30,7 +31,7 @@ def full_state() -> BrokerState:
     for sequence in range(1, 3 * CHUNK_SIZE, 3):
         state.apply(sequence * 10, [MessageRecord(1, sequence, b"", b"x" * 9, 9, "p", sequence)], 5)
     state.apply(90_000, [AcknowledgeRecord(1, [4, 7]), MessageRecord(5, 1, b"", b"", 0)], 6)
-    state.apply(90_002, [ProducerRecord("q", 3), CleanedRecord(4)], 7)
+    state.apply(90_002, [ProducerRecord("q", 3), CleanedRecord(4), FormatRecord(2)], 7)
     state.producers.check("assigned only", 1)
     return state
 
@@ -50,6 +51,7 @@ def test_a_state_comes_back_whole() -> None:
     assert not back.queues[5].is_declared
     assert sorted(back.producers.by_id) == ["p", "q"]
     assert back.cleaned_through == 4
+    assert (back.format_level, back.format_home) == (2, 90_004)
     more = [MessageRecord(1, 5000, b"", b"", 0), AcknowledgeRecord(1, [1])]
     for each in (state, back):
         each.apply(95_000, more, 8)
@@ -82,7 +84,7 @@ def test_damage_is_an_error_of_the_store_or_nothing() -> None:
             pass
 
 
-@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 5), (0, 0)])
+@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 6), (0, 0)])
 def test_another_format_is_refused(change) -> None:
     """
     Older, newer, or no checkpoint at all.
@@ -93,6 +95,29 @@ def test_another_format_is_refused(change) -> None:
     for decode in (lambda data: decode_state(data, BrokerSettings()), decode_queue_names):
         with pytest.raises(StoreError, match="another format"):
             decode(bytes(payload))
+
+
+def test_columns_that_are_not_known_are_refused() -> None:
+    """
+    A later version may keep more of a message: its checkpoint is thrown away, never misread.
+    """
+    state = BrokerState(BrokerSettings())
+    state.apply(1, [QueueRecord(1, "q"), MessageRecord(1, 1, b"", b"x", 1)], 1)
+    payload = bytearray(b"".join(encode_state(state)))
+    mask = len(payload) - (8 + 4 + 1) - 2
+    assert payload[mask : mask + 2] == b"\0\0"
+    payload[mask] = 4
+    with pytest.raises(StoreError, match="chunk 0 has columns 0x0004"):
+        decode_state(bytes(payload), BrokerSettings())
+
+
+def test_a_level_that_is_not_known_is_refused() -> None:
+    """
+    Not thrown away: the log that the checkpoint is of has reached that level too.
+    """
+    payload = b"".join(encode_state(full_state()))
+    with pytest.raises(FormatLevelError, match="level 2 of the log's format"):
+        decode_state(payload, BrokerSettings(format_level_max=1))
 
 
 def test_the_first_format_is_refused() -> None:

@@ -9,9 +9,11 @@ import pytest
 from holdfast.broker import cleaning
 from holdfast.broker.cleaning import homeless as homeless_pieces
 from holdfast.broker.cleaning import live_copy, settling
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     CountersRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldRecord,
     MessageRecord,
     ProducerRecord,
@@ -85,6 +87,18 @@ def test_what_is_about_to_go_is_left_out(three, step, what) -> None:
     assert copies(three) == ([1, 3] if what in {"acknowledge", "late"} else [])
 
 
+def test_a_copy_has_the_facts_of_its_message(three) -> None:
+    """
+    They are what the broker knows of it: nobody takes them from the headers a second time.
+    """
+    record = MessageRecord(1, 1, b"", b"x", 1)
+    record.facts = MessageFacts(due_ms=7)
+    number = three.state.queues[1].index.record_number(1)
+    copy = live_copy(three.broker, record, number, 9, {})
+    assert copy is not None
+    assert copy.facts == record.facts
+
+
 def test_a_copy_is_not_copied_from_its_old_place(three) -> None:
     """
     It lives at its new record; it keeps the time of its first storing.
@@ -101,6 +115,20 @@ def test_a_copy_is_not_copied_from_its_old_place(three) -> None:
     twice = live_copy(three.broker, again, number, 9, {})
     assert twice is not None
     assert twice.stored_at == timestamp
+
+
+def test_the_level_of_the_format_is_carried_on(three) -> None:
+    """
+    Without it a replica that has but the rest of the log would not know what may stand there.
+    """
+    three.broker.add_records([FormatRecord(2)])
+    three.turn()
+    last = three.next_record - 1
+    (level,) = (it for it in homeless(three.broker, last, 1) if isinstance(it, FormatRecord))
+    assert level.level == 2
+    three.broker.add_records([level])
+    three.turn()
+    assert not any(isinstance(it, FormatRecord) for it in homeless(three.broker, last, 1))
 
 
 def test_homes_are_carried_on(three) -> None:

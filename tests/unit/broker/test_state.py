@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.broker.settings import BrokerSettings
 from holdfast.broker.state import BrokerState
+from holdfast.errors import FormatLevelError
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -17,6 +18,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     MessageRecord,
     ProducerRecord,
     PurgeRecord,
@@ -54,6 +56,25 @@ def test_records_about_something_unknown_change_nothing(state, record) -> None:
     digest = state.digest()
     state.apply(3, [record], 8)
     assert state.digest() == digest
+
+
+def test_the_level_of_the_log_only_rises(state) -> None:
+    """
+    What the cleaner carried on behind a newer one changes nothing, nor where that has its home.
+    """
+    assert state.format_level == 1
+    state.apply(1, [FormatRecord(2), FormatRecord(1)], 7)
+    assert (state.format_level, state.format_home) == (2, 1)
+    state.apply(9, [FormatRecord(2)], 8)
+    assert (state.format_level, state.format_home) == (2, 9)
+
+
+def test_a_level_above_the_known_one_is_refused(state) -> None:
+    """
+    What it may be followed by would not be understood, or worse, be taken for something else.
+    """
+    with pytest.raises(FormatLevelError, match=r"reached level 3 .* above 2"):
+        state.apply(1, [FormatRecord(3)], 7)
 
 
 def test_a_purge_and_an_acknowledgement_of_nothing_change_nothing(state) -> None:

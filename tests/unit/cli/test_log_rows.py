@@ -10,6 +10,7 @@ from holdfast.cli.log_files import LogFiles
 from holdfast.cli.log_rows import queue_names, row_text, rows_of
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.entry import KIND_CONFIG
+from holdfast.model.facts import BodyKind, Cause, Encoding, Form, MessageFacts, Origin, Place
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -17,6 +18,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -56,6 +58,28 @@ def test_only_one_queue_is_shown_where_asked(log) -> None:
     assert [row["record"] for row in rows(log, queue="mail")] == [2, 4, 8]
 
 
+def test_a_message_shows_its_facts(log) -> None:
+    """
+    Those that are set, in words where they have some.
+    """
+    record = log.message(1, 9)
+    record.facts = MessageFacts(
+        places=(Place(2, 7),),
+        skips=b"\x05",
+        form=Form(Encoding.MQTT, BodyKind.TEXT),
+        origin=Origin(Cause.REJECTED, "orders", "ID:1"),
+    )
+    log.append(record)
+    (row,) = (row for row in rows(log) if row["index"] == 7)
+    assert row["facts"] == {
+        "places": ((2, 7),),
+        "skips": "05",
+        "form": {"encoding": "mqtt", "kind": "text"},
+        "origin": {"cause": "rejected", "queue": "orders", "message_id": "ID:1"},
+    }
+    assert '"origin":{"cause":"rejected"' in row_text(row)
+
+
 def test_a_message_shows_headers_and_its_body_where_asked(log) -> None:
     """
     Escapes are decoded; a body that is no text is written in base 64.
@@ -79,6 +103,7 @@ def test_every_kind_of_record_has_its_row(log) -> None:
         ForgetProducerRecord("p"),
         CountersRecord(3),
         CleanedRecord(2),
+        FormatRecord(2),
         DeleteQueueRecord(9),
         AcknowledgeRecord(2, list(range(1, 20))),
     )
@@ -86,10 +111,11 @@ def test_every_kind_of_record_has_its_row(log) -> None:
     kinds = [row["type"] for row in found]
     assert kinds == [
         *("queue", "dispatch-mark", "purge", "producer", "forget-producer"),
-        *("counters", "cleaned", "delete-queue", "acknowledge"),
+        *("counters", "cleaned", "format", "delete-queue", "acknowledge"),
     ]
-    assert found[7]["queue"] == "#9"
-    assert row_text(found[8]).endswith("mail sequences=1,2,3,4,5,6,7,8,… (19)")
+    assert found[7]["level"] == 2
+    assert found[8]["queue"] == "#9"
+    assert row_text(found[9]).endswith("mail sequences=1,2,3,4,5,6,7,8,… (19)")
 
 
 def test_a_message_that_was_written_again_says_so(log) -> None:

@@ -15,6 +15,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldRecord,
     ProducerRecord,
     PurgeRecord,
@@ -61,6 +62,7 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
         CleanedRecord(77),
         HoldRecord("h", 5, 6, 7),
         AcknowledgeRecord(1, []),
+        FormatRecord(2),
     ]
     one = {"queue_number": 1}
     settled = {"sequences": [7, 5], "first_sequence": 5, "last_sequence": 7, "count": 2}
@@ -92,10 +94,11 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
         {"kind": "hold", "index_to": 5}
         | {"detail": {"name": "h", "bytes_max": 6, "lost_through": 7}},
         one | {"kind": "acknowledge", "sequences": [], "count": 0},
+        {"kind": "format", "detail": {"level": 2}},
     ]
     assert {"q", None} == {row["destination"] for row in rows}
-    assert list(range(14)) == [row["ordinal"] for row in rows]
-    assert list(range(100, 114)) == [row["record_number"] for row in rows]
+    assert list(range(15)) == [row["ordinal"] for row in rows]
+    assert list(range(100, 115)) == [row["record_number"] for row in rows]
 
 
 def test_the_clusters_own_entries_stand_in_their_place() -> None:

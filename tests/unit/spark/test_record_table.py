@@ -106,12 +106,16 @@ def test_records_of_one_length_are_found_in_one_go() -> None:
 @pytest.mark.parametrize(
     ("body", "count", "sentence"),
     [
-        (struct.pack("<BBHI", 99, 0, 0, 0), 1, "unknown type 99"),
-        (struct.pack("<BBHI", 25, 0, 7, 0), 1, "reserved"),
-        (struct.pack("<BBHI", 16, 0, 0, 4) + b"abcd", 1, "cut off"),
-        (struct.pack("<BBHI", 16, 8, 0, 28) + bytes(28), 1, "unknown"),
-        (struct.pack("<BBHI", 16, 0, 0, 99) + bytes(28), 1, "wants 99 bytes"),
-        (struct.pack("<BBHI", 25, 0, 0, 8) + bytes(8), 2, "holds 1 records, it says 2"),
+        (struct.pack("<BHBI", 99, 0, 0, 0), 1, "unknown type 99"),
+        (struct.pack("<BHBI", 25, 0, 7, 0), 1, "reserved"),
+        (struct.pack("<BHBI", 16, 0, 0, 4) + b"abcd", 1, "cut off"),
+        (
+            struct.pack("<BHBI", 16, 0x200, 0, 28) + bytes(28),
+            1,
+            "flags 0x0200",
+        ),
+        (struct.pack("<BHBI", 16, 0, 0, 99) + bytes(28), 1, "wants 99 bytes"),
+        (struct.pack("<BHBI", 25, 0, 0, 8) + bytes(8), 2, "holds 1 records, it says 2"),
         (b"abc", 1, "cut short"),
     ],
 )

@@ -10,6 +10,17 @@ import pytest
 
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.record import RECORD_HEADER
+from holdfast.model.facts import (
+    Attributes,
+    BodyKind,
+    Cause,
+    Encoding,
+    Form,
+    Hops,
+    MessageFacts,
+    Origin,
+    Place,
+)
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -18,6 +29,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldLoss,
     HoldRecord,
     MessageRecord,
@@ -56,6 +68,31 @@ def u64(value: int) -> bytes:
     return value.to_bytes(8, "little")
 
 
+def known_of() -> MessageRecord:
+    record = produced()
+    record.facts = MessageFacts(
+        attributes=Attributes(1, 2, 3, 4),
+        due_ms=5,
+        places=(Place(6, 7), Place(8, 9)),
+        skips=b"\x05",
+        form=Form(Encoding.AMQP, BodyKind.MAP),
+        hops=Hops((10, 11), Place(12, 13)),
+        origin=Origin(Cause.REJECTED, "q\u00e9", "ID"),
+    )
+    return record
+
+
+FACT_BYTES = (
+    *(u64(1), u32(2), b"\x03\x04\0\0"),
+    u64(5),
+    *(b"\x02\0", u32(6), u64(7), u32(8), u64(9)),
+    b"\x01\0\x05",
+    b"\x23",
+    *(b"\x02", u32(10), u32(11), u32(12), u64(13)),
+    b"\x01\x03\0\x02\0q\xc3\xa9ID",
+)
+
+
 GOLDEN = [
     (
         MessageRecord(7, 9, b"a:b\n", b"body", 8),
@@ -75,6 +112,21 @@ GOLDEN = [
             u32(7) + u64(9) + b"\x03\0\x03\0" + u32(4) + u64(77) + u64(5) + b"p\xc3\xa9a:b\nbody",
         ),
     ),
+    (
+        known_of(),
+        (
+            *(16, 0x1FE),
+            u32(7)
+            + u64(9)
+            + b"\0\0\x03\0"
+            + u32(4)
+            + u64(77)
+            + u64(5)
+            + b"p\xc3\xa9"
+            + b"".join(FACT_BYTES)
+            + b"a:b\nbody",
+        ),
+    ),
     (AcknowledgeRecord(7, [1, 9]), (17, 0, u32(7) + u64(1) + u64(9))),
     (QueueRecord(7, "n\u00e9", 8, 9), (18, 0, u32(7) + u64(8) + u64(9) + b"n\xc3\xa9")),
     (DispatchMarkRecord(7, 9), (19, 0, u32(7) + u64(9))),
@@ -90,6 +142,7 @@ GOLDEN = [
         HoldRecord("a", 1, 2, 3, expiry_seconds=4, renewed_at=5, loss=HoldLoss.SPACE),
         (27, 1, u64(1) + u64(2) + u64(3) + u32(4) + b"\x02" + u64(5) + b"a"),
     ),
+    (FormatRecord(2), (28, 0, u32(2))),
 ]
 
 
@@ -156,8 +209,12 @@ MESSAGE_FIXED = struct.Struct("<IQHHIQ")
     [
         (framed(99, 0, b""), "unknown type 99"),
         (framed(0, 0, b""), "unknown type 0"),
-        (framed(21, 1, u32(1)), "flags 0x01"),
-        (framed(MESSAGE, 4, MESSAGE_FIXED.pack(1, 1, 0, 0, 0, 0)), "flags 0x04"),
+        (framed(21, 1, u32(1)), "delete-queue record at byte 8 of its entry has flags 0x0001"),
+        (
+            framed(MESSAGE, 0x200, MESSAGE_FIXED.pack(1, 1, 0, 0, 0, 0)),
+            "message record at byte 8 of its entry has flags 0x0200",
+        ),
+        (framed(MESSAGE, 0x8003, MESSAGE_FIXED.pack(1, 1, 0, 0, 0, 0)), "has flags 0x8000"),
         (framed(MESSAGE, 0, b"short"), "cut off"),
         (framed(MESSAGE, 0, MESSAGE_FIXED.pack(1, 1, 0, 0, 9, 0)), "cut off"),
         (framed(MESSAGE, 2, MESSAGE_FIXED.pack(1, 1, 0, 0, 0, 0)), "cut off"),
@@ -172,6 +229,7 @@ MESSAGE_FIXED = struct.Struct("<IQHHIQ")
         (framed(23, 0, b"\xff"), "forget-producer record"),
         (framed(25, 0, b""), "cleaned record"),
         (framed(27, 0, b""), "hold record"),
+        (framed(28, 0, b"\x02"), "format record"),
     ],
 )
 def test_nonsense_is_named(body, why) -> None:

@@ -1,0 +1,111 @@
+"""
+What a message is, as far as the broker has to know: facts beside headers and body, as values.
+
+The leader takes them once, when the message is sent; whoever applies the record reads them and
+never the headers. Each is there only where it is set, and so are its bytes in the log: a message of
+which nothing is to be known has none. `store.fact_blocks` turns them into bytes and back.
+
+Today's broker sets `origin` only. The others have their place in the log, so that tools and readers
+of this version understand what a later one writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Attributes(NamedTuple):
+    """What decides in which order, and until when, a message is delivered."""
+
+    expires_ms: int = 0
+    """Milliseconds since the epoch; 0: never."""
+
+    group_hash: int = 0
+    """Of its group's name; 0: it is in none."""
+
+    priority: int = 4
+    failures: int = 0
+    """Returns that can be blamed on the message."""
+
+
+class Place(NamedTuple):
+    """A queue on which a message stands, and its sequence there."""
+
+    queue_number: int
+    sequence: int
+
+
+class Encoding(IntEnum):
+    """What headers and body are written in; consumers of other protocols get them converted."""
+
+    STOMP = 0
+    OPENWIRE = 1
+    AMQP = 2
+    MQTT = 3
+
+
+class BodyKind(IntEnum):
+    """What the producer said the body is."""
+
+    NONE = 0
+    TEXT = 1
+    BYTES = 2
+    MAP = 3
+    STREAM = 4
+    OBJECT = 5
+    OTHER = 6
+
+
+class Form(NamedTuple):
+    """How a message is written. Without one: STOMP; a text if it has no `content-length`."""
+
+    encoding: Encoding
+    kind: BodyKind
+
+
+class Hops(NamedTuple):
+    """The way of a message through a network of clusters."""
+
+    clusters: tuple[int, ...]
+    """The first four bytes of the clusters' identities, as numbers, in the order of the way."""
+
+    first: Place
+    """Where it stood in the first of them."""
+
+
+class Cause(IntEnum):
+    """Why a message is on the dead-letter queue."""
+
+    REJECTED = 1
+
+
+class Origin(NamedTuple):
+    """Where a dead letter comes from."""
+
+    cause: Cause
+    queue: str
+    """The queue's name; it may be deleted since."""
+
+    message_id: str
+    """By which consumers knew it there; empty where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFacts:
+    """The facts that are set; at least one is."""
+
+    attributes: Attributes | None = None
+    due_ms: int | None = None
+    """Not to be delivered before, in milliseconds since the epoch."""
+
+    places: tuple[Place, ...] = ()
+    """Where it stands beside the place that its record names first."""
+
+    skips: bytes = b""
+    """Of a topic's durable subscriptions, by slot, a bit each: those that do not get it."""
+
+    form: Form | None = None
+    hops: Hops | None = None
+    origin: Origin | None = None

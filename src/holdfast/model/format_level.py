@@ -1,0 +1,35 @@
+"""
+Which records a log may hold: the level that it has reached, and the level that a version knows.
+
+Each version reads all levels up to its newest. It writes what belongs to a level only where the log
+has reached it, which a FORMAT record says. The leader writes that record once every member has told
+that it knows the level, so no member ever meets what it cannot read. From then on there is no way
+back: a version that knows less refuses the log.
+
+Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.errors import FormatLevelError
+
+FIRST_LEVEL: Final = 1
+"""Of a log that has no FORMAT record."""
+
+FACTS_LEVEL: Final = 2
+"""From here on messages may have facts."""
+
+NEWEST_LEVEL: Final = 2
+
+
+def require_known(reached: int, known: int, what: str) -> None:
+    """
+    Refuse what has reached a level that this node does not know.
+
+    Raises:
+        FormatLevelError: It has; the sentence says what it is, and what to do.
+    """
+    if reached > known:
+        raise FormatLevelError(what, reached, known)

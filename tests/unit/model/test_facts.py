@@ -1,0 +1,24 @@
+"""Facts of messages: what is not set is absent."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from holdfast.model.facts import Attributes, MessageFacts
+
+
+def test_nothing_is_set_unless_it_is_given() -> None:
+    """A fact that is absent reads as absent, also beside one that is set."""
+    facts = MessageFacts(attributes=Attributes(expires_ms=7))
+    assert facts.attributes == (7, 0, 4, 0)
+    others = [getattr(facts, each.name) for each in dataclasses.fields(facts)[1:]]
+    assert not any(others)
+
+
+def test_facts_do_not_change() -> None:
+    """A copy by the cleaner shares them with its message."""
+    facts = MessageFacts(due_ms=1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        facts.due_ms = 2  # type: ignore[misc]
