@@ -9,7 +9,7 @@ done elsewhere.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import structlog
 
@@ -18,10 +18,8 @@ from holdfast.broker.cleaning import holds_to_come
 from holdfast.errors import DestinationError, RecordNotFoundError
 from holdfast.model.records import HoldLoss, HoldRecord
 from holdfast.server.learner_holds import LEARNER_PREFIX
+from holdfast.server.parts import Parts
 from holdfast.server.reader_holds import admitted_bytes, bound_bytes, expiry_seconds
-
-if TYPE_CHECKING:
-    from holdfast.server.node import Node
 
 log = structlog.get_logger("holdfast.server")
 
@@ -46,7 +44,7 @@ _BECAUSE: Final = {
 
 
 def log_position(
-    node: Node, from_index: int, bytes_max: int, *, with_bases: bool = True
+    node: Parts, from_index: int, bytes_max: int, *, with_bases: bool = True
 ) -> LogPosition:
     """
     Say what the node can give; where the segments begin only if that is wanted.
@@ -71,7 +69,7 @@ def log_position(
     )
 
 
-def log_slice(node: Node, from_index: int, bytes_max: int, through: int) -> LogSlice:
+def log_slice(node: Parts, from_index: int, bytes_max: int, through: int) -> LogSlice:
     """
     Say where entries from `from_index` on are, in one file.
 
@@ -87,7 +85,7 @@ def log_slice(node: Node, from_index: int, bytes_max: int, through: int) -> LogS
     return LogSlice(path=place.path, start=place.byte, size=place.size, next_index=reached + 1)
 
 
-def hold_record(node: Node, name: str, wanted: HoldRequest) -> HoldRecord:
+def hold_record(node: Parts, name: str, wanted: HoldRequest) -> HoldRecord:
     """
     Make the record that sets a hold; what its reader has lost is not forgotten.
 
@@ -127,7 +125,7 @@ def hold_record(node: Node, name: str, wanted: HoldRequest) -> HoldRecord:
     )
 
 
-def hold_statuses(node: Node, holds: Collection[HoldRecord]) -> list[HoldStatus]:
+def hold_statuses(node: Parts, holds: Collection[HoldRecord]) -> list[HoldStatus]:
     """Say how much of the log each hold keeps, by whole segments, and how old it is."""
     if not holds:
         return []
@@ -135,7 +133,7 @@ def hold_statuses(node: Node, holds: Collection[HoldRecord]) -> list[HoldStatus]
     return [_status(node, hold, held) for hold, held in zip(holds, kept, strict=True)]
 
 
-def _status(node: Node, hold: HoldRecord, held: int) -> HoldStatus:
+def _status(node: Parts, hold: HoldRecord, held: int) -> HoldStatus:
     settings = node.conductor.settings
     bound = bound_bytes(hold, settings)
     expiry = expiry_seconds(hold, settings)
@@ -159,7 +157,7 @@ class HoldWatch:
 
     __slots__ = ("_next", "_node", "_told")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Parts) -> None:
         self._node = node
         self._next = 0.0
         self._told: set[str] = set()
@@ -194,13 +192,13 @@ def _tell(status: HoldStatus) -> None:
         )
 
 
-def _readable_index(node: Node) -> int:
+def _readable_index(node: Parts) -> int:
     if node.driver.is_witness:
         raise DestinationError(f"{node.config.name} is a witness: it keeps no messages")
     return min(node.driver.commit_index, node.store.applied_index, node.journal.stored_index)
 
 
-def _require_kept(node: Node, index: int, first_to_stay: int = 0) -> None:
+def _require_kept(node: Parts, index: int, first_to_stay: int = 0) -> None:
     first = max(node.journal.first_index, first_to_stay)
     if index < first:
         raise RecordNotFoundError(
@@ -209,7 +207,7 @@ def _require_kept(node: Node, index: int, first_to_stay: int = 0) -> None:
         )
 
 
-def _reach(node: Node, from_index: int, bytes_max: int, last: int) -> int:
+def _reach(node: Parts, from_index: int, bytes_max: int, last: int) -> int:
     """Find the last entry that so many bytes reach; a step takes a whole segment."""
     _require_kept(node, from_index)
     reached = min(from_index, last)

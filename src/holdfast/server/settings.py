@@ -123,6 +123,9 @@ class ServerSettings:
     damaged_retry_seconds: float = 5.0
     """How often a message whose bytes are damaged is tried again: a peer may have repaired it."""
 
+    operator_wait_seconds: float = 10.0
+    """How long an operator's change waits to be committed before it is said that it is not."""
+
     drain_seconds: float = 5.0
     """How long a node that stops waits for what is under way and for a successor."""
 

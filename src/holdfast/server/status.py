@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from holdfast import __version__
 from holdfast.admin.status import (
@@ -25,14 +25,12 @@ from holdfast.admin.status import (
     StoreStatus,
 )
 from holdfast.broker.queue import Queue
+from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.founding import awaited
 from holdfast.server.log_access import hold_statuses
-
-if TYPE_CHECKING:
-    from holdfast.journal.journal import Journal
-    from holdfast.server.node import Node
+from holdfast.server.parts import Parts
 
 _TOLD_MAX = 100
 """So many damaged places, pinned queues and the like are told of one by one."""
@@ -41,7 +39,7 @@ _COUNTED_AT_ONCE = 64
 """Consumers of a queue that are looked at in one step."""
 
 
-def node_status(node: Node) -> NodeStatus:
+def node_status(node: Parts) -> NodeStatus:
     """Who the node is and how far its log goes."""
     replication = node.driver.status()
     conductor = node.conductor
@@ -52,7 +50,7 @@ def node_status(node: Node) -> NodeStatus:
         leader=replication.leader,
         leader_contact_seconds=replication.leader_contact_seconds,
         is_cut_short=replication.is_cut_short,
-        serving=conductor.is_serving and node.listener.is_open,
+        serving=conductor.role.is_serving and node.listener.is_open,
         term=replication.term,
         commit_index=replication.commit_index,
         applied_index=node.store.applied_index,
@@ -94,7 +92,7 @@ def node_status(node: Node) -> NodeStatus:
     )
 
 
-def _member(node: Node, view: MemberView) -> MemberStatus:
+def _member(node: Parts, view: MemberView) -> MemberStatus:
     metadata = dict(view.metadata)
     if view.name == node.config.name:
         metadata = node.metadata
@@ -119,7 +117,7 @@ def _member(node: Node, view: MemberView) -> MemberStatus:
     )
 
 
-def _store(node: Node, replication: ReplicationStatus) -> StoreStatus:
+def _store(node: Parts, replication: ReplicationStatus) -> StoreStatus:
     journal = node.journal
     places = _damaged_places(journal)
     now = node.clock.monotonic()
@@ -180,7 +178,7 @@ def _told(places: list[Damage]) -> tuple[DamageStatus, ...]:
     )
 
 
-def _producers(node: Node) -> ProducerStatus:
+def _producers(node: Parts) -> ProducerStatus:
     producers = node.broker.state.producers
     return ProducerStatus(
         count=len(producers.by_id),
@@ -189,7 +187,7 @@ def _producers(node: Node) -> ProducerStatus:
     )
 
 
-def _messages(node: Node) -> MessageCounters:
+def _messages(node: Parts) -> MessageCounters:
     state = node.broker.state
     counters = node.conductor.counters
     return MessageCounters(
@@ -204,7 +202,7 @@ def _messages(node: Node) -> MessageCounters:
     )
 
 
-def queue_statuses(node: Node, names: Iterable[str]) -> Iterator[QueueStatus | None]:
+def queue_statuses(node: Parts, names: Iterable[str]) -> Iterator[QueueStatus | None]:
     """The queues of these names that are there, each as it is when it is asked for."""
     for name in names:
         queue = _queue(node, name)
@@ -212,13 +210,13 @@ def queue_statuses(node: Node, names: Iterable[str]) -> Iterator[QueueStatus | N
             yield from queue_status(queue)
 
 
-def queue_names(node: Node) -> list[str]:
+def queue_names(node: Parts) -> list[str]:
     """The names of all queues, temporary ones too, in no order."""
     broker = node.broker
     return [*broker.state.by_name, *broker.temporaries.queues]
 
 
-def queue_depths(node: Node) -> Iterator[QueueDepth | None]:
+def queue_depths(node: Parts) -> Iterator[QueueDepth | None]:
     """What is summed over all queues, each as it is when it is asked for."""
     broker = node.broker
     for queue in [*broker.state.by_name.values(), *broker.temporaries.queues.values()]:
@@ -235,7 +233,7 @@ def queue_depths(node: Node) -> Iterator[QueueDepth | None]:
         )
 
 
-def _queue(node: Node, name: str) -> Queue | None:
+def _queue(node: Parts, name: str) -> Queue | None:
     broker = node.broker
     queue = broker.state.by_name.get(name) or broker.temporaries.queues.get(name)
     return queue if queue is not None and not queue.is_deleted else None
@@ -269,7 +267,7 @@ def queue_status(queue: Queue) -> Iterator[QueueStatus | None]:
     )
 
 
-def connection_statuses(node: Node) -> Iterator[ConnectionStatus]:
+def connection_statuses(node: Parts) -> Iterator[ConnectionStatus]:
     """The clients connected now, each as it is when it is asked for."""
     return (
         ConnectionStatus(

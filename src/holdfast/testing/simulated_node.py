@@ -398,7 +398,7 @@ class SimulatedNode:
         return SimulatedConnection(self.conductor, serial)
 
     def _restore(self, files: CheckpointStore) -> tuple[BrokerState, int]:
-        """Do as server/node.py does: the newest usable checkpoint, or the log alone."""
+        """Do as server/restoring.py does: the newest usable checkpoint, or the log alone."""
         journal = self.journal
         settings = self.world.broker_settings
         checkpoint = files.load_newest(journal.last_index, journal)

@@ -1,0 +1,210 @@
+"""
+What operators may ask of one node: the questions and changes behind `admin.operations`.
+
+Questions are answered from memory. A change goes the way of everything that must last: a record,
+or an entry of the members, and the answer when that is committed.
+
+Invariants:
+    Nobody is told that a change is made before it is committed.
+    Nothing is removed while a leader before this one may still deliver it.
+
+Called on the node's loop. Cancelling a change stops the wait for it, not the change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from holdfast.admin.status import (
+    ConnectionStatus,
+    HoldRequest,
+    HoldStatus,
+    LogPosition,
+    LogSlice,
+    MemberKind,
+    NodeStatus,
+    QueueDepth,
+    QueueStatus,
+    SegmentStatus,
+)
+from holdfast.errors import NotLeaderError, QuorumLostError
+from holdfast.model.records import HoldRecord
+from holdfast.replication.membership import Member
+from holdfast.replication.promotion import LogEnd
+from holdfast.server.log_access import hold_record, hold_statuses, log_position, log_slice
+from holdfast.server.parts import Parts
+from holdfast.server.requests import OperatorReply
+from holdfast.server.segment_digests import SegmentDigests
+from holdfast.server.status import (
+    connection_statuses,
+    node_status,
+    queue_depths,
+    queue_names,
+    queue_statuses,
+)
+from holdfast.server.waiting import wait_until
+
+Answer = TypeVar("Answer")
+
+
+class Administration:
+    """One node, as its operators may ask it."""
+
+    __slots__ = ("_broker", "_conductor", "_digests", "_driver", "_parts", "_wait_seconds")
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._broker = parts.broker
+        self._conductor = parts.conductor
+        self._driver = parts.driver
+        self._digests = SegmentDigests(parts.journal, parts.clock)
+        self._wait_seconds = parts.conductor.settings.operator_wait_seconds
+
+    def close(self) -> None:
+        """End what reads segments for their digests."""
+        self._digests.close()
+
+    # ---- questions
+
+    def status(self) -> NodeStatus:
+        """Who it is and how far its log goes."""
+        return node_status(self._parts)
+
+    def has_queue(self, name: str) -> bool:
+        """Whether there is such a queue."""
+        queue = self._broker.state.by_name.get(name)
+        return queue is not None and not queue.is_deleted
+
+    def queue_names(self) -> list[str]:
+        """The names of its queues, in no order."""
+        return queue_names(self._parts)
+
+    def queue_depths(self) -> Iterator[QueueDepth | None]:
+        """What is summed over its queues; None after a step of a look that takes long."""
+        return queue_depths(self._parts)
+
+    def queues(self, names: Iterable[str]) -> Iterator[QueueStatus | None]:
+        """The queues of these names, each as it is when it is asked for; None as above."""
+        return queue_statuses(self._parts, names)
+
+    def connections(self) -> Iterator[ConnectionStatus]:
+        """The clients connected to it."""
+        return connection_statuses(self._parts)
+
+    async def segments(
+        self, after: int = 0, seconds_max: float | None = None
+    ) -> tuple[list[SegmentStatus], int]:
+        """The files of its log, with the digests of the sealed ones; see there."""
+        return await self._digests.segments(after, seconds_max)
+
+    def log_position(self, from_index: int, bytes_max: int, *, with_bases: bool) -> LogPosition:
+        """What it can give of the log to readers."""
+        return log_position(self._parts, from_index, bytes_max, with_bases=with_bases)
+
+    def log_slice(self, from_index: int, bytes_max: int, through: int) -> LogSlice:
+        """Where committed entries from an index on are."""
+        return log_slice(self._parts, from_index, bytes_max, through)
+
+    # ---- readers of the log
+
+    async def keep_log(self, name: str, wanted: HoldRequest) -> HoldStatus:
+        """Set a hold; returns once that is committed."""
+        self._require_serving()
+        record = hold_record(self._parts, name, wanted)
+        await self._stored(lambda reply: self._broker.keep_log(record, reply, b""))
+        return hold_statuses(self._parts, [self._broker.state.holds[name]])[0]
+
+    async def release_log(self, name: str) -> None:
+        """End a hold; returns once that is committed."""
+        self._require_serving()
+        record = HoldRecord(name, 0, 0)
+        await self._stored(lambda reply: self._broker.keep_log(record, reply, b""))
+
+    # ---- members
+
+    async def transfer(self, to: str | None) -> str:
+        """Hand leadership over; gives the new leader's name."""
+        driver = self._driver
+        target = driver.transfer(to)
+        self._conductor.schedule()
+        stays = {self._parts.config.name, None}
+        if not await self._holds_in_time(lambda: driver.leader not in stays):
+            raise QuorumLostError(f"{target} did not take over in time; this node leads on")
+        return driver.leader or target
+
+    async def add_member(self, name: str, address: str, *, kind: MemberKind, site: str) -> None:
+        """Admit a member; returns when that is committed."""
+        await self._committed(self._driver.add_member(Member(name, address, kind, site)))
+
+    async def remove_member(self, name: str) -> None:
+        """Remove a member; returns when that is committed."""
+        await self._committed(self._driver.remove_member(name))
+
+    async def promote(self, name: str) -> None:
+        """Make a learner a voter; returns when that is committed."""
+        await self._committed(self._driver.promote(name))
+
+    async def promote_force(
+        self, companions: Sequence[LogEnd], *, is_incomplete_accepted: bool
+    ) -> None:
+        """Make this node the only voter of a new generation, that its companions follow."""
+        self._driver.promote_force(
+            companions,
+            is_incomplete_accepted=is_incomplete_accepted,
+            wall_microseconds=self._parts.clock.wall_microseconds(),
+        )
+        self._conductor.schedule()
+        if not await self._holds_in_time(lambda: self._conductor.role.is_serving):
+            missing = ", ".join(self._driver.status().awaited)
+            raise QuorumLostError(
+                f"{missing} did not follow in time: the promotion goes on as soon as that happens;"
+                f" or repeat it with those that answer"
+                if missing
+                else "the promotion did not complete in time; see the log"
+            )
+
+    # ---- queues
+
+    async def purge(self, queue: str) -> int:
+        """Remove all messages of a queue; returns how many."""
+        await self._await_lease()
+        return await self._stored(lambda reply: self._broker.purge(queue, reply, b""))
+
+    async def delete(self, queue: str) -> int:
+        """Remove a queue and its messages; returns how many."""
+        await self._await_lease()
+        return await self._stored(lambda reply: self._broker.delete(queue, reply, b""))
+
+    # ---- how a change is waited for
+
+    async def _stored(self, change: Callable[[OperatorReply], Answer]) -> Answer:
+        """Ask the broker for a change; returns what it answered, once that is committed."""
+        reply = OperatorReply()
+        answer = change(reply)
+        self._conductor.schedule()
+        await asyncio.wait_for(reply.done, self._wait_seconds)
+        return answer
+
+    async def _committed(self, index: int) -> None:
+        self._conductor.schedule()
+        if not await self._holds_in_time(lambda: self._driver.commit_index >= index):
+            raise QuorumLostError(f"entry {index:,} was not committed in time; see cluster status")
+
+    async def _holds_in_time(self, condition: Callable[[], bool]) -> bool:
+        clock = self._parts.clock
+        return await wait_until(condition, clock, clock.monotonic() + self._wait_seconds)
+
+    async def _await_lease(self) -> None:
+        """Wait until no leader before this one may deliver: what is removed must not come after."""
+        self._require_serving()
+        role, context = self._conductor.role, self._parts.context
+        await self._holds_in_time(lambda: not (role.is_serving and context.is_lease_awaited))
+        self._require_serving()
+        if context.is_lease_awaited:
+            raise QuorumLostError("an earlier leader may deliver yet; try again")
+
+    def _require_serving(self) -> None:
+        if not self._conductor.role.is_serving:
+            raise NotLeaderError(self._driver.leader)

@@ -1,0 +1,232 @@
+"""
+A node put together from its configuration: here it is chosen what its parts are.
+
+Another kind of store is another function beside `_replicated`; another protocol another connection
+for the listener. Nothing is decided here that is not in the configuration, and nothing runs yet.
+
+Invariants:
+    Every node is a member of a replicated group; a single one of a group of one.
+    Damage that no peer can repair is not served: a single node does not start with it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import structlog
+
+from holdfast import __version__
+from holdfast.broker.broker import Broker
+from holdfast.broker.settings import BrokerSettings
+from holdfast.config.node import NodeConfig
+from holdfast.environment.clock import SystemClock
+from holdfast.environment.descriptors import RESERVE, raise_limit
+from holdfast.environment.disk import RealDisk
+from holdfast.environment.randomness import SystemRandomness
+from holdfast.errors import CorruptEntryError, FencedError
+from holdfast.journal.checkpoint import CheckpointStore
+from holdfast.journal.jobs import WriteResult
+from holdfast.journal.journal import Journal
+from holdfast.journal.settings import JournalSettings
+from holdfast.journal.writer import JournalWriter
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.replication.driver import Driver
+from holdfast.replication.membership import Member, Membership
+from holdfast.replication.peer_link import PeerLinks
+from holdfast.replication.settings import LinkSettings, ReplicationSettings
+from holdfast.server.connection import ClientConnection
+from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
+from holdfast.server.listener import Listener
+from holdfast.server.loop import Conductor
+from holdfast.server.parts import Parts
+from holdfast.server.refusal_log import RefusalLog
+from holdfast.server.restoring import restore
+from holdfast.server.settings import ServerSettings
+from holdfast.sessions.context import SessionContext
+from holdfast.store.replicated_store import ReplicatedStore
+
+log = structlog.get_logger("holdfast.server")
+
+
+class Hearer(Protocol):
+    """Who is told of what happens in the parts."""
+
+    def stored(self, result: WriteResult) -> None:
+        """Something is durable, or failed for good; called on the writer's thread."""
+        ...
+
+    def role_changed(self) -> None:
+        """It began or ceased to serve."""
+        ...
+
+    def damaged(self, error: CorruptEntryError) -> None:
+        """An entry that is needed cannot be read."""
+        ...
+
+    def fenced(self, error: FencedError) -> None:
+        """The cluster goes on without this node."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more may be claimed."""
+        ...
+
+
+def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
+    """
+    Open the data directory, recover, and put the node together; nothing listens or runs yet.
+
+    Raises:
+        ConfigError: Too few files may be open.
+        StoreError: The directory is locked, foreign or damaged beyond what can be served.
+    """
+    clock, disk = SystemClock(), RealDisk()
+    started_at = clock.monotonic()
+    shares = _share_descriptors(config)
+    journal = _open_journal(config, shares, disk)
+    checkpoint_files = CheckpointStore(config.data, disk)
+    broker, applied_index = _make_broker(config, journal, checkpoint_files)
+    writer = JournalWriter(journal, hearer.stored)
+    metadata = {"admin": config.advertised_admin, "stomp": config.advertised_stomp}
+    links, driver = _replicated(config, shares, hearer, (journal, writer, applied_index, metadata))
+    store = ReplicatedStore(driver, journal)
+    context = _make_context(config, clock)
+    conductor = Conductor(
+        broker=broker,
+        store=store,
+        context=context,
+        clock=clock,
+        settings=_server_settings(config, shares),
+        stomp_settings=StompSettings(is_strict=config.stomp_strict),
+        on_role_change=hearer.role_changed,
+        on_damage=hearer.damaged,
+        on_failure=hearer.fail,
+    )
+    return Parts(
+        config=config,
+        clock=clock,
+        started_at=started_at,
+        metadata=metadata,
+        shares=shares,
+        journal=journal,
+        checkpoint_files=checkpoint_files,
+        writer=writer,
+        links=links,
+        driver=driver,
+        store=store,
+        broker=broker,
+        context=context,
+        conductor=conductor,
+        listener=_make_listener(config, shares, conductor, hearer),
+    )
+
+
+def _share_descriptors(config: NodeConfig) -> Shares:
+    """Take as many descriptors as this process may have, and say so where they are few."""
+    shares = share_out(raise_limit(), config)
+    RESERVE.hold(SET_ASIDE)
+    if shares.clients < config.connections:
+        log.warning(
+            "fewer client connections than configured: too few files may be open",
+            clients=shares.clients,
+            connections=config.connections,
+            open_files=shares.open_files,
+            remedy=f"allow {shares.wanted:,} open files (ulimit -Hn, or LimitNOFILE= of its"
+            f" service), or set connections to {shares.clients:,}",
+        )
+    return shares
+
+
+def _open_journal(config: NodeConfig, shares: Shares, disk: RealDisk) -> Journal:
+    settings = JournalSettings(
+        segment_bytes=config.segment_bytes, spare_segments=2, open_files_max=shares.read_files
+    )
+    return Journal.open(config.data, disk, settings, resolve_unknown_tail=not config.members)
+
+
+def _make_broker(
+    config: NodeConfig, journal: Journal, files: CheckpointStore
+) -> tuple[Broker, int]:
+    """Bring the broker to where the newest checkpoint was; gives which entry that was behind."""
+    settings = BrokerSettings(memory_bytes=config.memory_bytes)
+    state, applied_index = restore(journal, files, settings, is_alone=not config.members)
+    broker = Broker(settings, state)
+    broker.follow()
+    return broker, applied_index
+
+
+def _replicated(
+    config: NodeConfig,
+    shares: Shares,
+    hearer: Hearer,
+    log_parts: tuple[Journal, JournalWriter, int, dict[str, str]],
+) -> tuple[PeerLinks, Driver]:
+    """Let the log be that of a group of members, though it be a group of one."""
+    journal, writer, applied_index, metadata = log_parts
+    randomness = SystemRandomness()
+    links = PeerLinks(
+        secret=config.secret,
+        randomness=randomness,
+        listen=str(config.peers) if config.peers is not None else "",
+        settings=LinkSettings(
+            strangers_max=shares.strangers,
+            strangers_per_source_max=shares.strangers_per_source,
+        ),
+    )
+    driver = Driver(
+        settings=ReplicationSettings(
+            heartbeat_seconds=config.heartbeat_seconds,
+            election_seconds_min=config.election_seconds_min,
+            election_seconds_max=config.election_seconds_max,
+            copies=config.copies,
+            sites=config.sites,
+        ),
+        name=config.name,
+        journal=journal,
+        ballot_file=journal.ballot_file,
+        writer=writer,
+        links=links,
+        randomness=randomness,
+        bootstrap=_bootstrap(config),
+        applied_index=applied_index,
+        metadata=metadata,
+        on_fenced=hearer.fenced,
+    )
+    return links, driver
+
+
+def _bootstrap(config: NodeConfig) -> Membership:
+    return Membership(
+        tuple(
+            Member(member.name, str(member.address), member.kind, member.site)
+            for member in config.members
+        )
+    )
+
+
+def _make_context(config: NodeConfig, clock: SystemClock) -> SessionContext:
+    context = SessionContext(
+        node=config.name, version=__version__, default_persistent=config.default_persistent
+    )
+    context.refusals.tell = RefusalLog(clock)
+    return context
+
+
+def _server_settings(config: NodeConfig, shares: Shares) -> ServerSettings:
+    return ServerSettings(
+        connection_count_max=shares.clients,
+        learner_hold_bytes_max=config.learner_hold_bytes,
+        reader_hold_bytes_max=config.reader_hold_bytes,
+    )
+
+
+def _make_listener(
+    config: NodeConfig, shares: Shares, conductor: Conductor, hearer: Hearer
+) -> Listener:
+    return Listener(
+        config.stomp,
+        conductor.role,
+        lambda: ClientConnection(conductor),
+        backlog=shares.client_backlog,
+        fail=hearer.fail,
+    )

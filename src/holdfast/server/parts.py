@@ -1,0 +1,51 @@
+"""
+What one node is made of, each part by its name.
+
+Made by `assembly`, run by `node`, looked into by those who tell operators of it. It knows nothing
+and does nothing: so whoever needs many parts of a node need not import the node itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.broker.broker import Broker
+from holdfast.config.node import NodeConfig
+from holdfast.environment.clock import Clock
+from holdfast.journal.checkpoint import CheckpointStore
+from holdfast.journal.journal import Journal
+from holdfast.journal.writer import JournalWriter
+from holdfast.replication.driver import Driver
+from holdfast.replication.peer_link import PeerLinks
+from holdfast.server.descriptors import Shares
+from holdfast.server.listener import Listener
+from holdfast.server.loop import Conductor
+from holdfast.sessions.context import SessionContext
+from holdfast.store.replicated_store import ReplicatedStore
+
+
+@dataclass(slots=True, kw_only=True)
+class Parts:
+    """One node, put together."""
+
+    config: NodeConfig
+    clock: Clock
+    started_at: float
+    """When the process began, by that clock."""
+
+    metadata: dict[str, str]
+    """What this node tells the other members of itself."""
+
+    shares: Shares
+    """How many connections each port may have."""
+
+    journal: Journal
+    checkpoint_files: CheckpointStore
+    writer: JournalWriter
+    links: PeerLinks
+    driver: Driver
+    store: ReplicatedStore
+    broker: Broker
+    context: SessionContext
+    conductor: Conductor
+    listener: Listener
