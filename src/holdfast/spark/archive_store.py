@@ -36,6 +36,7 @@ from holdfast.journal.entry import CHAIN_BYTES, Entry
 from holdfast.spark.archive_rows import RECORDS, RangeFacts, block_rows, entries_of
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.file_digest import NEW, DigestKind, FileDigest, kind_of
+from holdfast.spark.log_source import NO_CHAIN
 from holdfast.spark.manifest_snapshot import (
     SNAPSHOT_NAME,
     Known,
@@ -45,7 +46,6 @@ from holdfast.spark.manifest_snapshot import (
     is_due,
 )
 from holdfast.spark.manifests import (
-    NO_CHAIN,
     ArchivedFile,
     Break,
     Catalogue,

@@ -29,8 +29,7 @@ from holdfast.journal.segment import SEGMENT_HEADER_BYTES, decode_segment_header
 from holdfast.replication.membership import Membership, decode_membership
 from holdfast.spark.entry_block import EntryBlock
 from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
-from holdfast.spark.manifests import NO_CHAIN
+from holdfast.spark.log_source import NO_CHAIN, DamagedRange, LogPosition, LogSource
 
 _LINK: Final = Struct("<16sQQ16s")
 

@@ -23,6 +23,10 @@ from holdfast.spark.row_filter import INDEX_MAX
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 """How much of the log is looked at in one go, and so about how large a batch is."""
 
+NO_CHAIN: Final = ""
+"""The chain before the first entry of a log, or of an archive of it, where nobody knows it: what
+was before has been cleaned."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:

@@ -23,10 +23,9 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from holdfast.errors import ArchiveError
+from holdfast.spark.log_source import NO_CHAIN
 
 FORMAT: Final = 1
-NO_CHAIN: Final = ""
-"""The chain before an archive's first entry where nobody knows it: its log was cleaned before."""
 
 Span = tuple[int, int]
 """The first and the last of some entries that follow each other."""

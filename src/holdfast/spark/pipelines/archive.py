@@ -37,8 +37,8 @@ from holdfast.spark.log_proof import (
     next_record_of,
     proven_blocks,
 )
-from holdfast.spark.log_source import LogPosition, LogSource
-from holdfast.spark.manifests import NO_CHAIN, ArchivedFile, Catalogue, Manifest
+from holdfast.spark.log_source import NO_CHAIN, LogPosition, LogSource
+from holdfast.spark.manifests import ArchivedFile, Catalogue, Manifest
 from holdfast.spark.pipelines.archive_continuity import check_same_log
 from holdfast.spark.pipelines.job_ahead import JobAhead
 from holdfast.spark.worker_memory import keep_loaded

@@ -26,8 +26,8 @@ from holdfast.spark.archive_rows import CONTENT, RECORDS, RangeFacts, block_rows
 from holdfast.spark.archive_store import Archive
 from holdfast.spark.archived_source import ArchivedSource
 from holdfast.spark.log_proof import blocks_of
-from holdfast.spark.log_source import LogSource
-from holdfast.spark.manifests import NO_CHAIN, ArchivedFile
+from holdfast.spark.log_source import NO_CHAIN, LogSource
+from holdfast.spark.manifests import ArchivedFile
 from holdfast.spark.partitions import split, tasks_for
 from holdfast.spark.worker_memory import keep_loaded
 
