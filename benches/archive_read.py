@@ -21,13 +21,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_reading import LogReading
-from holdfast.spark.log_source import LogSource
-from holdfast.spark.options import read_options
-from holdfast.spark.schema import default_columns
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.columns.schema import default_columns
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.source import LogSource
+from holdfast.spark.source.log_reading import LogReading
+from holdfast.spark.source.options import read_options
 from holdfast.testing.written_archive import archived_log
 from spark import PER_ENTRY, Log
 

@@ -20,9 +20,9 @@ from machine import print_heading
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.spark.archive_store import MANIFESTS, Archive
-from holdfast.spark.manifest_snapshot import SNAPSHOT_NAME
-from holdfast.spark.manifests import ArchivedFile, Manifest, encode_manifest
+from holdfast.spark.archive.manifest_snapshot import SNAPSHOT_NAME
+from holdfast.spark.archive.manifests import ArchivedFile, Manifest, encode_manifest
+from holdfast.spark.archive.store import MANIFESTS, Archive
 
 _FILES = 16
 _ENTRIES = 1000

@@ -32,13 +32,13 @@ from typing import Any, Self
 from machine import KIB, heading, load_average
 
 from holdfast.model.records import MessageRecord, QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.batch_reader import BatchReader
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import chain_before_log
-from holdfast.spark.options import read_options
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.proof import chain_before_log
 from holdfast.spark.pipelines.archive import ArchiveSettings, LogRange, archive_once, write_range
 from holdfast.spark.session import spark_session
+from holdfast.spark.source.batch_reader import BatchReader
+from holdfast.spark.source.options import read_options
 from holdfast.testing.written_log import WrittenLog
 
 HEADERS = b"content-type:application/json\npersistent:true\ncorrelation-id:abc\n"

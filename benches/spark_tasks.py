@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.session import spark_session
 from holdfast.testing.operation_log import OperationLog
 

@@ -40,7 +40,7 @@ from holdfast.client import connect
 from holdfast.client.connection import Connection
 from holdfast.client.consumer import Message
 from holdfast.errors import HoldfastError, MembershipError
-from holdfast.spark.archive_store import Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 
 QUEUE = "/queue/dr.orders"

@@ -6,6 +6,6 @@ with `pyspark_` for a class `DefaultSource`. So `format("holdfast")` works where
 installed, with nothing imported or registered before.
 """
 
-from holdfast.spark.data_source import HoldfastDataSource as DefaultSource
+from holdfast.spark.source.data_source import HoldfastDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -12,7 +12,7 @@ from http.client import HTTPConnection
 import pytest
 
 from holdfast.admin.token_file import FILE_NAME
-from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log.client import RemoteLog
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.testing.stomp_socket import StompSocket
 

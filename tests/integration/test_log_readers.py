@@ -12,8 +12,8 @@ from http.client import HTTPConnection
 import pytest
 
 from holdfast.admin.reader_slots import LEADER_SLOTS
-from holdfast.spark.entry_block import EntryBlock
-from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log.client import RemoteLog
+from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.testing.local_cluster import LocalNode
 from holdfast.testing.stomp_socket import StompSocket
 

@@ -21,11 +21,11 @@ from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord
-from holdfast.spark.archive_cleaning import sweep
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import CommittedDirectory
+from holdfast.spark.archive.cleaning import sweep
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.proof import CommittedDirectory
 from holdfast.spark.pipelines.archive import (
     ArchiveSettings,
     LogRange,
@@ -44,8 +44,8 @@ Rows = list[tuple[int, int, int, bytes]]
 DRIVER = """
 import sys
 from holdfast.spark.session import spark_session
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
 spark = spark_session("killed", "local[1]", {
     "spark.driver.memory": "512m",

@@ -15,8 +15,8 @@ from holdfast.cli.main import app
 from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
 from holdfast.model.records import AcknowledgeRecord, ProducerRecord, QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import AuditResult, audit
 from holdfast.spark.pipelines.replica_audit import Replica

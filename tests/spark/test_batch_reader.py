@@ -22,7 +22,7 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
 )
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.testing.written_archive import archived_log
 from holdfast.testing.written_log import FIRST_TIME, WrittenLog, message
 

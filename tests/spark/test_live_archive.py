@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.cli.spark_options import remote_log
 from holdfast.client import blocking
-from holdfast.spark.archive_store import Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import audit
 from holdfast.spark.pipelines.replica_audit import Replica

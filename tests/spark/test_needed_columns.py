@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's users call it
 from holdfast.errors import ConfigError
 from holdfast.model.records import QueueRecord
 from holdfast.spark import query_log
-from holdfast.spark.needed_columns import needed_columns
-from holdfast.spark.schema import COLUMNS, spark_schema
+from holdfast.spark.columns.schema import COLUMNS, spark_schema
+from holdfast.spark.source.needed_columns import needed_columns
 from holdfast.testing.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

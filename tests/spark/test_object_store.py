@@ -13,16 +13,16 @@ from deltalake import DeltaTable
 
 from holdfast.errors import ConfigError
 from holdfast.model.records import QueueRecord
-from holdfast.spark.archive_cleaning import sweep
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archive_table import keep_table, table_files
-from holdfast.spark.entry_block import EntryBlock
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_source import LogSource
-from holdfast.spark.open_source import open_source
-from holdfast.spark.options import read_options
+from holdfast.spark.archive.cleaning import sweep
+from holdfast.spark.archive.places import Place, place_options
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.archive.table import keep_table, table_files
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.entry_block import EntryBlock
+from holdfast.spark.log.source import LogSource
 from holdfast.spark.pipelines.archive import joined, merge_range, plan, write_range
-from holdfast.spark.places import Place, place_options
+from holdfast.spark.source.open_source import open_source
+from holdfast.spark.source.options import read_options
 from holdfast.testing.s3_server import S3Server
 from holdfast.testing.written_log import WrittenLog, message
 

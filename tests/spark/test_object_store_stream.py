@@ -16,11 +16,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.model.records import QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.archive.places import place_options
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings
 from holdfast.spark.pipelines.audit import audit
-from holdfast.spark.places import place_options
 from holdfast.testing.s3_server import S3Server
 from holdfast.testing.written_log import WrittenLog, message
 

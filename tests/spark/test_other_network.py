@@ -21,7 +21,7 @@ from holdfast.environment.disk import RealDisk
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord
-from holdfast.spark.archive_store import Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.store.record_codec import decode_records
 from holdfast.testing.chaos.network import NetworkUnavailableError
 from holdfast.testing.spark_elsewhere import ANSWER_SECONDS, SparkElsewhere

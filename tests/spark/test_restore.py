@@ -13,8 +13,8 @@ from holdfast.errors import ArchiveError, ConfigError
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord, ProducerRecord, QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.client import blocking
 from holdfast.model.records import QueueRecord
-from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log.client import RemoteLog
 from holdfast.testing.local_cluster import LocalCluster
 from holdfast.testing.written_log import WrittenLog, clean_first_segment, message
 

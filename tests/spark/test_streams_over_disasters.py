@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.cli.spark_options import remote_log
 from holdfast.client import blocking
-from holdfast.spark.archive_store import Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from holdfast.client import connect
 from holdfast.errors import ProducerFinishedError
-from holdfast.spark.writer import StreamWriter, WriteOptions, Written, write_partition
+from holdfast.spark.source.writer import StreamWriter, WriteOptions, Written, write_partition
 from holdfast.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]

@@ -20,11 +20,11 @@ from holdfast.cli.output import write_error
 from holdfast.cli.spark_options import told_plainly
 from holdfast.environment.clock import SystemClock
 from holdfast.errors import HoldfastError, LinkError, UnreadableArchiveError
-from holdfast.spark.archive_cleaning import sweep
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.holds import Hold
-from holdfast.spark.log_source import LogSource
-from holdfast.spark.manifest_snapshot import UNREAD_MIN
+from holdfast.spark.archive.cleaning import sweep
+from holdfast.spark.archive.manifest_snapshot import UNREAD_MIN
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.holds import Hold
+from holdfast.spark.log.source import LogSource
 from holdfast.spark.pipelines.archive import (
     ArchiveProgress,
     ArchiveSettings,

@@ -19,8 +19,8 @@ from holdfast.cli.spark_options import conf_of
 from holdfast.errors import ArchiveError, ConfigError
 
 if TYPE_CHECKING:
-    from holdfast.spark.archive_store import Archive
-    from holdfast.spark.archive_table import TableState
+    from holdfast.spark.archive.store import Archive
+    from holdfast.spark.archive.table import TableState
 
 FORMATS: Final = ("delta",)
 PACKAGES: Final = ("deltalake", "numpy", "pyarrow")
@@ -48,9 +48,9 @@ def archive_table(
 ) -> None:
     """Make an archive a Delta table that others can query, or bring its table up to date."""
     check_table("delta")
-    from holdfast.spark.archive_store import Archive
-    from holdfast.spark.archive_table import keep_table
-    from holdfast.spark.places import place_options
+    from holdfast.spark.archive.places import place_options
+    from holdfast.spark.archive.store import Archive
+    from holdfast.spark.archive.table import keep_table
 
     check_archive_from(archived, "ARCHIVE")
     given = {key.removeprefix(_OF_HADOOP): value for key, value in conf_of(conf).items()}
@@ -124,7 +124,7 @@ class KeptTable:
 
     def look(self) -> None:
         """Bring the table up to date if there is one, whoever made it."""
-        from holdfast.spark.archive_table import has_table
+        from holdfast.spark.archive.table import has_table
 
         self._is_there = has_table(self.store)
         if self._is_there:
@@ -137,7 +137,7 @@ class KeptTable:
             self._mark = mark
 
     def _keep(self) -> None:
-        from holdfast.spark.archive_table import keep_table
+        from holdfast.spark.archive.table import keep_table
 
         try:
             state = keep_table(self.store)

@@ -44,9 +44,9 @@ from holdfast.environment.clock import SystemClock
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
-    from holdfast.spark.archive_table import TableState
-    from holdfast.spark.holds import Hold
-    from holdfast.spark.log_source import LogSource
+    from holdfast.spark.archive.table import TableState
+    from holdfast.spark.log.holds import Hold
+    from holdfast.spark.log.source import LogSource
     from holdfast.spark.pipelines.archive import ArchiveProgress
     from holdfast.spark.pipelines.audit import AuditResult
     from holdfast.spark.pipelines.restore import RestorePlan
@@ -142,9 +142,9 @@ def archive(
 ) -> None:
     """Write the log to Parquet, every entry exactly once; safe to kill and to run again."""
     from holdfast.cli.archive_run import ArchiveRun
-    from holdfast.spark.archive_store import Archive
+    from holdfast.spark.archive.places import hadoop_options
+    from holdfast.spark.archive.store import Archive
     from holdfast.spark.pipelines.archive import ArchiveSettings
-    from holdfast.spark.places import hadoop_options
 
     source = _source(url, path, secret_file, uncertain_end=uncertain_end)
     held = _hold(source, hold, hold_bytes, hold_expiry)
@@ -202,9 +202,9 @@ def _tell_archived(progress: ArchiveProgress, to: str, table: TableState | None)
 def _source(
     url: str | None, path: str | None, secret_file: Path | None, *, uncertain_end: bool = False
 ) -> LogSource:
-    from holdfast.spark.log_directory import LogDirectory
-    from holdfast.spark.log_proof import CommittedDirectory
-    from holdfast.spark.places import absolute
+    from holdfast.spark.archive.places import absolute
+    from holdfast.spark.log.directory import LogDirectory
+    from holdfast.spark.log.proof import CommittedDirectory
 
     if (url is None) == (path is None):
         raise ConfigError(["--url, --path: name one of them: where the log is read from"])
@@ -216,9 +216,9 @@ def _source(
 
 
 def _hold(source: LogSource, name: str | None, size: str | None, expiry: str) -> Hold | None:
-    from holdfast.spark.holds import Hold
-    from holdfast.spark.log_client import RemoteLog
-    from holdfast.spark.options import duration_of, size_of
+    from holdfast.spark.log.client import RemoteLog
+    from holdfast.spark.log.holds import Hold
+    from holdfast.spark.source.options import duration_of, size_of
 
     if name is None:
         return None
@@ -264,12 +264,12 @@ def audit(
     verbose: VerboseOption = False,
 ) -> None:
     """Prove that replicas and archive hold the same, and that no message is missing."""
-    from holdfast.spark.archive_store import Archive
-    from holdfast.spark.log_directory import LogDirectory
+    from holdfast.spark.archive.places import absolute, hadoop_options
+    from holdfast.spark.archive.store import Archive
+    from holdfast.spark.log.directory import LogDirectory
     from holdfast.spark.pipelines.audit import audit as run_audit
     from holdfast.spark.pipelines.findings import write_findings
     from holdfast.spark.pipelines.replica_audit import Replica
-    from holdfast.spark.places import absolute, hadoop_options
 
     replicas = [
         Replica(address, remote_log(address, secret_file))
@@ -402,12 +402,12 @@ def restore(
     verbose: VerboseOption = False,
 ) -> None:
     """Turn an archive into a data directory that boots as a new cluster."""
-    from holdfast.spark.archive_store import Archive
-    from holdfast.spark.options import microseconds, size_of
+    from holdfast.spark.archive.places import hadoop_options
+    from holdfast.spark.archive.store import Archive
     from holdfast.spark.pipelines.restore import RestoreSettings
     from holdfast.spark.pipelines.restore import restore as run_restore
     from holdfast.spark.pipelines.restored_log import NewMember
-    from holdfast.spark.places import hadoop_options
+    from holdfast.spark.source.options import microseconds, size_of
 
     try:
         settings = RestoreSettings(

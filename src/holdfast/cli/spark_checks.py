@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
-    from holdfast.spark.log_source import LogPosition
+    from holdfast.spark.log.source import LogPosition
 
 CODECS = ("snappy", "zstd", "lz4", "gzip", "brotli", "none")
 
@@ -48,7 +48,7 @@ def check_archive_from(path: str, option: str = "--archive") -> None:
     Raises:
         ConfigError: There is none.
     """
-    from holdfast.spark.archive_store import MANIFESTS
+    from holdfast.spark.archive.store import MANIFESTS
 
     folder = _local(path, option)
     if folder is not None and not (folder / MANIFESTS).is_dir():
@@ -96,8 +96,8 @@ def check_source(options: dict[str, str]) -> LogPosition | None:
         StoreError: There is no log.
         LinkError: No node answers.
     """
-    from holdfast.spark.open_source import open_source
-    from holdfast.spark.options import read_options
+    from holdfast.spark.source.open_source import open_source
+    from holdfast.spark.source.options import read_options
 
     read = read_options(options)
     if read.path and _local(read.path, "path") is None:
@@ -107,7 +107,7 @@ def check_source(options: dict[str, str]) -> LogPosition | None:
 
 def _local(path: str, option: str) -> Path | None:
     """Give a folder of this machine; None for another file system's."""
-    from holdfast.spark.places import Place
+    from holdfast.spark.archive.places import Place
 
     try:
         return Place(path).local_folder

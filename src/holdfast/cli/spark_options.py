@@ -30,7 +30,7 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.spark.log_client import RemoteLog
+    from holdfast.spark.log.client import RemoteLog
 
 MasterOption = Annotated[
     str | None,
@@ -202,8 +202,8 @@ def remote_log(url: str, secret_file: Path | None) -> RemoteLog:
     Raises:
         ConfigError: The URL or the secret cannot be used.
     """
-    from holdfast.spark.log_client import RemoteLog
-    from holdfast.spark.options import read_options
+    from holdfast.spark.log.client import RemoteLog
+    from holdfast.spark.source.options import read_options
 
     given = {"url": url}
     if secret_file is not None:

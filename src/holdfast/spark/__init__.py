@@ -16,20 +16,20 @@ from holdfast.spark.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.spark.mapped_log import map_log
-    from holdfast.spark.needed_columns import query_log
+    from holdfast.spark.source.mapped_log import map_log
+    from holdfast.spark.source.needed_columns import query_log
 
 __all__ = ["map_log", "query_log", "register", "spark_session"]
 
 _FROM = {
-    "map_log": "holdfast.spark.mapped_log",
-    "query_log": "holdfast.spark.needed_columns",
+    "map_log": "holdfast.spark.source.mapped_log",
+    "query_log": "holdfast.spark.source.needed_columns",
 }
 
 
 def register(session: SparkSession) -> None:
     """Make `format("holdfast")` known to this session."""
-    from holdfast.spark.data_source import HoldfastDataSource  # noqa: PLC0415 - pyspark is an extra
+    from holdfast.spark.source.data_source import HoldfastDataSource  # noqa: PLC0415 - pyspark is an extra
 
     session.dataSource.register(HoldfastDataSource)
 

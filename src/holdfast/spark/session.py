@@ -89,7 +89,7 @@ def spark_session(
         raise ConfigError(
             ["the packages for Spark are missing; install them with pip install 'holdfast[spark]'"]
         ) from error
-    from holdfast.spark.data_source import HoldfastDataSource  # noqa: PLC0415 - see above
+    from holdfast.spark.source.data_source import HoldfastDataSource  # noqa: PLC0415 - see above
 
     settings = settings_for(
         app,

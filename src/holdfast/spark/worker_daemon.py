@@ -17,11 +17,11 @@ import numpy as np
 import pyspark.worker  # noqa: F401 - what it loads is loaded for the workers
 from pyspark.daemon import manager
 
-import holdfast.spark.data_source
 import holdfast.spark.pipelines.archive
 import holdfast.spark.pipelines.audit
 import holdfast.spark.pipelines.restore
-import holdfast.spark.writer  # noqa: F401 - as above
+import holdfast.spark.source.data_source
+import holdfast.spark.source.writer  # noqa: F401 - as above
 
 os.register_at_fork(after_in_child=np.random.seed)
 """What is forked begins with other random numbers, as Python's own `random` does by itself."""

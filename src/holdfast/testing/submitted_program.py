@@ -19,15 +19,15 @@ from typing import Any, Final
 
 from holdfast.client import blocking
 from holdfast.spark import spark_session
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_client import RemoteLog
-from holdfast.spark.options import read_options
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import audit
 from holdfast.spark.pipelines.replay import Choice, replay
 from holdfast.spark.pipelines.replica_audit import Replica
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember
+from holdfast.spark.source.options import read_options
 
 OWN_MASTER: Final = "local[1]"
 MEMBER: Final = "a"

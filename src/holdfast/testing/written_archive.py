@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import chain_before_log
-from holdfast.spark.log_source import search_names
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.proof import chain_before_log
+from holdfast.spark.log.source import search_names
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 
 

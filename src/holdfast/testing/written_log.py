@@ -19,8 +19,8 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.journal.writer import JournalWriter
 from holdfast.model.records import MessageRecord, QueueRecord, Record
-from holdfast.spark.entry_block import EntryBlock, cut_entries
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.entry_block import EntryBlock, cut_entries
 from holdfast.store.record_codec import encode_records
 
 CLUSTER_ID = bytes(range(16))

@@ -15,12 +15,12 @@ import pytest
 from holdfast.cli import archive_run
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import ArchiveError, LinkLostError, RecordNotFoundError
-from holdfast.spark.archive_store import DATA, Archive
-from holdfast.spark.holds import Hold
-from holdfast.spark.log_client import RemoteLog
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.archive.places import Place
+from holdfast.spark.archive.store import DATA, Archive
+from holdfast.spark.log.client import RemoteLog
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.holds import Hold
 from holdfast.spark.pipelines.archive import ArchiveSettings, LogRange, joined, write_range
-from holdfast.spark.places import Place
 from holdfast.testing.paper_spark import PaperSpark
 from holdfast.testing.written_log import WrittenLog, message, orders_log
 

@@ -23,10 +23,10 @@ from holdfast.cli.archive_table import PACKAGES, KeptTable
 from holdfast.cli.main import main
 from holdfast.errors import ArchiveError
 from holdfast.model.records import QueueRecord
-from holdfast.spark import archive_table
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archive_table import has_table, keep_table, table_files
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.archive import table as archive_table
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.archive.table import has_table, keep_table, table_files
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
 from holdfast.testing.paper_spark import PaperSpark
 from holdfast.testing.written_log import WrittenLog, message
@@ -323,7 +323,7 @@ def test_a_table_that_failed_to_the_end_fails_the_command(
 ) -> None:
     """What was archived is told all the same; without --table it is a warning alone."""
     monkeypatch.setattr(pipelines, "open_spark", lambda *_, **__: nullcontext(PaperSpark()))
-    monkeypatch.setattr("holdfast.spark.places.hadoop_options", lambda _: ())
+    monkeypatch.setattr("holdfast.spark.archive.places.hadoop_options", lambda _: ())
     to = tmp_path / "to"
     command = ["archive", "--to", str(to), "--path", log.path, "--uncertain-end", "--json"]
     assert main_code([*command, "--table", "delta"]) == 0

@@ -13,8 +13,8 @@ from holdfast.cli.main import main
 from holdfast.cli.pipelines import progress_line
 from holdfast.errors import RecordNotFoundError
 from holdfast.model.records import QueueRecord
-from holdfast.spark.holds import Hold
-from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log.client import RemoteLog
+from holdfast.spark.log.holds import Hold
 from holdfast.spark.pipelines.archive import ArchiveProgress, ArchiveSettings
 from holdfast.testing.written_log import WrittenLog
 
@@ -96,7 +96,7 @@ def test_a_log_that_is_not_there_is_told_before_spark_starts(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr("holdfast.spark.log_client.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.spark.log.client.PATIENCE_SECONDS", 0.0)
     assert main_code([*command, "--path", "empty"]) == 1
     assert main_code([*command, "--url", "http://127.0.0.1:1"]) == 1
     told = capsys.readouterr().err

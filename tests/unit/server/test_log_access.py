@@ -23,7 +23,7 @@ from holdfast.server.log_access import (
 )
 from holdfast.server.reader_holds import HOLD_BYTES_DEFAULT
 from holdfast.server.settings import ServerSettings
-from holdfast.spark.entry_block import cut_entries
+from holdfast.spark.log.entry_block import cut_entries
 from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.local_journal import LocalJournal
 

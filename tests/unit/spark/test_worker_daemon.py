@@ -34,7 +34,7 @@ def test_what_workers_need_is_loaded_before_it_listens() -> None:
         text=True,
         check=True,
     )
-    needed = {"pandas", "pyarrow", "holdfast.spark.batch_reader", "holdfast.spark.log_proof"}
+    needed = {"pandas", "pyarrow", "holdfast.spark.source.batch_reader", "holdfast.spark.log.proof"}
     assert needed <= set(told.stdout.split())
 
 

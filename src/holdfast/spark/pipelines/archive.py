@@ -27,18 +27,18 @@ from typing import Any, Final
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
-from holdfast.spark.archive_cleaning import retire
-from holdfast.spark.archive_store import COMPRESSION, Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.log_proof import (
+from holdfast.spark.archive.cleaning import retire
+from holdfast.spark.archive.manifests import ArchivedFile, Catalogue, Manifest
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import COMPRESSION, Archive
+from holdfast.spark.log.proof import (
     RangeEnd,
     chain_at,
     chain_before_log,
     next_record_of,
     proven_blocks,
 )
-from holdfast.spark.log_source import NO_CHAIN, LogPosition, LogSource
-from holdfast.spark.manifests import ArchivedFile, Catalogue, Manifest
+from holdfast.spark.log.source import NO_CHAIN, LogPosition, LogSource
 from holdfast.spark.pipelines.archive_continuity import check_same_log
 from holdfast.spark.pipelines.job_ahead import JobAhead
 from holdfast.spark.worker_memory import keep_loaded

@@ -9,12 +9,12 @@ node that is only behind has the same entries, fewer of them: it is waited for.
 from __future__ import annotations
 
 from holdfast.errors import ArchiveError
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.continuity import chain_after
-from holdfast.spark.log_proof import chain_at
-from holdfast.spark.log_source import LogPosition, LogSource
-from holdfast.spark.manifests import Catalogue
+from holdfast.spark.archive.manifests import Catalogue
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.proof import chain_at
+from holdfast.spark.log.source import LogPosition, LogSource
+from holdfast.spark.source.continuity import chain_after
 
 
 def check_same_log(

@@ -25,14 +25,14 @@ from holdfast.errors import (
     HoldfastError,
     UnreadableArchiveError,
 )
-from holdfast.spark.archive_cleaning import unnamed_before
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.holds import held_for_a_while
-from holdfast.spark.log_client import RemoteLog
-from holdfast.spark.log_proof import chain_at
-from holdfast.spark.log_source import LogPosition
-from holdfast.spark.manifests import ArchivedFile, Catalogue
+from holdfast.spark.archive.cleaning import unnamed_before
+from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.client import RemoteLog
+from holdfast.spark.log.holds import held_for_a_while
+from holdfast.spark.log.proof import chain_at
+from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.accounting import Account, take_account
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.log_state import (

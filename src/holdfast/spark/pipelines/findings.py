@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.errors import ConfigError
-from holdfast.spark.places import Options, Place
+from holdfast.spark.archive.places import Options, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """
 What lived, and what became of the rest: DataFrame steps over the records of a log.
 
-Input is always the same table, one row per record (`archive_rows.RECORDS`), from an archive's files
-or cut from a log on the fly. The steps say with joins what `broker.state.BrokerState.apply` says
-record by record; a test holds the two to each other.
+Input is always the same table, one row per record (`RECORDS` of `archive/rows.py`), from an
+archive's files or cut from a log on the fly. The steps say with joins what
+`broker.state.BrokerState.apply` says record by record; a test holds the two to each other.
 
 Invariants:
     A message is (queue number, sequence); a copy written by the cleaner is the same message.
@@ -22,13 +22,13 @@ from pyspark.sql import functions as f
 
 from holdfast.model.numbering import generation_of
 from holdfast.model.records import ProducerRecord, QueueRecord
-from holdfast.spark.archive_rows import CONTENT, RECORDS, RangeFacts, block_rows
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.log_proof import blocks_of
-from holdfast.spark.log_source import NO_CHAIN, LogSource
-from holdfast.spark.manifests import ArchivedFile
-from holdfast.spark.partitions import split, tasks_for
+from holdfast.spark.archive.manifests import ArchivedFile
+from holdfast.spark.archive.rows import CONTENT, RECORDS, RangeFacts, block_rows
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.proof import blocks_of
+from holdfast.spark.log.source import NO_CHAIN, LogSource
+from holdfast.spark.source.partitions import split, tasks_for
 from holdfast.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from holdfast.errors import ArchiveError
 from holdfast.model.records import MessageRecord, Record
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.manifests import ArchivedFile
-from holdfast.spark.partitions import tasks_for
-from holdfast.spark.places import Place
-from holdfast.spark.store_answers import asked_again
+from holdfast.spark.archive.manifests import ArchivedFile
+from holdfast.spark.archive.places import Place
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.archive.store_answers import asked_again
+from holdfast.spark.source.partitions import tasks_for
 from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.record_codec import encode_records
 

@@ -30,16 +30,16 @@ from holdfast.client.sequence import is_lasting
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, StoreError
 from holdfast.model.destination import parse_destination
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.holds import held_for_a_while
-from holdfast.spark.log_source import LogPosition, LogSource
-from holdfast.spark.open_source import open_source
-from holdfast.spark.options import microseconds, read_options
+from holdfast.spark.archive.places import with_hadoop_options
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.log.holds import held_for_a_while
+from holdfast.spark.log.source import LogPosition, LogSource
 from holdfast.spark.pipelines.replay_numbers import Beginning
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
 from holdfast.spark.pipelines.replay_spread import SENDERS_MAX, Sending, send_spread
 from holdfast.spark.pipelines.stretches import load_stretches
-from holdfast.spark.places import with_hadoop_options
+from holdfast.spark.source.open_source import open_source
+from holdfast.spark.source.options import microseconds, read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,14 +27,14 @@ from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.entry import CHAIN_BYTES
 from holdfast.journal.record import RECORD_HEADER_BYTES
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, decode_segment_header, segment_name
-from holdfast.spark.entry_block import EntryBlock
-from holdfast.spark.log_client import RemoteLog
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_proof import broken_link, chain_at, chain_before_log
-from holdfast.spark.log_source import DamagedRange, LogPosition, LogSource
-from holdfast.spark.partitions import split
+from holdfast.spark.log.client import RemoteLog
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.entry_block import EntryBlock
+from holdfast.spark.log.proof import broken_link, chain_at, chain_before_log
+from holdfast.spark.log.record_table import RecordTable, at
+from holdfast.spark.log.source import DamagedRange, LogPosition, LogSource
 from holdfast.spark.pipelines.findings import Finding
-from holdfast.spark.record_table import RecordTable, at
+from holdfast.spark.source.partitions import split
 from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.record_codec import CLEANED
 

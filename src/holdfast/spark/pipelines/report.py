@@ -23,10 +23,10 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.spark.open_source import open_source
-from holdfast.spark.options import read_options
+from holdfast.spark.archive.places import with_hadoop_options
 from holdfast.spark.pipelines.stretches import gaps_of, load_stretches
-from holdfast.spark.places import with_hadoop_options
+from holdfast.spark.source.open_source import open_source
+from holdfast.spark.source.options import read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -30,9 +30,10 @@ from holdfast.errors import (
     UnreadableArchiveError,
 )
 from holdfast.model.records import QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.manifests import ArchivedFile, Catalogue
+from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
+from holdfast.spark.archive.places import Place, absolute
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines.log_state import (
     archived_records,
     lasting_state,
@@ -43,7 +44,6 @@ from holdfast.spark.pipelines.log_state import (
 from holdfast.spark.pipelines.message_packing import pack_files, unpacked
 from holdfast.spark.pipelines.replica_audit import spread
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, Restored, RestoredLog
-from holdfast.spark.places import Place, absolute
 from holdfast.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from holdfast.model.records import (
 )
 from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.replication.promotion import TERMS_SKIPPED
-from holdfast.spark.naming import CLUSTER_DIGITS
+from holdfast.spark.log.naming import CLUSTER_DIGITS
 from holdfast.spark.pipelines.draft import Draft
 from holdfast.store.record_codec import decode_records, encode_records
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.errors import HoldfastError
-from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.pipelines.findings import Finding
 
 LOOKS_MAX: Final = 20

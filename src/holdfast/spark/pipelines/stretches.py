@@ -12,8 +12,8 @@ from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.log_source import LogSource
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.log.source import LogSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import ArchiveError
-from holdfast.spark.log_source import LogPosition
-from holdfast.spark.manifests import Catalogue, Manifest
+from holdfast.spark.archive.manifests import Catalogue, Manifest
+from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.archive import (
     RANGE_ENTRIES_MAX,
     ArchiveSettings,
@@ -145,7 +145,7 @@ def test_small_neighbours_are_merged() -> None:
     def sized(first: int, size: int) -> Manifest:
         (made,) = archived((first, first)).ranges
         file = {"path": "x", "day": "", "first_index": first, "last_index": first, "rows": 1}
-        from holdfast.spark.manifests import ArchivedFile
+        from holdfast.spark.archive.manifests import ArchivedFile
 
         held = ArchivedFile(
             **file, messages=0, bytes=size, digest="", chain_before="", chain_after=""

@@ -10,10 +10,10 @@ import pytest
 
 from holdfast.errors import ArchiveError
 from holdfast.journal.entry import FIRST_CHAIN
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_source import LogPosition
-from holdfast.spark.manifests import Catalogue
+from holdfast.spark.archive.manifests import Catalogue
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.archive_continuity import check_same_log
 from holdfast.testing.written_log import orders_log

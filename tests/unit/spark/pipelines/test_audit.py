@@ -8,10 +8,11 @@ import pytest
 
 from holdfast.errors import ConfigError
 from holdfast.model.records import CleanedRecord, QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_source import LogPosition
-from holdfast.spark.manifests import Catalogue
+from holdfast.spark.archive.manifests import Catalogue
+from holdfast.spark.archive.places import Place
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.accounting import Account
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.audit import (
@@ -25,7 +26,6 @@ from holdfast.spark.pipelines.audit import (
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit
 from holdfast.spark.pipelines.served_depths import ServedDepths
-from holdfast.spark.places import Place
 from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, block_of, message
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from holdfast.errors import ArchiveError
 from holdfast.model.records import QueueRecord
-from holdfast.spark.archive_store import DATA, Archive
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.manifests import Manifest
+from holdfast.spark.archive.manifests import Manifest
+from holdfast.spark.archive.store import DATA, Archive
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines import archive as module
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
 from holdfast.testing.paper_spark import PaperSpark

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.errors import ConfigError
+from holdfast.spark.archive.places import Place
 from holdfast.spark.pipelines.findings import Finding, write_findings
-from holdfast.spark.places import Place
 
 FOUND = Finding(
     where="node b",

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from holdfast.model.numbering import sequence_floor
 from holdfast.model.records import ProducerRecord, QueueRecord
-from holdfast.spark.archive_rows import RECORDS
-from holdfast.spark.log_directory import LogDirectory
+from holdfast.spark.archive.rows import RECORDS
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.log_state import LastingState, _cut_records, moved_on, spark_schema
 from holdfast.testing.written_log import WrittenLog, message
 

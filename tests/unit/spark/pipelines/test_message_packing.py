@@ -9,11 +9,11 @@ import pytest
 
 from holdfast.errors import ArchiveError
 from holdfast.model.records import MessageRecord, QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.manifests import ArchivedFile
+from holdfast.spark.archive.manifests import ArchivedFile
+from holdfast.spark.archive.places import Place
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines import message_packing
 from holdfast.spark.pipelines.message_packing import packed, unpacked
-from holdfast.spark.places import Place
 from holdfast.store.record_codec import decode_records
 from holdfast.testing.written_log import block_of, message
 

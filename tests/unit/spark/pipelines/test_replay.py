@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.errors import DestinationError, StoreError
-from holdfast.spark.log_source import LogPosition
+from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines import replay as pipeline
 from holdfast.spark.pipelines.replay import Choice, read_chosen
 

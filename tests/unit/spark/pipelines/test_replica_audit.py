@@ -13,10 +13,10 @@ from holdfast.errors import BusyError
 from holdfast.journal.entry import HEADER, HEADER_BYTES
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.model.records import CleanedRecord, QueueRecord
-from holdfast.spark.entry_block import EntryBlock
-from holdfast.spark.log_client import RemoteLog
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.log_source import LogPosition
+from holdfast.spark.log.client import RemoteLog
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.entry_block import EntryBlock
+from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.pipelines.replica_audit import (
     Replica,

@@ -12,9 +12,10 @@ import pytest
 
 from holdfast.errors import ArchiveError, ConfigError, UnreadableArchiveError
 from holdfast.model.records import QueueRecord
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.manifests import Catalogue
+from holdfast.spark.archive.manifests import Catalogue
+from holdfast.spark.archive.places import Place
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.restore import (
     RestoreSettings,
@@ -23,7 +24,6 @@ from holdfast.spark.pipelines.restore import (
     index_at,
     usable_files,
 )
-from holdfast.spark.places import Place
 from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
 
 

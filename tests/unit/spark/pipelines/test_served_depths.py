@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import LinkLostError
-from holdfast.spark.log_client import RemoteLog
+from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.pipelines import served_depths as pipeline
 from holdfast.spark.pipelines.served_depths import LOOKS_MAX, ServedDepths, compared, served_depths
 

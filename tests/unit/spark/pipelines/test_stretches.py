@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.spark.archive_store import Archive
-from holdfast.spark.archived_source import ArchivedSource
-from holdfast.spark.log_directory import LogDirectory
-from holdfast.spark.manifests import Manifest, resolve
+from holdfast.spark.archive.manifests import Manifest, resolve
+from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.stretches import gaps_of, load_stretches
 
 CHAIN = "ab" * 16

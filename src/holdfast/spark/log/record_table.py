@@ -1,0 +1,249 @@
+"""
+Where the records of a block of entries are, as arrays: found in one go, not one by one.
+
+A record's place follows from the length of the one before it, so somebody has to walk. Where all
+records of an entry are equally long, which a constant producer makes, one comparison of arrays
+does it; elsewhere a loop reads one length per record.
+
+Invariants:
+    Row r of every array is the same record; rows stand in the order of the log.
+    Every record is framed as `journal.record` says and of a type that `record_codec` knows.
+
+Pure: no disk, no clock.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.errors import CorruptRecordError
+from holdfast.journal.entry import KIND_RECORDS
+from holdfast.journal.record import RECORD_HEADER_BYTES
+from holdfast.spark.log.entry_block import EntryBlock, Integers
+from holdfast.store.record_codec import FLAG_PRODUCER, MESSAGE, TYPE_NAMES, decode_records
+
+Mask = npt.NDArray[np.bool_]
+
+_LENGTH: Final = struct.Struct("<I")
+_UNIFORM_COUNT_MIN: Final = 8
+"""Fewer records than this are walked faster than they are compared."""
+
+_FRAME_TYPE: Final = np.dtype(
+    [("type", "u1"), ("flags", "<u2"), ("reserved", "u1"), ("length", "<u4")]
+)
+MESSAGE_TYPE: Final = np.dtype(
+    [
+        ("type", "u1"),
+        ("flags", "<u2"),
+        ("reserved", "u1"),
+        ("length", "<u4"),
+        ("queue_number", "<u4"),
+        ("sequence", "<u8"),
+        ("redelivery_count", "<u2"),
+        ("producer_id_length", "<u2"),
+        ("headers_length", "<u4"),
+        ("stored_at", "<u8"),
+    ]
+)
+"""What every message record begins with; a test holds it to `record_codec`."""
+
+_MESSAGE_FIXED: Final = MESSAGE_TYPE.itemsize - RECORD_HEADER_BYTES
+_SEQUENCE_BYTES: Final = 8
+_KNOWN: Final = np.array(sorted(TYPE_NAMES), dtype=np.uint8)
+_MESSAGE_FLAGS: Final = 3
+
+
+def at(buffer: bytes, places: Integers, kind: np.dtype[np.void]) -> npt.NDArray[np.void]:
+    """Return the structures of type `kind` that stand at these bytes of the buffer."""
+    size = len(buffer) - kind.itemsize + 1
+    if size <= 0 or not len(places):
+        return np.empty(0, dtype=kind)
+    everywhere: npt.NDArray[np.void] = np.ndarray((size,), dtype=kind, buffer=buffer, strides=(1,))
+    return everywhere[places]
+
+
+class RecordTable:
+    """All records of a block."""
+
+    __slots__ = ("block", "entries", "flags", "lengths", "starts", "types")
+
+    def __init__(self, block: EntryBlock) -> None:
+        """
+        Find the records.
+
+        Raises:
+            CorruptRecordError: A record makes no sense; the sentence names entry and byte.
+        """
+        self.block = block
+        places, counts = _walk(block)
+        self.entries: Integers = np.repeat(np.arange(len(block)), counts)
+        """The position in the block of each record's entry."""
+        frames = at(block.buffer, places, _FRAME_TYPE)
+        self.types = frames["type"]
+        self.flags = frames["flags"]
+        self.lengths: Integers = frames["length"].astype(np.int64)
+        self.starts: Integers = places
+        """Where each record's frame begins in the buffer."""
+        bad = (frames["reserved"] != 0) | ~np.isin(self.types, _KNOWN)
+        if bad.any():
+            raise self.fault(int(np.argmax(bad)))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def ordinals(self) -> Integers:
+        """Which record of its entry each one is, from 0."""
+        counts = np.bincount(self.entries, minlength=len(self.block))
+        firsts = np.cumsum(counts) - counts
+        return np.arange(len(self), dtype=np.int64) - firsts[self.entries]
+
+    @property
+    def is_message(self) -> Mask:
+        """Which records are messages."""
+        mask: Mask = self.types == MESSAGE
+        return mask
+
+    def fault(self, row: int) -> CorruptRecordError:
+        """Say what is wrong with a record that makes no sense."""
+        position = int(self.entries[row])
+        return record_fault(self.block, position)
+
+
+class MessageRows:
+    """Some message records of a table, with the fixed part of each as arrays."""
+
+    __slots__ = (
+        "body_ends",
+        "body_starts",
+        "entries",
+        "fixed",
+        "has_producer",
+        "header_starts",
+        "ordinals",
+        "starts",
+        "table",
+    )
+
+    def __init__(self, table: RecordTable) -> None:
+        """
+        Cut the fixed parts of all messages of the table.
+
+        Raises:
+            CorruptRecordError: A message is cut off or has flags that are not known.
+        """
+        self.table = table
+        mask = table.is_message
+        rows = np.flatnonzero(mask)
+        if (table.lengths[rows] < _MESSAGE_FIXED).any():
+            raise table.fault(int(rows[np.argmax(table.lengths[rows] < _MESSAGE_FIXED)]))
+        self.starts: Integers = table.starts[rows]
+        self.entries: Integers = table.entries[rows]
+        self.ordinals: Integers = table.ordinals[rows]
+        self.fixed = at(table.block.buffer, self.starts, MESSAGE_TYPE)
+        self.has_producer: Mask = (self.fixed["flags"] & FLAG_PRODUCER) != 0
+        identity = np.where(
+            self.has_producer,
+            _SEQUENCE_BYTES + self.fixed["producer_id_length"].astype(np.int64),
+            0,
+        )
+        self.header_starts: Integers = self.starts + MESSAGE_TYPE.itemsize + identity
+        self.body_starts: Integers = self.header_starts + self.fixed["headers_length"]
+        self.body_ends: Integers = self.starts + RECORD_HEADER_BYTES + table.lengths[rows]
+        bad = (self.body_starts > self.body_ends) | (self.fixed["flags"] > _MESSAGE_FLAGS)
+        if bad.any():
+            raise table.fault(int(rows[np.argmax(bad)]))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def field(self, name: str) -> Integers:
+        """One fixed field of all rows."""
+        return self.fixed[name].astype(np.int64)
+
+    @property
+    def stored_at(self) -> Integers:
+        """When each was taken, in microseconds; for the oldest records their entry's time."""
+        stored = self.field("stored_at")
+        if stored.all():
+            return stored
+        return np.where(stored == 0, self.table.block.field("timestamp")[self.entries], stored)
+
+    def keep(self, mask: Mask) -> None:
+        """Forget the rows for which `mask` is false."""
+        self.starts = self.starts[mask]
+        self.entries = self.entries[mask]
+        self.ordinals = self.ordinals[mask]
+        self.fixed = self.fixed[mask]
+        self.has_producer = self.has_producer[mask]
+        self.header_starts = self.header_starts[mask]
+        self.body_starts = self.body_starts[mask]
+        self.body_ends = self.body_ends[mask]
+
+
+def record_fault(block: EntryBlock, position: int) -> CorruptRecordError:
+    """Say what is wrong in the entry at this position, in the codec's own words."""
+    index = block.first_index + position
+    start, end = int(block.body_starts[position]), int(block.body_ends[position])
+    count = 0
+    try:
+        for _ in decode_records(block.buffer[start:end], with_content=False):
+            count += 1
+    except CorruptRecordError as error:
+        return CorruptRecordError(f"entry {index:,}: {error}")
+    wanted = int(block.field("record_count")[position])
+    return CorruptRecordError(f"entry {index:,} holds {count:,} records, it says {wanted:,}")
+
+
+def _walk(block: EntryBlock) -> tuple[Integers, Integers]:
+    """Give the byte where each record begins, and how many each entry has."""
+    buffer = block.buffer
+    kinds = block.field("kind")
+    counts = np.where(kinds == KIND_RECORDS, block.field("record_count"), 0)
+    starts, ends = block.body_starts.tolist(), block.body_ends.tolist()
+    found: list[Integers] = []
+    loose: list[int] = []
+    for position, count in enumerate(counts.tolist()):
+        if not count:
+            continue
+        start, end = starts[position], ends[position]
+        uniform = _uniform(buffer, start, end, count) if count >= _UNIFORM_COUNT_MIN else None
+        if uniform is not None:
+            if loose:
+                found.append(np.array(loose, dtype=np.int64))
+                loose = []
+            found.append(uniform)
+        elif not _walk_entry(buffer, start, end, count, loose):
+            raise record_fault(block, position)
+    found.append(np.array(loose, dtype=np.int64))
+    return np.concatenate(found), counts
+
+
+def _uniform(buffer: bytes, start: int, end: int, count: int) -> Integers | None:
+    """Give the places of records that are all as long as the first, None if they are not."""
+    (length,) = _LENGTH.unpack_from(buffer, start + 4)
+    step = RECORD_HEADER_BYTES + length
+    if step * count != end - start:
+        return None
+    lengths: npt.NDArray[np.uint32] = np.ndarray(
+        (count,), dtype="<u4", buffer=buffer, offset=start + 4, strides=(step,)
+    )
+    if not (lengths == length).all():
+        return None
+    return np.arange(start, end, step, dtype=np.int64)
+
+
+def _walk_entry(buffer: bytes, start: int, end: int, count: int, places: list[int]) -> bool:
+    """Append where each record begins; tell whether the frames fill the body exactly."""
+    length_at = _LENGTH.unpack_from
+    append = places.append
+    place = start
+    before = len(places)
+    while place + RECORD_HEADER_BYTES <= end:
+        append(place)
+        place += RECORD_HEADER_BYTES + length_at(buffer, place + 4)[0]
+    return place == end and len(places) - before == count

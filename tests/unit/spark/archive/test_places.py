@@ -1,0 +1,109 @@
+"""Places: local folders under every spelling, and what is handed on to object stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.errors import ConfigError
+from holdfast.spark.archive.places import Place, absolute, hadoop_options, s3_arguments
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.source.options import read_options
+
+
+@pytest.mark.parametrize("spelling", ["{}", "file://{}", "{}/"])
+def test_write_publish_list_read_remove(tmp_path: Path, spelling: str) -> None:
+    """
+    A folder is the same under a plain path and a URI, and made as needed.
+    """
+    place = Place(spelling.format(tmp_path / "x"))
+    with place.write_durable("deep/down/one") as out:
+        out.write(b"1")
+    place.publish("deep/two", b"2")
+    place.publish("deep/two", b"22")
+
+    found = [(each.path, each.size) for each in place.files("deep")]
+
+    assert [("deep/down/one", 1), ("deep/two", 2)] == found
+    assert b"22" == place.read("deep/two")
+    place.move("deep/two", "other/folder/two")
+    place.move("deep/none", "other/folder/two")
+    assert b"22" == place.read("other/folder/two")
+    there = [place.has(path) for path in ("other/folder/two", "deep/two", "other/folder")]
+    assert [True, False, False] == there
+    place.remove("other/folder/two")
+    place.remove("other/folder/two")
+    with pytest.raises(FileNotFoundError):
+        place.read("deep/two")
+
+
+def test_a_folder_is_removed_with_all_that_is_in_it(tmp_path: Path) -> None:
+    """
+    And nothing else; that it is gone already is fine.
+    """
+    (tmp_path / "stays").touch()
+    place = Place(str(tmp_path / "x"))
+    for _ in range(2):
+        place.remove_all()
+        place.publish("deep/two", b"2")
+    place.remove_all()
+    place.remove_all()
+    assert [each.name for each in tmp_path.iterdir()] == ["stays"]
+
+
+def test_a_path_means_the_same_in_a_worker_that_stands_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Executors on a cluster of Spark's have folders of their own to stand in.
+    """
+    monkeypatch.chdir(tmp_path)
+    archive = Archive.open("store")
+    options = read_options({"path": "log"})
+    (tmp_path / "worker").mkdir()
+    monkeypatch.chdir(tmp_path / "worker")
+    archive.place.publish("x", b"1")
+    assert (tmp_path / "store" / "x").read_bytes() == b"1"
+    assert options.path == str(tmp_path / "log")
+    assert absolute("file:///a/b") == "/a/b"
+    assert absolute("s3a://bucket/a") == "s3a://bucket/a"
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    """
+    An archive begins with nothing.
+    """
+    assert [] == list(Place(str(tmp_path / "none")).files("_holdfast"))
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    """
+    The sentence says what works.
+    """
+    with pytest.raises(ConfigError, match="s3a://"):
+        Place("ftp://x/y").read("z")
+
+
+def test_hadoops_settings_are_handed_on() -> None:
+    """
+    An object store is reached with the keys and the endpoint that Spark was given.
+    """
+    given = {
+        "fs.s3a.access.key": "k",
+        "fs.s3a.secret.key": "s",
+        "fs.s3a.endpoint": "http://127.0.0.1:9000",
+    }
+    settings = SimpleNamespace(get=given.get)
+    spark = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: settings))
+
+    found = s3_arguments(dict(hadoop_options(spark)))
+
+    assert {
+        "access_key": "k",
+        "secret_key": "s",
+        "endpoint_override": "127.0.0.1:9000",
+        "scheme": "http",
+    } == found
+    assert () == hadoop_options(object())

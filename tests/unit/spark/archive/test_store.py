@@ -1,0 +1,148 @@
+"""Data files and manifests on a disk, without Spark."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast.errors import CorruptArchiveError, UnreadableArchiveError
+from holdfast.model.records import QueueRecord
+from holdfast.spark.archive.manifests import ArchivedFile
+from holdfast.spark.archive.places import Place
+from holdfast.spark.archive.store import Archive
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.proof import blocks_of
+from holdfast.testing.written_log import WrittenLog, block_of, message
+
+BLOCK = block_of([QueueRecord(1, "q")], [message(1, 1, b"a"), message(1, 2, b"b")])
+START = bytes(16).hex()
+
+
+def written(archive: Archive) -> ArchivedFile:
+    writer = archive.writer(START, {})
+    writer.add(BLOCK)
+    (file,) = writer.finish()
+    return file
+
+
+def test_a_file_gives_its_entries_again(tmp_path: Path) -> None:
+    """
+    What is written is proven and read back, in whole and in part.
+    """
+    archive = Archive.open(str(tmp_path))
+
+    file = written(archive)
+
+    assert [BLOCK.raw(0), BLOCK.raw(1)] == [entry.raw for entry in archive.entries(file)]
+    assert [2] == [entry.index for entry in archive.entries(file, 2)]
+    assert [1] == [entry.index for entry in archive.entries(file, 0, 1)]
+    assert (1, 2, 3, 2) == (file.first_index, file.last_index, file.rows, file.messages)
+    assert "day=1970-01-01" in file.path
+    archive.check(file)
+    archive.check_size(file)
+
+
+def test_a_new_day_begins_a_new_file(tmp_path: Path) -> None:
+    """
+    Folders are days of log time, so no file holds two.
+    """
+    with WrittenLog(tmp_path / "log") as log:
+        log.put(QueueRecord(1, "q"))
+        log.time += 24 * 3600 * 1_000_000
+        log.put(message(1, 1))
+    archive = Archive.open(str(tmp_path / "archive"))
+    writer = archive.writer(START, {})
+
+    for block in blocks_of(LogDirectory(str(tmp_path / "log")), 1, 2):
+        writer.add(block)
+    files = writer.finish()
+
+    assert ["2023-11-14", "2023-11-15"] == [file.day for file in files]
+    assert files[0].chain_after == files[1].chain_before
+
+
+@pytest.mark.parametrize("spoil", ["cut", "flip", "gone", "other"])
+def test_a_file_that_is_not_as_written_is_told(tmp_path: Path, spoil: str) -> None:
+    """
+    Missing, cut, rotten or replaced: the error names the file.
+    """
+    archive = Archive.open(str(tmp_path))
+    file = written(archive)
+    path = tmp_path / file.path
+    data = path.read_bytes()
+    if spoil == "gone":
+        path.unlink()
+    elif spoil == "other":
+        pq.write_table(pq.read_table(path).slice(0, 1), path)
+    else:
+        path.write_bytes(data[:-9] if spoil == "cut" else data[:40] + b"\xff" + data[41:])
+
+    with pytest.raises(CorruptArchiveError) as caught:
+        archive.check(file)
+
+    assert file.path == caught.value.path
+    if spoil in {"cut", "gone", "other"}:
+        with pytest.raises(CorruptArchiveError):
+            archive.check_size(file)
+        with pytest.raises(CorruptArchiveError):
+            list(archive.entries(file))
+
+
+def test_an_abandoned_writer_leaves_nothing(tmp_path: Path) -> None:
+    """
+    A failed task removes what it wrote.
+    """
+    archive = Archive.open(str(tmp_path))
+    writer = archive.writer(START, {})
+    writer.add(BLOCK)
+
+    writer.abandon()
+
+    assert [] == list(tmp_path.rglob("*.parquet"))
+
+
+def test_no_flipped_bit_makes_other_entries_or_an_error_of_others(tmp_path: Path) -> None:
+    """
+    Parquet believes most of its bytes: text that is none, nulls, columns of another name.
+    """
+    archive = Archive.open(str(tmp_path))
+    file = written(archive)
+    path = tmp_path / file.path
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 41):
+        data = bytearray(whole)
+        data[place] ^= 0x80
+        path.write_bytes(data)
+        with suppress(CorruptArchiveError):
+            assert [BLOCK.raw(0), BLOCK.raw(1)] == [it.raw for it in archive.entries(file)]
+        with pytest.raises(CorruptArchiveError):
+            archive.check(file)
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+def test_what_a_store_does_not_give_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    """
+    Whether it answers when it is asked again or not: the file was right.
+    """
+    archive = Archive.open(str(tmp_path))
+    file = written(archive)
+    open_input = Place.open_input
+    left = [OSError("AWS Error SLOW_DOWN")] * reads
+
+    def slow(self: Place, path: str):
+        if left:
+            raise left.pop()
+        return open_input(self, path)
+
+    monkeypatch.setattr(Place, "open_input", slow)
+    with pytest.raises(UnreadableArchiveError, match="SLOW_DOWN"):
+        list(archive.entries(file))
+    for look in (archive.check, archive.check_size):
+        left += [OSError("AWS Error SLOW_DOWN")]
+        with pytest.raises(UnreadableArchiveError, match="SLOW_DOWN"):
+            look(file)

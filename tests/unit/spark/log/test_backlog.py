@@ -1,0 +1,141 @@
+"""
+What is live, against a model that goes record by record.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.broker.state import BrokerState
+from holdfast.errors import CorruptEntryError, RecordNotFoundError
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    CleanedRecord,
+    DeadLetterRecord,
+    DeleteQueueRecord,
+    DispatchMarkRecord,
+    MessageRecord,
+    PurgeRecord,
+    QueueRecord,
+)
+from holdfast.spark.log import backlog as backlog_module
+from holdfast.spark.log.backlog import Backlog, backlog_as_of, index_of, place_of
+from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.log.source import DamagedRange
+from holdfast.testing.written_log import WrittenLog, block_of, message
+
+
+def random_history(seed: int) -> list[list]:
+    """Batches of records as a broker could write them."""
+    chance = random.Random(seed)
+    sequence = dict.fromkeys((1, 2, 3), 0)
+    live: dict[int, set[int]] = {1: set(), 2: set(), 3: set()}
+    batches: list[list] = [[QueueRecord(queue, f"q{queue}") for queue in live]]
+    for _ in range(60):
+        batch = []
+        for _ in range(chance.randrange(1, 12)):
+            queue = chance.choice(list(live))
+            known = sorted(live[queue])
+            action = chance.randrange(10)
+            if action < 5 or not known:
+                sequence[queue] += 1
+                live[queue].add(sequence[queue])
+                batch.append(message(queue, sequence[queue]))
+            elif action < 8:
+                settled = chance.sample(known, min(len(known), 3))
+                live[queue] -= set(settled)
+                kind = AcknowledgeRecord if action < 7 else DeadLetterRecord
+                batch.append(kind(queue, settled))
+            elif action == 8:
+                copy = message(queue, chance.choice(known))
+                copy.rewritten = True
+                batch.append(copy)
+            elif chance.randrange(4) == 0:
+                through = chance.choice(known)
+                live[queue] = {it for it in known if it > through}
+                batch.append(PurgeRecord(queue, through))
+            else:
+                batch.append(DispatchMarkRecord(queue, sequence[queue]))
+        batches.append(batch)
+    if seed % 2:
+        batches.append([DeleteQueueRecord(2)])
+    return batches
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("settle_min", [5, 10**6])
+def test_the_backlog_is_the_brokers(
+    seed: int, settle_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same messages as the broker's own state, each at its newest record."""
+    monkeypatch.setattr(backlog_module, "_SETTLE_MIN", settle_min)
+    batches = random_history(seed)
+    state = BrokerState(BrokerSettings())
+    backlog = Backlog()
+    newest: dict[tuple[int, int], int] = {}
+    number = 1
+    for place, batch in enumerate(batches):
+        state.apply(number, batch, 5)
+        number += len(batch)
+        backlog.take(block_of(batch, first_index=place + 1))
+        for ordinal, record in enumerate(batch):
+            if isinstance(record, MessageRecord):
+                spot = place_of(np.array([place + 1]), np.array([ordinal]))
+                newest[record.queue_number, record.sequence] = int(spot[0])
+    wanted = sorted(
+        newest[queue.number, sequence]
+        for queue in state.queues.values()
+        for sequence in queue.index.sequences(1, 10**6)
+    )
+    assert wanted == backlog.places().tolist()
+    for queue in state.queues.values():
+        assert queue.dispatch_mark == backlog.marks()[queue.number]
+        assert queue.name == backlog.names[queue.number]
+
+
+def test_places_sort_like_the_log() -> None:
+    """And give their entry back."""
+    indexes = np.array([1, 1, 2, 2**38])
+    places = place_of(indexes, np.array([0, 2**24 - 1, 0, 5]))
+    assert sorted(places.tolist()) == places.tolist()
+    assert indexes.tolist() == index_of(places).tolist()
+
+
+def test_a_moment_before_the_survivors_were_written_again_cannot_be_told(tmp_path: Path) -> None:
+    """What lived in the dropped part would be missing without a word."""
+    with WrittenLog(tmp_path) as written:
+        written.put(QueueRecord(1, "a"))
+        for number in range(1, 20):
+            written.put(message(1, number, bytes(7_000)))
+        dropped = written.journal.segments()[1].base_index - 1
+        copies = [message(1, number) for number in range(1, dropped)]
+        for copy in copies:
+            copy.rewritten = True
+        written.put(*copies)
+        cleaned = written.put(CleanedRecord(dropped)).index
+        written.put(message(1, 20))
+        written.journal.drop_before(dropped + 1)
+    source = LogDirectory(str(tmp_path))
+    position = source.position()
+    assert 19 == len(backlog_as_of(source, position, cleaned).places())
+    assert 20 == len(backlog_as_of(source, position, cleaned + 1).places())
+    with pytest.raises(RecordNotFoundError, match="cannot be told"):
+        backlog_as_of(source, position, cleaned - 1)
+
+
+def test_damage_is_raised_or_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the mode says; the tasks report it."""
+    fault = DamagedRange(1, 1, CorruptEntryError("rotten"))
+    good = block_of([message(1, 1)], first_index=2)
+    monkeypatch.setattr(LogDirectory, "blocks", lambda *_: iter([fault, good]))
+    monkeypatch.setattr(LogDirectory, "position", lambda _: None)
+    source = LogDirectory("/x")
+    position = type("Position", (), {"first_index": 1})()
+    with pytest.raises(CorruptEntryError):
+        backlog_as_of(source, position, 2)
+    assert 1 == len(backlog_as_of(source, position, 2, is_strict=False).places())

@@ -1,0 +1,128 @@
+"""
+Records found as arrays are those that the codec finds one by one.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import numpy as np
+import pytest
+
+from holdfast.errors import CorruptRecordError
+from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS
+from holdfast.journal.record import iterate_records
+from holdfast.model.records import AcknowledgeRecord, CleanedRecord, MessageRecord
+from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
+from holdfast.store import record_codec
+from holdfast.testing.written_log import block_of, message
+
+
+def random_records(seed: int, count: int) -> list:
+    chance = random.Random(seed)
+    records = []
+    for number in range(1, count + 1):
+        kind = chance.randrange(5)
+        if kind == 0:
+            records.append(AcknowledgeRecord(1, list(range(chance.randrange(9)))))
+        elif kind == 1:
+            records.append(CleanedRecord(number))
+        else:
+            body = chance.randbytes(chance.randrange(60))
+            headers = b"a:b\n" * chance.randrange(3)
+            producer = chance.choice([None, "p", "producer with a long name"])
+            record = message(chance.randrange(1, 4), number, body, headers, producer)
+            record.rewritten = chance.randrange(4) == 0
+            record.redelivery_count = 3 if record.rewritten else 0
+            record.stored_at = chance.randrange(10**6)
+            records.append(record)
+    return records
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_places_are_those_of_the_codec(seed: int) -> None:
+    """Random records of many kinds and lengths, with entries of the cluster's own between."""
+    batches = [random_records(seed + n, n * 3) for n in range(1, 6)]
+    block = block_of(*batches[:3], (KIND_CONFIG, b"{}"), *batches[3:])
+    table = RecordTable(block)
+    wanted = []
+    for position in range(len(block)):
+        start, end = int(block.body_starts[position]), int(block.body_ends[position])
+        if int(block.field("kind")[position]) == KIND_RECORDS:
+            body = block.buffer[start:end]
+            for ordinal, (kind, flags, first, last) in enumerate(iterate_records(body)):
+                wanted.append((position, ordinal, kind, flags, start + first - 8, last - first))
+    columns = (table.entries, table.ordinals, table.types, table.flags, table.starts, table.lengths)
+    assert wanted == list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_messages_are_those_of_the_codec(seed: int) -> None:
+    """Every fixed field, and where headers and body are."""
+    records = random_records(seed, 50)
+    rows = MessageRows(RecordTable(block_of(records[:20], records[20:])))
+    wanted = [record for record in records if isinstance(record, MessageRecord)]
+    buffer = rows.table.block.buffer
+    assert len(wanted) == len(rows)
+    for place, record in enumerate(wanted):
+        fixed = rows.fixed[place]
+        start, middle = int(rows.header_starts[place]), int(rows.body_starts[place])
+        assert (
+            record.queue_number,
+            record.sequence,
+            record.redelivery_count,
+            record.stored_at or 1_000_000 + int(rows.entries[place]),
+            record.headers,
+            record.body,
+            record.producer_id is not None,
+        ) == (
+            fixed["queue_number"],
+            fixed["sequence"],
+            fixed["redelivery_count"],
+            rows.stored_at[place],
+            buffer[start:middle],
+            buffer[middle : int(rows.body_ends[place])],
+            rows.has_producer[place],
+        )
+
+
+def test_the_layout_is_the_codecs() -> None:
+    """A change of the format must change both."""
+    assert MESSAGE_TYPE.itemsize == record_codec._MESSAGE_WHOLE.size
+    packed = record_codec._MESSAGE_WHOLE.pack(16, 2, 0, 28, 5, 6, 7, 8, 9, 10)
+    assert (16, 2, 0, 28, 5, 6, 7, 8, 9, 10) == np.frombuffer(packed, MESSAGE_TYPE)[0].item()
+
+
+def test_records_of_one_length_are_found_in_one_go() -> None:
+    """The same places, whether walked or compared; one that differs in length is noticed."""
+    same = [message(1, n, bytes(20)) for n in range(1, 41)]
+    table = RecordTable(block_of(same))
+    assert [28 + 8 + 20] * 39 == np.diff(table.starts).tolist()
+    table = RecordTable(block_of([*same, message(1, 41, bytes(19)), message(1, 42, bytes(21))]))
+    assert 42 == len(table)
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "sentence"),
+    [
+        (struct.pack("<BHBI", 99, 0, 0, 0), 1, "unknown type 99"),
+        (struct.pack("<BHBI", 25, 0, 7, 0), 1, "reserved"),
+        (struct.pack("<BHBI", 16, 0, 0, 4) + b"abcd", 1, "cut off"),
+        (
+            struct.pack("<BHBI", 16, 0x200, 0, 28) + bytes(28),
+            1,
+            "flags 0x0200",
+        ),
+        (struct.pack("<BHBI", 16, 0, 0, 99) + bytes(28), 1, "wants 99 bytes"),
+        (struct.pack("<BHBI", 25, 0, 0, 8) + bytes(8), 2, "holds 1 records, it says 2"),
+        (b"abc", 1, "cut short"),
+    ],
+)
+def test_nonsense_is_an_error_that_names_the_entry(body: bytes, count: int, sentence: str) -> None:
+    """The entry's checksum is good: the program that wrote it was wrong, and that is told."""
+    block = block_of((KIND_RECORDS, body))
+    block._headers = block._headers.copy()
+    block._headers["record_count"] = count
+    with pytest.raises(CorruptRecordError, match=rf"entry 1(:| holds).*{sentence}|{sentence}"):
+        MessageRows(RecordTable(block))
