@@ -27,8 +27,8 @@ from pathlib import Path
 from machine import KIB, print_heading
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
 from holdfast.journal.entry import KIND_RECORDS, Entry, seal_entry
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.settings import StompSettings

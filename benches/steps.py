@@ -21,10 +21,10 @@ from pathlib import Path
 from machine import print_heading
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.producers import Producers
-from holdfast.broker.record_steps import record_steps
+from holdfast.broker.lasting.producers import Producers
+from holdfast.broker.lasting.record_steps import record_steps
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.model.records import MessageRecord
 
 _MESSAGES = 500_000

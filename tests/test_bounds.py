@@ -100,10 +100,10 @@ NOTICED: dict[Bound, str] = {
         f"{_SESSIONS}test_stomp_transactions.py::test_open_transactions_together_have_a_limit"
     ),
     (BrokerSettings, "transaction_operation_count_max"): (
-        f"{_BROKER}test_transactions.py::test_acknowledgements_count_too"
+        f"{_BROKER}serving/test_transactions.py::test_acknowledgements_count_too"
     ),
     (BrokerSettings, "transaction_destination_count_max"): (
-        f"{_BROKER}test_transactions.py::test_it_reaches_no_more_places_than_a_commit_can_look_at"
+        f"{_BROKER}serving/test_transactions.py::test_it_reaches_no_more_places_than_a_commit_can_look_at"
     ),
     (BrokerSettings, "transaction_count_max"): (
         f"{_SESSIONS}test_stomp_limits.py::test_one_open_transaction_too_many_is_refused"

@@ -17,24 +17,24 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
-from holdfast.broker.committing import commit, publish_after_commit, settle_all
-from holdfast.broker.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.errands import Errands, IsSpent
-from holdfast.broker.finished_producers import FinishedProducers
-from holdfast.broker.late import not_in_delivery, queue_of_late, settled_by
-from holdfast.broker.leadership import forget_leadership
+from holdfast.broker.lasting.producers import Verdict
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.operating import delete, purge
 from holdfast.broker.outputs import Batch, Publisher, Replier, size_of
-from holdfast.broker.producers import Verdict
-from holdfast.broker.publishing import Publishing
-from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.broker.rejecting import put_back, reject, withhold
+from holdfast.broker.serving.committing import commit, publish_after_commit, settle_all
+from holdfast.broker.serving.dispatch import dispatch, make_ready, next_mark
+from holdfast.broker.serving.finished_producers import FinishedProducers
+from holdfast.broker.serving.late import not_in_delivery, queue_of_late, settled_by
+from holdfast.broker.serving.leadership import forget_leadership
+from holdfast.broker.serving.publishing import Publishing
+from holdfast.broker.serving.queue import Queue, TransientMessage
+from holdfast.broker.serving.rejecting import put_back, reject, withhold
+from holdfast.broker.serving.subscription import AcknowledgeMode, Receiver, Subscription
+from holdfast.broker.serving.temporaries import Temporaries, require_room
+from holdfast.broker.serving.topic import Delivery, IdleTopics, Topic
+from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
-from holdfast.broker.subscription import AcknowledgeMode, Receiver, Subscription
-from holdfast.broker.temporaries import Temporaries, require_room
-from holdfast.broker.topic import Delivery, IdleTopics, Topic
-from holdfast.broker.transactions import Transaction
 from holdfast.errors import TransactionError
 from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import (

@@ -15,10 +15,10 @@ from collections.abc import Generator, Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
+from holdfast.broker.lasting.producers import unpack_producer
+from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
-from holdfast.broker.producers import unpack_producer
-from holdfast.broker.sequence_index import CHUNK_SHIFT
-from holdfast.broker.state import BrokerState
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CountersRecord,

@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Final
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.producers import used_at
+from holdfast.broker.lasting.producers import used_at
 from holdfast.model.records import ForgetProducerRecord
 
 _LOOKED_AT_PER_STEP: Final = 1_000

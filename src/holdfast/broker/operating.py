@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.broker.outputs import Replier
-from holdfast.broker.queue import Queue
+from holdfast.broker.serving.queue import Queue
 from holdfast.errors import DestinationError
 from holdfast.model.records import DeleteQueueRecord, PurgeRecord
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from holdfast.broker.queue import Queue
-from holdfast.broker.topic import Topic
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     AcknowledgeRecord,

@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.snapshot import Snapshot
+from holdfast.broker.lasting.snapshot import Snapshot
 from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.store.replicated_store import ReplicatedStore

@@ -26,8 +26,8 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import settling
-from holdfast.broker.queue import Queue
-from holdfast.broker.topic import Topic
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
 from holdfast.server.connection import ClientConnection
 from holdfast.sessions.stomp import StompSession
 

@@ -31,9 +31,9 @@ from itertools import chain, islice
 import structlog
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.record_steps import record_steps
 from holdfast.broker.outputs import Batch
-from holdfast.broker.record_steps import record_steps
-from holdfast.broker.topic import Delivery
+from holdfast.broker.serving.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
     CorruptEntryError,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import structlog
 
-from holdfast.broker.checkpoint import decode_state
+from holdfast.broker.lasting.checkpoint import decode_state
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
 from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal

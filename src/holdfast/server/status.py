@@ -24,7 +24,7 @@ from holdfast.admin.status import (
     QueueStatus,
     StoreStatus,
 )
-from holdfast.broker.queue import Queue
+from holdfast.broker.serving.queue import Queue
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.replication.status import MemberView, ReplicationStatus

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.queue import Queue
-from holdfast.broker.subscription import Subscription
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.environment.clock import Clock
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import MessageRecord

@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Final
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
-from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.broker.subscription import Subscription
-from holdfast.broker.topic import Topic
-from holdfast.broker.transactions import Transaction
+from holdfast.broker.serving.queue import Queue, TransientMessage
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.transactions import Transaction
 from holdfast.errors import (
     IncompleteFrameError,
     ProtocolError,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.broker.late import settled_by
-from holdfast.broker.subscription import Subscription
+from holdfast.broker.serving.late import settled_by
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import (
     RefusedError,
     StoreError,

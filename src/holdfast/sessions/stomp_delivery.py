@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from holdfast.broker.queue import TransientMessage
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_lines, escape

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.queue import Queue
-from holdfast.broker.subscription import AcknowledgeMode
-from holdfast.broker.topic import Topic
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import AcknowledgeMode
+from holdfast.broker.serving.topic import Topic
 from holdfast.errors import (
     DestinationError,
     NotServedError,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.broker.queue import Queue
-from holdfast.broker.subscription import Subscription, subscription_cost
-from holdfast.broker.topic import Topic
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription, subscription_cost
+from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
 from holdfast.model.destination import Kind, parse_destination
 from holdfast.protocols.stomp.frames import Frame

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from holdfast.broker.queue import Queue
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.topic import Topic
 from holdfast.protocols.stomp.frames import Frame, HeaderBlock, SendFrame
 from holdfast.sessions.context import SessionContext
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from rich.console import Console
 
-from holdfast.broker.queue import Queue
+from holdfast.broker.serving.queue import Queue
 from holdfast.journal import opening, scan
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import Entry

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.checkpoint import decode_state
-from holdfast.broker.state import BrokerState
+from holdfast.broker.lasting.checkpoint import decode_state
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.errors import (
     BallotLostError,
     CorruptEntryError,

@@ -20,16 +20,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.checkpoint import decode_state
 from holdfast.broker.cleaning import homeless, live_copy, settling
-from holdfast.broker.late import settled_by
+from holdfast.broker.lasting.checkpoint import decode_state
+from holdfast.broker.lasting.snapshot import Snapshot, encode_state
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
-from holdfast.broker.queue import Queue, TransientMessage
+from holdfast.broker.serving.late import settled_by
+from holdfast.broker.serving.queue import Queue, TransientMessage
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.snapshot import Snapshot, encode_state
-from holdfast.broker.state import BrokerState
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.transactions import Transaction
 from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryError
 from holdfast.model.records import (
     CleanedRecord,

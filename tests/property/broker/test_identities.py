@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.checkpoint import decode_state
-from holdfast.broker.queue import Queue
+from holdfast.broker.lasting.checkpoint import decode_state
+from holdfast.broker.lasting.snapshot import encode_state
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.snapshot import encode_state
-from holdfast.broker.state import BrokerState
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import DestinationError, UnknownDeliveryError
 from holdfast.model.numbering import Numbering, generation_of
 from holdfast.model.records import MessageRecord

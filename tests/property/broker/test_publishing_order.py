@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.queue import TransientMessage
+from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.topic import _PLACE_BYTES
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.topic import _PLACE_BYTES
 
 SETTINGS = BrokerSettings(step_count_max=2, topic_pending_bytes_max=20)
 

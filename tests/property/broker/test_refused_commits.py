@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.broker import committing
 from holdfast.broker.broker import Broker
+from holdfast.broker.serving import committing
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.transactions import Transaction
 from holdfast.errors import DestinationError, SequenceGapError
 from holdfast.model.records import MessageRecord
 

@@ -13,11 +13,11 @@ from random import Random
 
 import pytest
 
-from holdfast.broker import late
 from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving import late
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import UnknownDeliveryError
 from holdfast.store.record_codec import decode_records, encode_records
 

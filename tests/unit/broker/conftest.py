@@ -10,11 +10,11 @@ from itertools import chain
 import pytest
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
-from holdfast.broker.queue import Queue
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
 from holdfast.store.record_codec import decode_records, encode_records
 
 

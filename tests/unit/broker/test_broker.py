@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.serving.subscription import AcknowledgeMode
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.subscription import AcknowledgeMode
 from holdfast.model.records import AcknowledgeRecord, DispatchMarkRecord, MessageRecord, QueueRecord
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.checkpoint import decode_state
+from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, StoreError
 from holdfast.model.records import QueueRecord

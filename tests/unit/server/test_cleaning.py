@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
 from holdfast.errors import CorruptEntryError, MembershipError
 from holdfast.model.records import (
     AcknowledgeRecord,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.queue import Queue
+from holdfast.broker.serving.queue import Queue
 from holdfast.sessions.stomp import StompSession
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
 from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal

@@ -9,7 +9,7 @@ import gc
 import pytest
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.queue import Queue
+from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import ProducerRecord
 from holdfast.server.sealer import Sealer

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.queue import Queue, TransientMessage
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.server.status import damage_status, queue_status

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.record_steps import SEQUENCES_PER_RECORD
+from holdfast.broker.lasting.record_steps import SEQUENCES_PER_RECORD
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord
 from holdfast.protocols.stomp.connection import StompConnection

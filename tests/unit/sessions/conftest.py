@@ -10,9 +10,9 @@ from itertools import chain
 import pytest
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
 from holdfast.errors import RecordNotFoundError
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_frame

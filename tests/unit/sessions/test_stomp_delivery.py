@@ -8,9 +8,9 @@ import tracemalloc
 
 import pytest
 
-from holdfast.broker.queue import Queue, TransientMessage
-from holdfast.broker.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.topic import Topic
+from holdfast.broker.serving.queue import Queue, TransientMessage
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.topic import Topic
 from holdfast.model.records import MessageRecord
 from holdfast.sessions.shared_frames import SharedFrames
 from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.queue import Queue
-from holdfast.broker.subscription import AcknowledgeMode
-from holdfast.broker.topic import Topic
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import AcknowledgeMode
+from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, RefusedError
 from holdfast.sessions.stomp_headers import (
     no_room,

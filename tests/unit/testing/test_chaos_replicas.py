@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.broker.lasting.snapshot import encode_state
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.snapshot import encode_state
-from holdfast.broker.state import BrokerState
 from holdfast.environment.disk import RealDisk
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.checkpoint import CheckpointStore

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast.broker.checkpoint import decode_queue_names
+from holdfast.broker.lasting.checkpoint import decode_queue_names
 from holdfast.environment.disk import RealDisk, RealFile
 from holdfast.errors import (
     BallotLostError,

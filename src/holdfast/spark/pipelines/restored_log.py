@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
 from holdfast.environment.disk import Disk, RealDisk
 from holdfast.environment.randomness import Randomness, SystemRandomness
 from holdfast.errors import ArchiveError, JournalFailedError

@@ -23,7 +23,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from holdfast.broker.checkpoint import decode_state
+from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.settings import BrokerSettings
 from holdfast.cli.log_files import LogFiles
 from holdfast.errors import HoldfastError

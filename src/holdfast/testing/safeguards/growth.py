@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.broker.snapshot import Snapshot
+from holdfast.broker.lasting.snapshot import Snapshot
 from holdfast.server.sealer import Sealer
 from holdfast.testing.ablation import Ablation, Patch
 

@@ -9,7 +9,7 @@ majority: what is in its memory only is confirmed when one has answered.
 from __future__ import annotations
 
 from holdfast.broker.outputs import Publisher
-from holdfast.broker.publishing import Publishing
+from holdfast.broker.serving.publishing import Publishing
 from holdfast.replication import lease
 from holdfast.replication.messages import VoteResponse
 from holdfast.replication.state import NEVER, State

@@ -6,9 +6,9 @@ Only a client that guesses shows it: honest ones name what they were given.
 
 from __future__ import annotations
 
-from holdfast.broker import late
-from holdfast.broker.queue import Queue
-from holdfast.broker.state import BrokerState
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving import late
+from holdfast.broker.serving.queue import Queue
 from holdfast.testing.ablation import Ablation, Patch
 from holdfast.testing.strangers import GUESSED
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.state import BrokerState
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import (
     AcknowledgeRecord,

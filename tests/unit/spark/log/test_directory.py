@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.broker.lasting.snapshot import encode_state
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.broker.snapshot import encode_state
-from holdfast.broker.state import BrokerState
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import RecordNotFoundError, SegmentsMissingError, StoreError
 from holdfast.journal.ballot import Ballot, BallotFile

@@ -1,0 +1,1 @@
+"""What survives: only `apply` writes it, the same on every node."""

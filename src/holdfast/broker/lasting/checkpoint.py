@@ -1,0 +1,305 @@
+"""
+The broker's lasting state as bytes and back, without message contents.
+
+A checkpoint makes a start quick; losing one costs time, never data. So its format may change at any
+time: one of another format is thrown away, and the log read instead. `snapshot` puts the pieces
+together.
+
+Layout: a head (magic and format, counters, the level of the log's format, holds, how many queues
+and producers), the queues, the producers. A queue is its own head and its chunks by number. A chunk
+is its first live slot, how many slots there are up to its last live one, and a mask of the columns
+it has beside those that every chunk has; then, where a quarter or more of the slots live, all
+record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for each live
+one its slot, record number and size. So the bytes follow what lives, not how wide it is spread, and
+equal queues give equal bytes. No column is beside those yet: whoever meets one throws the
+checkpoint away.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.broker.lasting.producers import unpack_producer
+from holdfast.broker.lasting.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
+from holdfast.broker.serving.queue import Queue
+from holdfast.errors import StoreError
+from holdfast.model.format_level import require_known
+from holdfast.model.records import HoldLoss, HoldRecord
+
+if TYPE_CHECKING:
+    from holdfast.broker.lasting.state import BrokerState
+    from holdfast.broker.settings import BrokerSettings
+
+FORMAT: Final = 5
+_MAGIC: Final = b"HFBS"
+_HEAD: Final = struct.Struct("<4sIQQQIQIII")
+"""Magic, format, next queue number, home of the counters, cleaned through, level of the log's
+format and its home, counts of what follows: holds, queues, producers."""
+_MAGIC_AND_FORMAT: Final = struct.Struct("<4sI")
+_HOLD: Final = struct.Struct("<HQQQQIBQ")
+"""Length of the name, index, bytes, lost through, home, expiry, why entries were lost, when it was
+last heard of."""
+_QUEUE: Final = struct.Struct("<IQQQQQQBHI")
+"""Number, next sequence, the term that said so, mark, home, two totals, whether declared, length of
+the name, chunks."""
+_CHUNK: Final = struct.Struct("<QHHHH")
+"""Number, first live slot, slots, how many of them are listed (0: all are), column mask."""
+_NO_COLUMNS: Final = 0
+"""The column mask of a chunk that has what every chunk has, and no more."""
+_SLOT: Final = struct.Struct("<HQI")
+_PRODUCER: Final = struct.Struct("<H24s")
+_SPARSE: Final = 4
+"""Slots are listed where fewer than one in so many live."""
+_LISTED_PER_WORK: Final = 16
+"""To list so many slots takes as long as a full chunk."""
+
+
+def encode_head(state: BrokerState) -> bytes:
+    """Give what stands before the queues."""
+    parts = [
+        _HEAD.pack(
+            _MAGIC,
+            FORMAT,
+            state.next_queue_number,
+            state.counters_home,
+            state.cleaned_through,
+            state.format_level,
+            state.format_home,
+            len(state.holds),
+            len(state.queues),
+            len(state.producers.by_id),
+        )
+    ]
+    for name, hold in sorted(state.holds.items()):
+        encoded = name.encode()
+        home = state.hold_homes[name]
+        fields = (hold.index, hold.bytes_max, hold.lost_through, home)
+        times = (hold.expiry_seconds, hold.loss, hold.renewed_at)
+        parts.append(_HOLD.pack(len(encoded), *fields, *times))
+        parts.append(encoded)
+    return b"".join(parts)
+
+
+def encode_queue_head(queue: Queue, *, canonical: bool) -> bytes:
+    """Give what stands before a queue's chunks."""
+    name = queue.name.encode()
+    totals = (0, 0) if canonical else (queue.enqueued_total, queue.acknowledged_total)
+    head = _QUEUE.pack(
+        queue.number,
+        queue.next_sequence,
+        queue.numbered_term,
+        queue.dispatch_mark,
+        queue.home,
+        *totals,
+        queue.is_declared,
+        len(name),
+        len(queue.index.chunks),
+    )
+    return head + name
+
+
+def encode_chunk(number: int, chunk: Chunk) -> bytes:
+    """Give a chunk, which has at least one live slot."""
+    live = chunk.live
+    first = live.find(1)
+    end = live.rfind(1) + 1
+    if chunk.count * _SPARSE >= end - first:
+        return b"".join(
+            (
+                _CHUNK.pack(number, chunk.start + first, end - first, 0, _NO_COLUMNS),
+                chunk.record_numbers[first:end].tobytes(),
+                chunk.sizes[first:end].tobytes(),
+                live[first:end],
+            )
+        )
+    head = (number, chunk.start + first, end - first, chunk.count, _NO_COLUMNS)
+    parts = [_CHUNK.pack(*head)]
+    place = first
+    while place >= 0:
+        slot = chunk.start + place
+        parts.append(_SLOT.pack(slot, chunk.record_numbers[place], chunk.sizes[place]))
+        place = live.find(1, place + 1)
+    return b"".join(parts)
+
+
+def chunk_work(chunk: Chunk) -> int:
+    """Give what it takes to encode a chunk, in full ones: slots that are listed take long."""
+    if chunk.count * _SPARSE >= len(chunk.live):
+        return 1
+    return 1 + chunk.count // _LISTED_PER_WORK
+
+
+def encode_producers(producers: Iterable[tuple[str, bytes]]) -> bytes:
+    """Give some producers."""
+    parts: list[bytes] = []
+    for producer_id, value in producers:
+        encoded = producer_id.encode()
+        parts += (_PRODUCER.pack(len(encoded), value), encoded)
+    return b"".join(parts)
+
+
+def decode_state(payload: bytes, settings: BrokerSettings) -> BrokerState:
+    """
+    Build the state that was encoded.
+
+    Raises:
+        StoreError: The bytes are of another format or do not add up.
+        FormatLevelError: The log has reached a level that this node does not know.
+    """
+    return _Decoder(payload).state(settings)
+
+
+def decode_queue_names(payload: bytes) -> dict[int, str]:
+    """
+    Give the names of the queues in what was encoded, by number.
+
+    Raises:
+        StoreError: The bytes are of another format.
+    """
+    return _Decoder(payload).queue_names()
+
+
+class _Decoder:
+    """Goes through the bytes of a state once."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload = payload
+        self.offset = 0
+
+    def state(self, settings: BrokerSettings) -> BrokerState:
+        from holdfast.broker.lasting.state import BrokerState  # noqa: PLC0415 - needs this module
+
+        state = BrokerState(settings)
+        try:
+            counters, queue_count, producer_count = self._head(state.holds, state.hold_homes)
+            state.next_queue_number, state.counters_home, state.cleaned_through = counters[:3]
+            state.format_level, state.format_home = counters[3:]
+            require_known(state.format_level, settings.format_level_max, "the log of this cluster")
+            for _ in range(queue_count):
+                queue = self._queue()
+                state.queues[queue.number] = queue
+                if queue.is_declared:
+                    state.by_name[queue.name] = queue
+            for _ in range(producer_count):
+                length, value = self._take(_PRODUCER)
+                state.producers.stored(self._text(length), *unpack_producer(value))
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise StoreError(f"the checkpoint makes no sense: {error}") from error
+        if self.offset != len(self.payload):
+            raise StoreError(
+                f"the checkpoint has {len(self.payload):,} bytes, expected {self.offset:,}"
+            )
+        state.count_anew()
+        return state
+
+    def queue_names(self) -> dict[int, str]:
+        names: dict[int, str] = {}
+        try:
+            _, queue_count, _ = self._head({}, {})
+            for _ in range(queue_count):
+                fields = self._take(_QUEUE)
+                name = self._text(fields[8])
+                if fields[7]:
+                    names[fields[0]] = name
+                for _ in range(fields[9]):
+                    _, _, length, listed, _ = self._take(_CHUNK)
+                    self.offset += listed * _SLOT.size or length * 13
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise StoreError(f"the checkpoint makes no sense: {error}") from error
+        return names
+
+    def _head(
+        self, holds: dict[str, HoldRecord], homes: dict[str, int]
+    ) -> tuple[list[int], int, int]:
+        magic, form = _MAGIC_AND_FORMAT.unpack_from(self.payload)
+        if magic != _MAGIC or form != FORMAT:
+            raise StoreError(
+                f"a checkpoint of another format, {magic!r} {form}; this version reads {FORMAT}"
+            )
+        _, _, *counters, hold_count, queue_count, producer_count = self._take(_HEAD)
+        for _ in range(hold_count):
+            length, index, bytes_max, lost_through, home, *times = self._take(_HOLD)
+            expiry, loss, renewed_at = times
+            name = self._text(length)
+            holds[name] = HoldRecord(
+                name,
+                index,
+                bytes_max,
+                lost_through,
+                expiry_seconds=expiry,
+                renewed_at=renewed_at,
+                loss=HoldLoss(loss),
+            )
+            homes[name] = home
+        return counters, queue_count, producer_count
+
+    def _queue(self) -> Queue:
+        (
+            number,
+            following,
+            numbered_term,
+            mark,
+            home,
+            enqueued,
+            acknowledged,
+            declared,
+            length,
+            chunks,
+        ) = self._take(_QUEUE)
+        queue = Queue(number, self._text(length))
+        queue.next_sequence = following
+        queue.numbered_term = numbered_term
+        queue.dispatch_mark = mark
+        queue.home = home
+        queue.is_declared = bool(declared)
+        queue.enqueued_total, queue.acknowledged_total = enqueued, acknowledged
+        for _ in range(chunks):
+            self._chunk(queue.index)
+        return queue
+
+    def _chunk(self, index: SequenceIndex) -> None:
+        number, start, length, listed, columns = self._take(_CHUNK)
+        if columns:
+            raise ValueError(f"chunk {number} has columns {columns:#06x}, which are not known")
+        if not length or start + length > CHUNK_SIZE:
+            raise ValueError(f"chunk {number} has slots {start} to {start + length}")
+        chunk = index.add_chunk(number, start)
+        if listed:
+            chunk.record_numbers = array("Q", bytes(8 * length))
+            chunk.sizes = array("I", bytes(4 * length))
+            chunk.live = bytearray(length)
+            for _ in range(listed):
+                slot, record_number, size = self._take(_SLOT)
+                place = slot - start
+                if not 0 <= place < length:
+                    raise ValueError(f"slot {slot} is not in chunk {number}")
+                chunk.record_numbers[place] = record_number
+                chunk.sizes[place] = size
+                chunk.live[place] = 1
+        else:
+            chunk.record_numbers = array("Q", self._bytes(8 * length))
+            chunk.sizes = array("I", self._bytes(4 * length))
+            chunk.live = bytearray(self._bytes(length))
+        chunk.count = chunk.live.count(1)
+        if not chunk.count:
+            raise ValueError(f"nothing in chunk {number} lives")
+        index.live_count += chunk.count
+        index.live_bytes += sum(chunk.sizes)
+
+    def _take(self, form: struct.Struct) -> tuple[Any, ...]:
+        fields = form.unpack_from(self.payload, self.offset)
+        self.offset += form.size
+        return fields
+
+    def _bytes(self, length: int) -> bytes:
+        found = self.payload[self.offset : self.offset + length]
+        if len(found) != length:
+            raise ValueError(f"it is cut off at byte {len(self.payload):,}")
+        self.offset += length
+        return found
+
+    def _text(self, length: int) -> str:
+        return self._bytes(length).decode()

@@ -1,0 +1,176 @@
+"""
+The lasting state as it was after one entry, written down piece by piece while it goes on changing.
+
+A checkpoint of many queues takes longer than anybody may wait, so it is made in steps. What a step
+has not reached yet and a record is about to change is kept just before it changes: the queue's head
+in bytes, and copies of those of its chunks that the record touches. What no record touches is still
+as it was when its turn comes. Producers keep themselves as they were, for whoever asks.
+
+Invariants:
+    A queue is in `_waiting` (untouched since the beginning), or in `_frozen` (its head is written
+    down), or all of it is in `parts`.
+    A chunk in a frozen queue's `chunks` is as it was at the beginning; one that is in `copied` is
+    its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.lasting.checkpoint import (
+    chunk_work,
+    encode_chunk,
+    encode_head,
+    encode_producers,
+    encode_queue_head,
+)
+from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT, Chunk
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    DeadLetterRecord,
+    DeleteQueueRecord,
+    DispatchMarkRecord,
+    MessageRecord,
+    PurgeRecord,
+    QueueRecord,
+    Record,
+)
+
+if TYPE_CHECKING:
+    from holdfast.broker.lasting.state import BrokerState
+    from holdfast.broker.serving.queue import Queue
+
+_PRODUCERS_PER_PIECE: Final = 512
+_PIECE_WORK: Final = 64
+"""What that many producers cost, in chunks."""
+
+
+class _FrozenQueue:
+    """A queue as it was: the head in bytes, the chunks as copies or still unchanged."""
+
+    __slots__ = ("chunks", "copied", "head", "numbers")
+
+    def __init__(self, queue: Queue, *, canonical: bool) -> None:
+        self.chunks: dict[int, Chunk] = dict(queue.index.chunks)
+        self.numbers = sorted(self.chunks, reverse=True)
+        """Those still to be handed on, the next one last."""
+        self.head = encode_queue_head(queue, canonical=canonical)
+        self.copied: set[int] = set()
+
+    def keep(self, number: int) -> None:
+        """
+        Copy a chunk, if it is not yet: it is about to change.
+
+        One record may touch thousands; to turn each into bytes now would take 30 times as long.
+        """
+        chunk = self.chunks.get(number)
+        if chunk is not None and number not in self.copied:
+            self.chunks[number] = chunk.copy()
+            self.copied.add(number)
+
+    def take(self, number: int) -> Chunk:
+        """Hand on a chunk."""
+        self.copied.discard(number)
+        return self.chunks.pop(number)
+
+
+class Snapshot:
+    """
+    The state of one moment, to be encoded by `step`.
+
+    `canonical` leaves out the counters of what passed through, which are statistics, and sorts what
+    has no order: equal states then give equal bytes.
+    """
+
+    __slots__ = ("_canonical", "_frozen", "_order", "_producers", "_waiting", "is_done", "parts")
+
+    def __init__(self, state: BrokerState, *, canonical: bool = False) -> None:
+        self._canonical = canonical
+        self._waiting: dict[int, Queue] = dict(state.queues)
+        self._frozen: dict[int, _FrozenQueue] = {}
+        self._order: list[int] = (
+            sorted(self._waiting, reverse=True) if canonical else list(reversed(self._waiting))
+        )
+        """The queues not yet all in `parts`, the next one last."""
+        producers = state.producers.as_they_are()
+        self._producers = iter(sorted(producers)) if canonical else producers
+        self.parts: list[bytes] = [encode_head(state)]
+        self.is_done = False
+
+    def step(self, work_max: int) -> bool:
+        """Encode so much more, counted in queues and full chunks; True when all is in `parts`."""
+        done = 0
+        pieces: list[bytes] = []
+        while self._order and done < work_max:
+            number = self._order[-1]
+            frozen = self._freeze(number)
+            if frozen.head:
+                pieces.append(frozen.head)
+                frozen.head = b""
+                done += 1
+            while frozen.numbers and done < work_max:
+                chunk_number = frozen.numbers.pop()
+                chunk = frozen.take(chunk_number)
+                pieces.append(encode_chunk(chunk_number, chunk))
+                done += chunk_work(chunk)
+            if not frozen.numbers:
+                del self._frozen[number]
+                self._order.pop()
+        while done < work_max:
+            some = list(islice(self._producers, _PRODUCERS_PER_PIECE))
+            if not some:
+                self.is_done = not self._order
+                break
+            pieces.append(encode_producers(some))
+            done += _PIECE_WORK
+        self.parts.append(b"".join(pieces))
+        return self.is_done
+
+    def ahead_of(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Give the records one by one, with what each will change written down before."""
+        for record in records:
+            self._keep(record)
+            yield record
+
+    def _freeze(self, number: int) -> _FrozenQueue:
+        """Give a queue of the snapshot that is not yet all in `parts`, its head written down."""
+        queue = self._waiting.pop(number, None)
+        if queue is not None:
+            self._frozen[number] = _FrozenQueue(queue, canonical=self._canonical)
+        return self._frozen[number]
+
+    def _keep(self, record: Record) -> None:
+        kind = type(record)
+        if kind not in _CHANGES_A_QUEUE:
+            return
+        number: int = record.queue_number  # type: ignore[union-attr]
+        if number not in self._waiting and number not in self._frozen:
+            return
+        frozen = self._freeze(number)
+        if type(record) is MessageRecord:
+            frozen.keep(record.sequence >> CHUNK_SHIFT)
+        elif type(record) is AcknowledgeRecord or type(record) is DeadLetterRecord:
+            for sequence in record.sequences:
+                frozen.keep(sequence >> CHUNK_SHIFT)
+        # A purge or a deletion takes the chunks away and leaves them as they are.
+
+
+_CHANGES_A_QUEUE: Final = {
+    MessageRecord,
+    AcknowledgeRecord,
+    DeadLetterRecord,
+    QueueRecord,
+    DispatchMarkRecord,
+    PurgeRecord,
+    DeleteQueueRecord,
+}
+
+
+def encode_state(state: BrokerState, *, canonical: bool = False) -> list[bytes]:
+    """Give the state as parts to be written one after the other, at once."""
+    snapshot = Snapshot(state, canonical=canonical)
+    while not snapshot.step(1 << 30):
+        pass
+    return snapshot.parts

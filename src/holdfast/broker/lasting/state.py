@@ -1,0 +1,450 @@
+"""
+Lasting state: what the log says, the same on every node that applied the same entries.
+
+`apply` is the only thing that changes it. Contents (headers and bodies) are not state: the leader
+keeps some in memory for its consumers, up to a limit, and anybody can read the rest from the log.
+
+Invariants:
+    Equal logs give equal `digest()`s.
+    A record about something unknown changes nothing, except a message: its queue's declaration was
+    written again further on, so a nameless queue holds its place until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from holdfast.broker.errands import IsSpent
+from holdfast.broker.lasting.discards import Discards
+from holdfast.broker.lasting.producers import Producers
+from holdfast.broker.lasting.snapshot import Snapshot, encode_state
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.format_level import FIRST_LEVEL, require_known
+from holdfast.model.numbering import FIRST_TERM
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    CleanedRecord,
+    CountersRecord,
+    DeadLetterRecord,
+    DeleteQueueRecord,
+    DispatchMarkRecord,
+    ForgetProducerRecord,
+    FormatRecord,
+    HoldRecord,
+    MessageRecord,
+    ProducerRecord,
+    PurgeRecord,
+    QueueRecord,
+    Record,
+)
+
+_PRODUCER_BYTES: Final = 8
+"""What a producer's number takes in the log beside the producer's id."""
+
+
+class BrokerState:
+    """Queues, producers and counters of one broker cluster."""
+
+    __slots__ = (
+        "appliers",
+        "by_name",
+        "cached_bytes",
+        "_live_bytes",
+        "_live_count",
+        "acknowledged_total",
+        "cleaned_through",
+        "counters_home",
+        "discards",
+        "enqueued_total",
+        "format_home",
+        "format_level",
+        "hold_homes",
+        "leaving",
+        "holds",
+        "next_queue_number",
+        "overhead",
+        "plans",
+        "producers",
+        "queues",
+        "settings",
+        "snapshot",
+        "term",
+        "timestamp",
+        "touched",
+        "volatile_bytes",
+        "touched_in_vain",
+    )
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self.overhead = settings.message_memory_overhead_bytes
+        self.queues: dict[int, Queue] = {}
+        self.by_name: dict[str, Queue] = {}
+        """The queues by name; on the leader also those whose declaration is on its way."""
+        self.plans: dict[int, Queue] = {}
+        """On the leader, by number: queues whose declaration is on its way."""
+        self.leaving: dict[int, Queue] = {}
+        """On the leader, by number: queues whose deletion is on its way, without their names."""
+        self.producers = Producers()
+        self.next_queue_number = 1
+        self.counters_home = 0
+        self.format_level = FIRST_LEVEL
+        """What the log may hold, see `model.format_level`."""
+        self.format_home = 0
+        self.cleaned_through = 0
+        """The log up to this entry holds nothing that lives; each node may drop it."""
+        self.term = FIRST_TERM
+        """The term of what is being applied."""
+        self.timestamp = 0
+        """Log time of what is being applied, in microseconds."""
+        self.snapshot: Snapshot | None = None
+        """What must be told of records before they change anything; see there."""
+        self.holds: dict[str, HoldRecord] = {}
+        """Named readers of the log, and from where on it is kept for each."""
+        self.hold_homes: dict[str, int] = {}
+        self.cached_bytes = 0
+        """Contents of stored messages held in memory, with their overhead."""
+        self.volatile_bytes = 0
+        """On the leader: non-persistent messages on queues, with their overhead."""
+        self.touched: deque[Queue] = deque()
+        """Queues with consumers that may have something new to dispatch."""
+        self.touched_in_vain = 0
+        """Deleted queues that still stand there: they are taken out together."""
+        self.discards = Discards(self.overhead)
+        self._live_count = self._live_bytes = 0
+        self.enqueued_total = self.acknowledged_total = 0
+        """Messages over all queues, those that are deleted since and temporary ones too."""
+        self.appliers: dict[type, Any] = {
+            AcknowledgeRecord: self._apply_acknowledge,
+            DeadLetterRecord: self._apply_acknowledge,
+            HoldRecord: self._apply_hold,
+            QueueRecord: self._apply_queue,
+            DispatchMarkRecord: self._apply_dispatch_mark,
+            PurgeRecord: self._apply_purge,
+            DeleteQueueRecord: self._apply_delete_queue,
+            ProducerRecord: self._apply_producer,
+            ForgetProducerRecord: self._apply_forget_producer,
+            CountersRecord: self._apply_counters,
+            CleanedRecord: self._apply_cleaned,
+            FormatRecord: self._apply_format,
+        }
+
+    def apply(
+        self,
+        first_record: int,
+        records: Iterable[Record],
+        timestamp: int,
+        term: int = FIRST_TERM,
+    ) -> None:
+        """
+        Change the state by committed records, numbered from `first_record` on.
+
+        `timestamp`, in microseconds, and `term` are the entry's. A message that comes with its body
+        is kept in memory while there is room.
+        """
+        self.timestamp = timestamp
+        self.term = term
+        if self.snapshot is not None:
+            records = self.snapshot.ahead_of(records)
+        if type(records) is list and len(records) == 1 and type(records[0]) is MessageRecord:
+            self._apply_alone(records[0], first_record)
+            return
+        number = first_record
+        rest = iter(records)
+        record = next(rest, None)
+        while record is not None:
+            if type(record) is MessageRecord:
+                number, record = self._apply_messages(number, record, rest)
+            else:
+                self.appliers[type(record)](record, number)
+                number += 1
+                record = next(rest, None)
+
+    def _apply_messages(
+        self, first_number: int, first: MessageRecord, rest: Iterator[Record]
+    ) -> tuple[int, Record | None]:
+        """
+        Apply a message and those right behind it on its queue; gives what comes after them.
+
+        Most of a log are such runs: what can be done for all of one is not done for each message.
+        """
+        queue_number = first.queue_number
+        queue = self.queues.get(queue_number)
+        if queue is None:
+            queue = self.queues[queue_number] = Queue(queue_number, "")
+        if first.sequence < queue.next_sequence:
+            self._apply_one(queue, first, first_number)
+            return first_number + 1, next(rest, None)
+        sequence = first.sequence
+        overhead = self.overhead
+        room = before = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
+        cache = queue.cache
+        sizes: list[int] = []
+        newest: dict[str, MessageRecord] = {}
+        record: Record | None = first
+        while (
+            type(record) is MessageRecord
+            and record.sequence == sequence
+            and record.queue_number == queue_number
+        ):
+            size = record.size
+            if record.body is not None and size + overhead <= room:
+                cache[sequence] = record
+                room -= size + overhead
+            producer_id = record.producer_id
+            if producer_id is not None:
+                size += len(producer_id) + _PRODUCER_BYTES
+                if not record.rewritten:
+                    newest[producer_id] = record
+            sizes.append(size)
+            sequence += 1
+            record = next(rest, None)
+        self.cached_bytes += before - room
+        queue.index.put_next(first.sequence, first_number, sizes)
+        queue.next_sequence = sequence
+        queue.numbered_term = self.term
+        self._note_added(queue, len(sizes), sum(sizes))
+        for producer_id, last in newest.items():
+            number = first_number + last.sequence - first.sequence
+            self.producers.stored(producer_id, last.producer_sequence, number, self.timestamp)
+        return first_number + len(sizes), record
+
+    def _apply_alone(self, record: MessageRecord, number: int) -> None:
+        """Apply the only message of an entry: as a run of one, with less than a run needs."""
+        queue = self.queues.get(record.queue_number)
+        if queue is None:
+            queue = self.queues[record.queue_number] = Queue(record.queue_number, "")
+        if record.sequence >= queue.next_sequence:
+            queue.next_sequence = record.sequence + 1
+            queue.numbered_term = self.term
+        self._apply_one(queue, record, number)
+
+    def _apply_one(self, queue: Queue, record: MessageRecord, number: int) -> None:
+        """Apply one message, maybe of a sequence from before: the cleaner wrote it again."""
+        size = record.size
+        producer_id = record.producer_id
+        in_log = size if producer_id is None else size + len(producer_id) + _PRODUCER_BYTES
+        if queue.index.put(record.sequence, number, in_log):
+            cost = size + self.overhead
+            room = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
+            if record.body is not None and cost <= room:
+                queue.cache[record.sequence] = record
+                self.cached_bytes += cost
+            self._note_added(queue, 1, in_log)
+        if producer_id is not None and not record.rewritten:
+            self.producers.stored(producer_id, record.producer_sequence, number, self.timestamp)
+
+    def _note_added(self, queue: Queue, count: int, size: int) -> None:
+        queue.enqueued_total += count
+        self.enqueued_total += count
+        self._live_count += count
+        self._live_bytes += size
+        if queue.subscriptions:
+            self.touch(queue)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Contents held in memory, with their overhead."""
+        return self.cached_bytes + self.volatile_bytes
+
+    def touch(self, queue: Queue) -> None:
+        """Note that `queue` may have something to dispatch."""
+        if not queue.is_touched:
+            queue.is_touched = True
+            self.touched.append(queue)
+
+    def forget_content(self, queue: Queue, sequence: int) -> None:
+        """Drop a message's content from memory, if it is there."""
+        record = queue.cache.pop(sequence, None)
+        if record is not None:
+            self.cached_bytes -= record.size + self.overhead
+        if not queue.is_idle:
+            if queue.redelivered:
+                queue.redelivered.discard(sequence)
+            if queue.had_by:
+                queue.had_by.pop(sequence, None)
+            if queue.withheld:
+                queue.withheld.discard(sequence)
+
+    def _apply_hold(self, record: HoldRecord, number: int) -> None:
+        if record.index:
+            self.holds[record.name] = (
+                record if record.renewed_at else record.renewed(self.timestamp)
+            )
+            self.hold_homes[record.name] = number
+        else:
+            self.holds.pop(record.name, None)
+            self.hold_homes.pop(record.name, None)
+
+    def _apply_acknowledge(
+        self, record: AcknowledgeRecord | DeadLetterRecord, _number: int
+    ) -> None:
+        queue = self.queues.get(record.queue_number)
+        if queue is None:
+            return
+        index = queue.index
+        before = index.live_count, index.live_bytes
+        gone = index.remove(record.sequences)
+        contents = queue.cache
+        freed = 0
+        for sequence in gone:
+            content = contents.pop(sequence, None)
+            if content is not None:
+                freed += content.size + self.overhead
+        self.cached_bytes -= freed
+        if not queue.is_idle:
+            for known in (queue.redelivered, queue.withheld):
+                if known:
+                    known.difference_update(gone)
+            if queue.had_by:
+                for sequence in gone:
+                    queue.had_by.pop(sequence, None)
+        self._settled(queue, before)
+
+    def _settled(self, queue: Queue, before: tuple[int, int]) -> None:
+        """Count what is gone since so many messages and bytes lived."""
+        count = before[0] - queue.index.live_count
+        queue.acknowledged_total += count
+        self.acknowledged_total += count
+        self._live_count -= count
+        self._live_bytes -= before[1] - queue.index.live_bytes
+
+    def _apply_queue(self, record: QueueRecord, number: int) -> None:
+        queue = self.queues.get(record.queue_number)
+        if queue is None:
+            queue = self.plans.pop(record.queue_number, None)
+            if queue is None:
+                queue = Queue(record.queue_number, record.name)
+            self.queues[record.queue_number] = queue
+        queue.name = record.name
+        queue.is_declared = True
+        queue.home = number
+        queue.next_sequence = max(queue.next_sequence, record.next_sequence)
+        # Also where it only says again what was so: who has but the rest of the log must agree.
+        queue.numbered_term = self.term
+        queue.dispatch_mark = max(queue.dispatch_mark, record.dispatch_mark)
+        if not queue.is_deleted:  # Else the leader has planned its deletion, maybe its successor.
+            self.by_name[record.name] = queue
+        if record.queue_number >= self.next_queue_number:
+            self.next_queue_number = record.queue_number + 1
+            self.counters_home = number
+
+    def _apply_dispatch_mark(self, record: DispatchMarkRecord, _number: int) -> None:
+        queue = self.queues.get(record.queue_number)
+        if queue is not None and record.mark > queue.dispatch_mark:
+            queue.dispatch_mark = record.mark
+            self.touch(queue)
+
+    def _apply_purge(self, record: PurgeRecord, _number: int) -> None:
+        queue = self.queues.get(record.queue_number)
+        if queue is None:
+            return
+        self._settled(queue, self._empty(queue, record.through_sequence))
+
+    def _empty(self, queue: Queue, through: int) -> tuple[int, int]:
+        """
+        Take what stands up to a sequence off a queue, all at once; it is let go of in steps.
+
+        Gives how many messages and bytes lived before. What the leader knows of each beside its
+        content is dropped when the operator asks (`operating`), before this is in the log.
+        """
+        index = queue.index
+        before = index.live_count, index.live_bytes
+        self.discards.add(index.detach_through(through))
+        contents, queue.cache = queue.cache, {}
+        if index.live_count:
+            for sequence in index.sequences(through + 1, index.last() + 1):
+                if sequence in contents:
+                    queue.cache[sequence] = contents.pop(sequence)
+        self.discards.add_contents(contents)
+        return before
+
+    def _apply_delete_queue(self, record: DeleteQueueRecord, _number: int) -> None:
+        queue = self.queues.pop(record.queue_number, None)
+        if queue is None:
+            return
+        queue.is_deleted = True
+        self.leaving.pop(record.queue_number, None)
+        count, size = self._empty(queue, queue.index.last())
+        self._live_count -= count
+        self._live_bytes -= size
+        if queue.is_touched:
+            self.touched_in_vain += 1
+            if 2 * self.touched_in_vain > len(self.touched):
+                self._forget_touched_in_vain()
+        if self.by_name.get(queue.name) is queue:
+            del self.by_name[queue.name]
+
+    def _forget_touched_in_vain(self) -> None:
+        touched, self.touched = self.touched, deque()
+        self.touched_in_vain = 0
+        for queue in touched:
+            if queue.is_deleted:
+                queue.is_touched = False
+            else:
+                self.touched.append(queue)
+
+    def _apply_producer(self, record: ProducerRecord, number: int) -> None:
+        used_at = record.used_at or self.timestamp
+        self.producers.stored(record.producer_id, record.sequence, number, used_at)
+
+    def _apply_forget_producer(self, record: ForgetProducerRecord, _number: int) -> None:
+        self.producers.forget(record.producer_id)
+
+    def _apply_counters(self, record: CountersRecord, number: int) -> None:
+        self.next_queue_number = max(self.next_queue_number, record.next_queue_number)
+        self.counters_home = number
+
+    def _apply_cleaned(self, record: CleanedRecord, _number: int) -> None:
+        self.cleaned_through = max(self.cleaned_through, record.through_index)
+
+    def _apply_format(self, record: FormatRecord, number: int) -> None:
+        require_known(record.level, self.settings.format_level_max, "the log of this cluster")
+        if record.level >= self.format_level:  # Else the cleaner carried on what was so before.
+            self.format_level = record.level
+            self.format_home = number
+
+    def live_count(self) -> int:
+        """How many persistent messages live."""
+        return self._live_count
+
+    def live_bytes(self) -> int:
+        """How many bytes the live persistent messages have."""
+        return self._live_bytes
+
+    def count_anew(self) -> None:
+        """Work out the sums over all queues: they were put here, and not by `apply`."""
+        queues = self.queues.values()
+        self._live_count = sum(queue.index.live_count for queue in queues)
+        self._live_bytes = sum(queue.index.live_bytes for queue in queues)
+        self.enqueued_total = sum(queue.enqueued_total for queue in queues)
+        self.acknowledged_total = sum(queue.acknowledged_total for queue in queues)
+
+    def let_go(self, is_spent: IsSpent) -> None:
+        """Free some of the memory of what is gone; at least one step."""
+        while self.discards:
+            cached, volatile = self.discards.step(self.settings.step_count_max)
+            self.cached_bytes -= cached
+            self.volatile_bytes -= volatile
+            if is_spent():
+                return
+
+    def piles(self) -> Iterator[Any]:
+        """Give the containers of a state that nobody needs any more, to be let go of."""
+        for queue in list(self.queues.values()):
+            yield queue.index.chunks
+            yield queue.cache
+        yield self.queues
+        yield self.by_name
+        yield from self.producers.by_id.piles()
+
+    def digest(self) -> bytes:
+        """Give 16 bytes that are equal where the lasting state is equal."""
+        whole = hashlib.blake2b(digest_size=16)
+        for part in encode_state(self, canonical=True):
+            whole.update(part)
+        return whole.digest()

@@ -1,0 +1,143 @@
+"""
+Late acknowledgements: by message id, of a delivery whose connection is gone.
+
+A consumer that has done its work says so again after a failover, by the only name that outlived its
+connection. The name can be guessed, so the word counts for little: only for a message that may have
+been delivered before and that nobody else has now. Where this leader knows by which client it was
+given back, and that one can be known again, only that one's word counts; what was delivered under
+former leaders may have been anybody's. Everything else is refused, as any acknowledgement is of
+what was not delivered; what is settled already is fine.
+
+Invariants:
+    What was never delivered is never settled, and what somebody has is settled by nobody else.
+    What a client that can be known again has given back is settled by no other client late.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from holdfast.broker.cleaning import settling
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.errors import UnknownDeliveryError
+
+if TYPE_CHECKING:
+    from holdfast.broker.broker import Broker
+
+_LOOKED_AT_MAX: Final = 1_000
+"""So many subscriptions are asked whether they have a message."""
+
+
+def queue_of_late(broker: Broker, queue_number: int, key: int, client: str = "") -> Queue | None:
+    """
+    Do what `find_late` does; what is on its way to the log is settled, whoever seems to have it.
+
+    A COMMIT keeps what it has settled reserved for a while.
+
+    Raises:
+        UnknownDeliveryError: As `find_late`.
+    """
+    try:
+        return find_late(broker.state, queue_number, key, client)
+    except UnknownDeliveryError:
+        if settling(broker, {queue_number: {key}}).get(queue_number):
+            return None
+        raise
+
+
+def find_late(state: BrokerState, queue_number: int, key: int, client: str = "") -> Queue | None:
+    """
+    Give the queue from which a late acknowledgement takes `key`, None if it is settled already.
+
+    Args:
+        client: By what its client can be known again; empty: by nothing.
+
+    Raises:
+        UnknownDeliveryError: It was never delivered, or somebody else has it now or had it last.
+    """
+    queue = state.queues.get(queue_number)
+    if queue is None:
+        if 0 < queue_number < state.next_queue_number:
+            return None  # Deleted, with everything on it.
+        raise _never_delivered(key)
+    if key > 0 and _is_gone(queue, key):
+        return None
+    if key in queue.reserved:
+        raise _in_a_transaction(key)
+    for each in queue.returning:
+        if key in each.unacknowledged:  # Whoever had it is gone, and it is just being given back.
+            _require_same(key, each.client, client)
+            return queue
+    if _is_at_hand(queue, key):
+        if not queue.is_flagged(key):
+            raise _never_delivered(key)
+        _require_same(key, queue.had_by.get(key, ""), client)
+        return queue
+    if len(queue.subscriptions) > _LOOKED_AT_MAX:
+        # To ask 200,000 takes 15 ms: `queue_of_late` finds out whether it is on its way instead.
+        raise _with_somebody_else(key)
+    if any(key in each.unacknowledged for each in queue.subscriptions):
+        raise _with_somebody_else(key)
+    if key <= 0:
+        raise _never_delivered(key)  # It waits for its first consumer, or is gone.
+    return None  # Below the cursor, and nobody has it: its acknowledgement is on its way.
+
+
+def _is_gone(queue: Queue, key: int) -> bool:
+    if key >= queue.next_sequence:
+        raise _never_delivered(key)
+    return key <= queue.purging_through or not queue.index.is_live(key)
+
+
+def _is_at_hand(queue: Queue, key: int) -> bool:
+    """Whether nobody has it and it is to be dispatched, or was withheld."""
+    return key in queue.returned_keys or key in queue.withheld or key >= queue.cursor
+
+
+def _require_same(key: int, had_by: str, client: str) -> None:
+    if had_by and had_by != client:
+        raise UnknownDeliveryError(
+            f"message {key} was delivered to another client; only that one may acknowledge it late"
+        )
+
+
+def _never_delivered(key: int) -> UnknownDeliveryError:
+    return UnknownDeliveryError(f"message {key} was not delivered, so it cannot be acknowledged")
+
+
+def _with_somebody_else(key: int) -> UnknownDeliveryError:
+    return UnknownDeliveryError(
+        f"message {key} was delivered to somebody else meanwhile; this acknowledgement is too late"
+    )
+
+
+def _in_a_transaction(key: int) -> UnknownDeliveryError:
+    return UnknownDeliveryError(
+        f"message {key} is acknowledged in a transaction that is not finished;"
+        f" this acknowledgement is too late"
+    )
+
+
+def not_in_delivery(key: int) -> UnknownDeliveryError:
+    """Say that an acknowledgement names nothing that its own subscription has."""
+    return UnknownDeliveryError(
+        f"message {key} is not in delivery on this subscription;"
+        f" it was acknowledged before, or delivered to somebody else"
+    )
+
+
+def settled_by(subscription: Subscription, key: int, *, exact: bool = False) -> list[int]:
+    """
+    Give the keys that an acknowledgement of `key` settles, be it late or not.
+
+    Raises:
+        UnknownDeliveryError: It is not in delivery on this subscription.
+    """
+    if key not in subscription.unacknowledged:
+        raise not_in_delivery(key)
+    if exact or subscription.mode is not AcknowledgeMode.CLIENT:
+        return [key]
+    return [*takewhile(key.__ne__, subscription.unacknowledged), key]

@@ -1,0 +1,203 @@
+"""
+Topics' deliveries: one line for all topics, with what waits for slow subscribers beside it.
+
+A message for few subscribers is handed to all of them as it comes. One for many is spread: some of
+its subscribers at a time, while its deliveries are asked for, so that neither the turn that took it
+nor the line grows with their number.
+
+Whoever published is told so when it is out: a message that is still in the line dies with this
+leader. What waits in memory on a queue is confirmed in the same line.
+
+Lives on the leader only and may vanish; nothing here is lasting state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from holdfast.broker.outputs import Publisher
+from holdfast.broker.serving.dispatch import EFFORT_SHIFT
+from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.topic import Backlogs, Delivery, Spread, Topic
+from holdfast.broker.settings import BrokerSettings
+
+
+class Publishing:
+    """What topics have to deliver."""
+
+    __slots__ = (
+        "_settings",
+        "backlogs",
+        "deliveries",
+        "large_through",
+        "published_total",
+        "receipts",
+        "spread_bytes",
+        "spread_count",
+        "spreads",
+        "taken_count",
+        "unspread",
+    )
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self.deliveries: deque[Delivery] = deque()
+        """Assigned and not yet asked for."""
+        self.spreads: deque[Spread] = deque()
+        """Messages on their way to many subscribers, oldest first."""
+        self.spread_bytes = 0
+        """What those messages take, with what one costs beside its content."""
+        self.backlogs = Backlogs(settings.message_memory_overhead_bytes)
+        self.taken_count = 0
+        """Deliveries that were asked for."""
+        self.large_through = 0
+        """Before so many of them were asked for there may be large ones in the line."""
+        self.spread_count = 0
+        """Messages that were spread to the last of their subscribers."""
+        self.published_total = 0
+        """Messages to topics, of all leaderships of this process."""
+        self.receipts: deque[tuple[int, Publisher, bytes]] = deque()
+        """Who is told what, once so many deliveries were asked for; in the order of these."""
+        self.unspread: deque[tuple[int, Publisher, bytes]] = deque()
+        """Who gets into that line once so many messages are spread."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is to be delivered."""
+        return bool(self.deliveries or self.spreads)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is to be delivered than goes out in one step."""
+        return len(self.deliveries) > self._settings.step_count_max
+
+    def publish(self, topic: Topic, message: TransientMessage) -> None:
+        """Hand a message to every live subscription of a topic, or begin to."""
+        self.published_total += 1
+        if topic.spread_count or len(topic.subscriptions) > self._settings.step_count_max:
+            self._begin_spread(topic, message)
+            return
+        pending_bytes_max = self._settings.topic_pending_bytes_max
+        topic.hand_out(
+            message, topic.subscriptions, self.deliveries, pending_bytes_max, self.backlogs
+        )
+        if message.size >> EFFORT_SHIFT:
+            self._note_large()
+
+    def publish_later(self, topic: Topic, message: TransientMessage) -> None:
+        """Begin to hand a message to all subscriptions; what is published next goes behind it."""
+        self.published_total += 1
+        if topic.subscriptions:
+            self._begin_spread(topic, message)
+
+    def _begin_spread(self, topic: Topic, message: TransientMessage) -> None:
+        topic.spread_count += 1
+        self.spreads.append(Spread(topic, message))
+        self.spread_bytes += message.size + self._settings.message_memory_overhead_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more message may be published: those on their way have a bound."""
+        return self.spread_bytes <= self._settings.spread_bytes_max
+
+    def confirm(self, publisher: Publisher, receipt: bytes) -> None:
+        """Let somebody be told when all that is in the line now is out."""
+        self.receipts.append((self.taken_count + len(self.deliveries), publisher, receipt))
+
+    def confirm_later(self, publisher: Publisher, receipt: bytes) -> None:
+        """Let somebody be told when all that is on its way to subscribers now is out."""
+        if self.spreads:
+            self.unspread.append((self.spread_count + len(self.spreads), publisher, receipt))
+        else:
+            self.confirm(publisher, receipt)
+
+    def take_receipts(self, count_max: int) -> list[tuple[Publisher, bytes]]:
+        """Take who can be told what now, no more than so many."""
+        told: list[tuple[Publisher, bytes]] = []
+        receipts = self.receipts
+        while receipts and receipts[0][0] <= self.taken_count and len(told) < count_max:
+            _, publisher, receipt = receipts.popleft()
+            told.append((publisher, receipt))
+        return told
+
+    def drain(self, topic: Topic, subscription: Subscription) -> None:
+        """Deliver what waits for a subscription, as far as it has room now."""
+        if subscription.pending:
+            topic.drain(subscription, self.deliveries, self.backlogs)
+            self._note_large()
+
+    def close(self, topic: Topic, subscription: Subscription) -> None:
+        """Remove a subscription of a topic."""
+        topic.close_subscription(subscription, self.backlogs)
+
+    def take(self, broken: list[tuple[Any, Exception]]) -> Iterator[list[Delivery]]:
+        """
+        Give deliveries in short steps, spreading messages on; a step may be empty.
+
+        A mistake of ours in spreading is put into `broken`, with the topic.
+        """
+        step_count = self._settings.step_count_max
+        waiting = self.deliveries
+        while waiting or self.spreads:
+            effort = len(waiting)
+            while self.spreads and effort < step_count:
+                effort += self._spread_some(broken)
+            if self.taken_count < self.large_through:
+                some = self._take_by_size(step_count)
+            else:
+                some = [waiting.popleft() for _ in range(min(step_count, len(waiting)))]
+            self.taken_count += len(some)
+            yield [delivery for delivery in some if not delivery[0].is_closed]
+
+    def _take_by_size(self, effort_left: int) -> list[Delivery]:
+        """Take deliveries of which some are large, and count for several."""
+        waiting = self.deliveries
+        some: list[Delivery] = []
+        while waiting and effort_left > 0:
+            delivery = waiting.popleft()
+            some.append(delivery)
+            message = delivery[2]
+            assert message is not None, "a topic's messages are in memory"
+            effort_left -= 1 + (message.size >> EFFORT_SHIFT)
+        return some
+
+    def _note_large(self) -> None:
+        """Note that there may be large messages in all that is in the line now."""
+        self.large_through = self.taken_count + len(self.deliveries)
+
+    def _spread_some(self, broken: list[tuple[Any, Exception]]) -> int:
+        """Spread the oldest message on, and give what that cost, in subscribers."""
+        spread = self.spreads[0]
+        subscribers = spread.next(self._settings.step_count_max)
+        try:
+            spread.topic.hand_out(
+                spread.message,
+                subscribers,
+                self.deliveries,
+                self._settings.topic_pending_bytes_max,
+                self.backlogs,
+            )
+        except Exception as error:  # noqa: BLE001 - its topic's, whose consumers are closed
+            broken.append((spread.topic, error))
+        if spread.message.size >> EFFORT_SHIFT:
+            self._note_large()
+        if spread.is_done:
+            spread.topic.spread_count -= 1
+            self.spreads.popleft()
+            overhead_bytes = self._settings.message_memory_overhead_bytes
+            self.spread_bytes -= spread.message.size + overhead_bytes
+            self.spread_count += 1
+            while self.unspread and self.unspread[0][0] <= self.spread_count:
+                self.confirm(*self.unspread.popleft()[1:])
+        return len(subscribers) + 1
+
+    def clear(self) -> tuple[Collection[object], ...]:
+        """Forget all, as nobody is connected any more; gives what was long, to be let go of."""
+        gone = (self.deliveries, self.receipts, self.unspread)
+        self.deliveries, self.receipts, self.unspread = deque(), deque(), deque()
+        self.spreads.clear()
+        self.spread_bytes = 0
+        self.backlogs.clear()
+        return gone

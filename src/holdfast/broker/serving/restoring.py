@@ -1,0 +1,61 @@
+"""
+What a rolled back transaction had acknowledged is in delivery again, before what came after it.
+
+A window may hold as much as a transaction and a prefetch together, so it is put together in steps.
+The subscription is given nothing meanwhile, so nothing but its end changes the window beside this.
+
+Invariants:
+    Between two steps each of the keys is either reserved or in delivery: a late acknowledgement by
+    somebody else is refused, and where the subscription is closed each goes back to its queue once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import chain, islice
+from typing import Final
+
+from holdfast.broker.serving.subscription import Subscription
+
+_WITHOUT_ROOM: Final = -1
+"""A prefetch that no window is below; a subscription that is closed has 0."""
+
+
+def restore(
+    subscription: Subscription, keys: list[int], step_count: int
+) -> Generator[None, None, int]:
+    """
+    Put reserved keys back into a subscription's window, first of all; give how many are there.
+
+    Those that are not, as the subscription was closed between two steps, are reserved still.
+    """
+    queue = subscription.queue
+    window = subscription.unacknowledged
+    if len(keys) + len(window) <= step_count:
+        if queue is not None:
+            queue.unreserve(keys)
+        subscription.unacknowledged = dict.fromkeys([*keys, *window])
+        return len(keys)
+    prefetch, subscription.prefetch = subscription.prefetch, _WITHOUT_ROOM
+    later = list(window)
+    for start in range(0, len(keys), step_count):
+        some = keys[start : start + step_count]
+        if queue is not None:
+            queue.unreserve(some)
+        window.update(dict.fromkeys(some))
+        yield
+        if subscription.is_closed:
+            return start + len(some)
+    # All are in delivery; what is left is their order.
+    whole: dict[int, None] = {}
+    ordered = chain(keys, later)
+    while some := list(islice(ordered, step_count)):
+        whole.update(dict.fromkeys(some))
+        yield
+        if subscription.is_closed:
+            return len(keys)
+    assert len(whole) == len(window), "nobody else changes the window meanwhile"
+    subscription.unacknowledged = whole
+    if subscription.prefetch == _WITHOUT_ROOM:
+        subscription.prefetch = prefetch
+    return len(keys)

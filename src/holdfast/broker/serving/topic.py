@@ -1,0 +1,238 @@
+"""
+A topic: each message goes to every live subscription.
+
+Nothing of a topic is lasting: a message is handed to those who are there. Where they are many it is
+*spread*, some at a time, and what comes meanwhile goes behind it. A subscriber without room keeps a
+bounded backlog; once it is over the limit the topic is *blocked* and its producers wait.
+
+Invariants:
+    Each subscriber gets messages in the order they came: what is handed to it now goes behind what
+    was, in one line of deliveries.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.subscription import AcknowledgeMode, Receiver, Subscription
+from holdfast.model.records import MessageRecord
+
+Delivery = tuple[Subscription, int, MessageRecord | TransientMessage | None, int, bool]
+"""Subscription, key, message or None, record number to read it from, redelivered flag."""
+
+
+_PLACE_BYTES: Final = 16
+"""What a message that waits for one subscription takes for waiting for one more."""
+
+
+class Backlogs:
+    """
+    What waits for topic subscribers without room, over all topics, by connection.
+
+    A message that waits for many is there once: each connection counts it, all together once.
+    """
+
+    __slots__ = ("_overhead_bytes", "growth_bytes", "sizes", "total_bytes")
+
+    def __init__(self, overhead_bytes: int) -> None:
+        self._overhead_bytes = overhead_bytes
+        self.sizes: dict[Receiver, int] = {}
+        """How many bytes wait for each connection, if any."""
+        self.total_bytes = 0
+        self.growth_bytes = 0
+        """What was added since somebody looked."""
+
+    def add(self, subscription: Subscription, message: TransientMessage) -> None:
+        """Let a message wait for a subscription."""
+        if subscription.pending is None:
+            subscription.pending = deque()
+        subscription.pending.append(message)
+        subscription.pending_bytes += message.size
+        size = message.size + self._overhead_bytes
+        receiver = subscription.receiver
+        self.sizes[receiver] = self.sizes.get(receiver, 0) + size
+        self.total_bytes += _PLACE_BYTES if message.waiting_count else size
+        message.waiting_count += 1
+        self.growth_bytes += size
+
+    def take(self, subscription: Subscription) -> TransientMessage:
+        """Take the oldest message that waits for a subscription."""
+        assert subscription.pending is not None, "only called where something waits"
+        message = subscription.pending.popleft()
+        subscription.pending_bytes -= message.size
+        self._shrink(subscription.receiver, message.size + self._overhead_bytes)
+        self._let_go(message)
+        return message
+
+    def drop(self, subscription: Subscription) -> None:
+        """Forget what waits for a subscription that is closed."""
+        if subscription.pending:
+            size = subscription.pending_bytes + len(subscription.pending) * self._overhead_bytes
+            self._shrink(subscription.receiver, size)
+            for message in subscription.pending:
+                self._let_go(message)
+            subscription.pending.clear()
+            subscription.pending_bytes = 0
+
+    def _let_go(self, message: TransientMessage) -> None:
+        message.waiting_count -= 1
+        if message.waiting_count:
+            self.total_bytes -= _PLACE_BYTES
+        else:
+            self.total_bytes -= message.size + self._overhead_bytes
+
+    def _shrink(self, receiver: Receiver, size: int) -> None:
+        left = self.sizes[receiver] - size
+        if left:
+            self.sizes[receiver] = left
+        else:
+            del self.sizes[receiver]
+
+    def clear(self) -> None:
+        """Forget everybody: nobody is connected any more."""
+        self.sizes.clear()
+        self.total_bytes = self.growth_bytes = 0
+
+
+class Spread:
+    """A message on its way to the many subscribers that its topic had when it came."""
+
+    __slots__ = ("message", "place", "subscribers", "topic")
+
+    def __init__(self, topic: Topic, message: TransientMessage) -> None:
+        self.topic = topic
+        self.message = message
+        self.subscribers = topic.audience()
+        self.place = 0
+
+    def next(self, count: int) -> list[Subscription]:
+        """Give the next of them that are still there."""
+        some = self.subscribers[self.place : self.place + count]
+        self.place += count
+        return [each for each in some if not each.is_closed]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everybody was given."""
+        return self.place >= len(self.subscribers)
+
+
+class Topic:
+    """One topic of one broker."""
+
+    __slots__ = (
+        "_audience",
+        "blocked_by",
+        "is_deleted",
+        "is_temporary",
+        "name",
+        "owner",
+        "spread_count",
+        "subscriptions",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.subscriptions: dict[Subscription, None] = {}
+        self._audience: list[Subscription] | None = None
+        """The subscriptions, for all messages until one comes or goes."""
+        self.spread_count = 0
+        """Messages on their way to many subscribers; what comes goes behind them."""
+        self.blocked_by: set[Subscription] = set()
+        """Subscriptions whose backlog is over the limit."""
+        self.is_temporary = False
+        self.is_deleted = False
+        self.owner: object = None
+
+    def audience(self) -> list[Subscription]:
+        """Give who subscribes now, as a list that nobody changes."""
+        if self._audience is None:
+            self._audience = list(self.subscriptions)
+        return self._audience
+
+    def add_subscription(self, subscription: Subscription) -> None:
+        """Add one who gets what comes from now on."""
+        subscription.topic = self
+        self.subscriptions[subscription] = None
+        self._audience = None
+
+    def hand_out(
+        self,
+        message: TransientMessage,
+        subscribers: Iterable[Subscription],
+        out: deque[Delivery],
+        pending_bytes: int,
+        backlogs: Backlogs,
+    ) -> None:
+        """Hand a message to some subscribers; those over `pending_bytes` block the topic."""
+        key = message.key
+        size = message.size
+        for subscription in subscribers:
+            receiver = subscription.receiver
+            if subscription.pending or not subscription.has_room():
+                backlogs.add(subscription, message)
+                if subscription.pending_bytes > pending_bytes:
+                    self.blocked_by.add(subscription)
+                continue
+            receiver.room_bytes -= size
+            if subscription.mode is not AcknowledgeMode.AUTO:
+                subscription.unacknowledged[key] = None
+            out.append((subscription, key, message, 0, False))
+
+    def drain(self, subscription: Subscription, out: deque[Delivery], backlogs: Backlogs) -> bool:
+        """Deliver a subscription's backlog as far as there is room; True if that unblocks."""
+        pending = subscription.pending
+        while pending and subscription.has_room():
+            message = backlogs.take(subscription)
+            subscription.receiver.room_bytes -= message.size
+            if subscription.mode is not AcknowledgeMode.AUTO:
+                subscription.unacknowledged[message.key] = None
+            out.append((subscription, message.key, message, 0, False))
+        if pending or subscription not in self.blocked_by:
+            return False
+        self.blocked_by.discard(subscription)
+        return not self.blocked_by
+
+    def close_subscription(self, subscription: Subscription, backlogs: Backlogs) -> bool:
+        """Remove a subscription; True if that unblocks the topic."""
+        subscription.is_closed = True
+        del self.subscriptions[subscription]
+        self._audience = None
+        backlogs.drop(subscription)
+        subscription.unacknowledged.clear()
+        if subscription not in self.blocked_by:
+            return False
+        self.blocked_by.discard(subscription)
+        return not self.blocked_by
+
+
+class IdleTopics:
+    """The topics that nobody subscribes to, found without looking at all the others."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self) -> None:
+        self._topics: OrderedDict[Topic, None] = OrderedDict()
+        """Who is so for longest first."""
+
+    def add(self, topic: Topic) -> None:
+        """Note that a topic is new, or that its last subscriber left."""
+        self._topics[topic] = None
+
+    def remove(self, topic: Topic) -> None:
+        """Note that somebody subscribes to a topic."""
+        self._topics.pop(topic, None)
+
+    def forget_one(self, topics: dict[str, Topic]) -> None:
+        """Delete the one without subscribers for longest, if there is any."""
+        if self._topics:
+            topic = self._topics.popitem(last=False)[0]
+            topic.is_deleted = True
+            del topics[topic.name]
+
+    def clear(self) -> None:
+        """Forget all: nobody is connected any more."""
+        self._topics.clear()

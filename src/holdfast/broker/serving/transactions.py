@@ -1,0 +1,241 @@
+"""
+Sends and acknowledgements held until commit.
+
+A transaction lives with its connection on the leader; nothing of it is in the log before COMMIT.
+Then all its records go into one batch, so into one log entry: all or nothing, also over a failover.
+
+What can be made ready is made ready as each part comes, and grouped by queue and subscription:
+COMMIT only keeps numbers for the records free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Final, NamedTuple
+
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.restoring import restore
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.topic import Topic
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import TransactionError
+from holdfast.model.records import MessageRecord
+
+NUMBERED_PER_STEP: Final = 512
+"""A message takes about 0.1 µs."""
+
+
+class Transaction:
+    """One local transaction of one connection."""
+
+    __slots__ = (
+        "by_queue",
+        "failure",
+        "keys_by_queue",
+        "late",
+        "name",
+        "operation_count",
+        "own_bytes",
+        "publications",
+        "records",
+        "records_bytes",
+        "settings",
+        "settlements",
+        "size_bytes",
+        "targets",
+    )
+
+    def __init__(self, name: str, settings: BrokerSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.records: list[MessageRecord] = []
+        """Persistent messages for queues as they came; they get their numbers at commit."""
+        self.records_bytes = 0
+        """Their content."""
+        self.by_queue: dict[Queue, list[MessageRecord]] = {}
+        self.publications: list[tuple[Queue | Topic, bytes, bytes]] = []
+        """All other sends: destination, headers, body."""
+        self.targets: dict[Queue | Topic, None] = {}
+        """Where those go to."""
+        self.settlements: dict[Subscription, list[int]] = {}
+        self.late: dict[Queue, list[int]] = {}
+        """By queue: acknowledgements that outlived their connection."""
+        self.keys_by_queue: dict[Queue, list[int]] = {}
+        """What both settle of stored messages: COMMIT takes it queue by queue, whoever had it."""
+        self.failure: str | None = None
+        """Why a part of it was refused; the whole can only be rolled back then."""
+        self.size_bytes = 0
+        self.operation_count = 0
+        self.own_bytes = 0
+        """What it is counted for with nothing in it."""
+
+    def add_send(
+        self, destination: Queue | Topic, headers: bytes, body: bytes, *, persistent: bool
+    ) -> None:
+        """
+        Hold a send until commit.
+
+        Raises:
+            TransactionError: The transaction grew over its limits.
+        """
+        size = len(headers) + len(body)
+        if destination not in self.by_queue and destination not in self.targets:
+            self._require_place()
+        self._grow(1, size)
+        if not persistent or not isinstance(destination, Queue):
+            self.publications.append((destination, headers, body))
+            self.targets[destination] = None
+            return
+        record = MessageRecord(destination.number, 0, headers, body, size)
+        self.records.append(record)
+        self.records_bytes += size
+        of_queue = self.by_queue.get(destination)
+        if of_queue is None:
+            of_queue = self.by_queue[destination] = []
+        of_queue.append(record)
+
+    def add_settlement(self, subscription: Subscription, keys: list[int]) -> None:
+        """
+        Hold an acknowledgement until commit; the deliveries leave the prefetch window now.
+
+        Raises:
+            TransactionError: The transaction grew over its limits.
+        """
+        held = self.settlements.get(subscription)
+        if held is None:
+            self._require_place()
+        self._grow(len(keys), 0)
+        take = subscription.unacknowledged.pop
+        for key in keys:
+            take(key, None)
+        queue = subscription.queue
+        if queue is not None:
+            queue.reserved.update(keys)
+            self._settle_at_commit(queue, keys)
+        if held is None:
+            held = self.settlements[subscription] = []
+        held += keys
+
+    def add_late(self, queue: Queue, key: int) -> None:
+        """
+        Hold an acknowledgement of what nobody has until commit; nobody gets it meanwhile.
+
+        Raises:
+            TransactionError: The transaction grew over its limits.
+        """
+        if queue not in self.late:
+            self._require_place()
+        self._grow(1, 0)
+        queue.reserve(key)
+        self._settle_at_commit(queue, [key])
+        self.late.setdefault(queue, []).append(key)
+
+    def _settle_at_commit(self, queue: Queue, keys: list[int]) -> None:
+        """Group what lasts by queue as it comes, so that COMMIT does not look at each key."""
+        of_queue = self.keys_by_queue.get(queue)
+        if of_queue is None:
+            of_queue = self.keys_by_queue[queue] = []
+        if keys[0] > 0 and (len(keys) == 1 or min(keys) > 0):
+            of_queue += keys
+        else:
+            of_queue += [key for key in keys if key > 0]
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes of the memory for open transactions."""
+        overhead_bytes = self.settings.message_memory_overhead_bytes
+        return (
+            self.own_bytes
+            + self.size_bytes
+            + overhead_bytes * (len(self.records) + len(self.publications))
+        )
+
+    @property
+    def destinations(self) -> tuple[Queue | Topic, ...]:
+        """Where it sends to."""
+        return (*self.by_queue, *self.targets)
+
+    def missing_queues(self, known: Container[str]) -> int:
+        """Count the queues it sends to that were deleted since and are not among the `known`."""
+        return len(
+            {
+                destination.name
+                for destination in self.destinations
+                if destination.is_deleted
+                and isinstance(destination, Queue)
+                and not destination.is_temporary
+                and destination.name not in known
+            }
+        )
+
+    def undo(self, step_count: int) -> Iterator[Queue | Subscription | None]:
+        """
+        Roll back in steps: what was acknowledged is in delivery again and may be so again.
+
+        It stands before what was delivered after it. What cannot be in delivery, because its
+        subscription is closed or it never had one, goes back to its queue, from which nothing else
+        is given meanwhile; each such queue, and each subscription that is as it was, is told of
+        when all of it is there.
+        """
+        for subscription, keys in self.settlements.items():
+            count = 0
+            if not subscription.is_closed:
+                count = yield from restore(subscription, keys, step_count)
+            if not subscription.is_closed:
+                yield subscription
+            elif subscription.queue is not None:
+                yield from subscription.queue.release(subscription, keys[count:], step_count)
+                yield subscription.queue
+        for queue, keys in self.late.items():
+            yield from queue.release(object(), keys, step_count)
+            yield queue
+
+    def _require_place(self) -> None:
+        """Refuse one more queue, topic or subscription where COMMIT would have too many to see."""
+        count_max = self.settings.transaction_destination_count_max
+        count = len(self.by_queue) + len(self.targets) + len(self.settlements) + len(self.late)
+        if count >= count_max:
+            raise TransactionError(
+                f"transaction {self.name!r} has more than {count_max:,} destinations and"
+                f" subscriptions; commit more often"
+            )
+
+    def _grow(self, count: int, size: int) -> None:
+        settings = self.settings
+        if self.operation_count + count > settings.transaction_operation_count_max:
+            raise TransactionError(
+                f"transaction {self.name!r} has more than"
+                f" {settings.transaction_operation_count_max:,} operations; commit more often"
+            )
+        if self.size_bytes + size > settings.transaction_bytes_max:
+            raise TransactionError(
+                f"transaction {self.name!r} has more than"
+                f" {settings.transaction_bytes_max:,} bytes; commit more often"
+            )
+        self.operation_count += count
+        self.size_bytes += size
+
+
+class Run(NamedTuple):
+    """Messages of a transaction, the queue that they go to now, and the first of their numbers."""
+
+    queue: Queue
+    first: int
+    records: list[MessageRecord]
+
+
+def number_messages(runs: list[Run], now_microseconds: int) -> Iterator[None]:
+    """Give messages of a transaction their numbers, in steps."""
+    effort = 0
+    for queue, first, records in runs:
+        number = queue.number
+        for start in range(0, len(records), NUMBERED_PER_STEP):
+            some = records[start : start + NUMBERED_PER_STEP]
+            for sequence, record in enumerate(some, first + start):
+                record.queue_number = number
+                record.sequence = sequence
+                record.stored_at = now_microseconds
+            effort += len(some)
+            if effort >= NUMBERED_PER_STEP:
+                effort = 0
+                yield

@@ -1,0 +1,183 @@
+"""
+Floors: who is done with sends nothing more, whatever is known of it and whoever leads.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.cleaning import homeless
+from holdfast.broker.serving.finished_producers import NAME_BYTES_MAX
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import ProducerFinishedError, RefusedError
+from holdfast.model.limits import FLOOR_ID
+from holdfast.model.records import ForgetProducerRecord, ProducerRecord
+
+NAME = "spark-query"
+
+
+@pytest.fixture
+def desk(new_desk):
+    return new_desk(BrokerSettings())
+
+
+def send(desk, producer_id: str, sequence: int) -> None:
+    desk.broker.send(desk.queue(), b"", b"x", desk.client, None, producer_id, sequence)
+
+
+def is_refused(desk, producer_id: str, sequence: int) -> bool:
+    try:
+        send(desk, producer_id, sequence)
+    except ProducerFinishedError:
+        return True
+    return False
+
+
+def finish(desk, before: int, name: str = NAME) -> None:
+    desk.broker.finished.forget(name, before)
+    desk.broker.errands.finish()
+    desk.turn()
+
+
+def count(desk) -> int:
+    return desk.state.live_count()
+
+
+def test_who_was_forgotten_does_not_begin_anew(desk) -> None:
+    """
+    The late task of an old batch, from its first row on: nothing of it is stored once more.
+    """
+    for batch in (6, 7):
+        send(desk, f"{NAME}-{batch}-0", 1)
+    desk.turn()
+    finish(desk, 7)
+    assert set(desk.state.producers.by_id) == {f"{NAME}-7-0", FLOOR_ID + NAME}
+    assert is_refused(desk, f"{NAME}-6-0", 1)
+    assert is_refused(desk, f"{NAME}-6-0", 2)
+    assert is_refused(desk, f"{NAME}-0-more-of-it", 1)
+    assert not is_refused(desk, f"{NAME}-7-0", 2)
+    desk.turn()
+    assert count(desk) == 3
+
+
+def test_others_are_not_meant(desk) -> None:
+    """
+    By number, not by letters, and under this very name.
+    """
+    finish(desk, 7)
+    others = (f"{NAME}-10-0", f"{NAME}2-1-0", f"{NAME}-x-0", f"{NAME}-3", f"x{NAME}-1-0", NAME)
+    assert not [each for each in others if is_refused(desk, each, 1)]
+    finish(desk, 4, f"{NAME}-10")
+    assert is_refused(desk, f"{NAME}-10-3-0", 1)
+    assert not is_refused(desk, f"{NAME}-10-4-0", 1)
+
+
+def test_from_the_moment_on_when_the_leader_was_told(desk) -> None:
+    """
+    What stands behind the floor in the log would be stored: it is refused before that is applied.
+
+    What was taken before is confirmed, and its repetition too; nothing new, also behind messages
+    that are still on their way.
+    """
+    send(desk, f"{NAME}-0-0", 1)
+    send(desk, f"{NAME}-0-1", 1)
+    desk.turn()
+    send(desk, f"{NAME}-0-0", 2)
+    desk.broker.finished.forget(NAME, 1)
+    assert is_refused(desk, f"{NAME}-0-0", 3)
+    assert is_refused(desk, f"{NAME}-0-1", 2)
+    assert is_refused(desk, f"{NAME}-0-2", 1)
+    assert not is_refused(desk, f"{NAME}-0-0", 2)
+    assert not is_refused(desk, f"{NAME}-0-1", 1)
+    desk.turn()
+    assert count(desk) == 3
+    assert is_refused(desk, f"{NAME}-0-0", 3)
+
+
+def test_a_transaction_of_one_who_is_done_with_is_refused_whole(desk) -> None:
+    """
+    Its number is a producer's like any other.
+    """
+    finish(desk, 1)
+    transaction = desk.broker.begin("t")
+    with pytest.raises(ProducerFinishedError):
+        desk.broker.commit(transaction, desk.client, None, f"{NAME}-0-0", 1)
+    assert not desk.broker.has_batch()
+
+
+def test_every_leader_to_come_knows_the_floor(desk) -> None:
+    """
+    It is a record of the log, told once, and it stands before what is forgotten because of it.
+    """
+    send(desk, f"{NAME}-0-0", 1)
+    for before in (1, 1, 0, 3, 2):
+        finish(desk, before)
+    bodies = b"".join(body for _, _, body in desk.log)
+    floor, forgotten = bodies.index(FLOOR_ID.encode()), bodies.rindex(f"{NAME}-0-0".encode())
+    assert floor < forgotten
+    assert bodies.count(FLOOR_ID.encode()) == 2
+    state = desk.replayed()
+    assert state.digest() == desk.state.digest()
+    assert state.producers.floors.of(NAME) == 3
+    desk.broker.follow()
+    desk.broker.lead()
+    assert is_refused(desk, f"{NAME}-2-0", 1)
+    assert not is_refused(desk, f"{NAME}-3-0", 1)
+
+
+def test_what_never_reached_the_log_ends_with_the_leadership(desk) -> None:
+    """
+    The application was not told that it is stored, and nothing was forgotten because of it.
+    """
+    finish(desk, 1)
+    for name, before in ((NAME, 5), ("another-query", 5)):
+        desk.broker.finished.forget(name, before)
+    desk.broker.follow()
+    desk.broker.lead()
+    assert desk.state.producers.floors.names == {NAME}
+    assert is_refused(desk, f"{NAME}-0-0", 1)
+    assert not is_refused(desk, f"{NAME}-1-0", 1)
+    assert not is_refused(desk, "another-query-1-0", 1)
+
+
+def test_a_floor_is_forgotten_as_a_producer_is(desk) -> None:
+    """
+    So there are no more of them than of producers; not while it is raised again.
+    """
+    finish(desk, 3)
+    desk.broker.finished.forget(NAME, 4)
+    desk.state.apply(10**6, [ForgetProducerRecord(FLOOR_ID + NAME)], 1)
+    assert is_refused(desk, f"{NAME}-3-0", 1)
+    desk.turn()
+    assert is_refused(desk, f"{NAME}-3-0", 1)
+    desk.broker.add_records([ForgetProducerRecord(FLOOR_ID + NAME)])
+    desk.turn()
+    assert not desk.state.producers.by_id
+    assert not desk.state.producers.floors.names
+    assert not is_refused(desk, f"{NAME}-3-0", 1)
+
+
+def test_the_cleaner_carries_a_floor_on_and_forgets_none_that_is_raised_just_now(desk) -> None:
+    """
+    As a producer's last number is, with the time when it was told.
+    """
+    finish(desk, 3)
+    told_at = desk.log[-1][1]
+    carried = [each for piece in homeless(desk.broker, 100, told_at + 1) for each in piece]
+    (floor,) = [each for each in carried if isinstance(each, ProducerRecord)]
+    assert (floor.producer_id, floor.sequence, floor.used_at) == (FLOOR_ID + NAME, 3, told_at)
+    desk.broker.finished.forget(NAME, 4)
+    idle = told_at + int(desk.settings.producer_idle_seconds * 1_000_000) + 1
+    carried = [each for piece in homeless(desk.broker, 100, idle) for each in piece]
+    assert not [each for each in carried if isinstance(each, ForgetProducerRecord)]
+    desk.turn()
+    assert desk.state.producers.floors.of(NAME) == 4
+
+
+def test_a_name_that_leaves_no_room_for_a_floor_is_refused(desk) -> None:
+    """
+    The floor's id is a producer's id, which has a limit.
+    """
+    finish(desk, 1, "x" * NAME_BYTES_MAX)
+    with pytest.raises(RefusedError, match="bytes is needed"):
+        desk.broker.finished.forget("x" * (NAME_BYTES_MAX + 1), 2)

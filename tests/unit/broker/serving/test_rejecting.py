@@ -1,0 +1,105 @@
+"""
+Deliveries that end without being done. What clients see of it is tested through their sessions.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import DestinationError
+
+
+@pytest.mark.parametrize("mode", list(AcknowledgeMode))
+def test_a_withheld_delivery_is_neither_lost_nor_served(desk, new_client, mode) -> None:
+    """
+    Damaged bytes: it leaves the window, also of a consumer in auto mode, and the others go on.
+    """
+    for _ in range(3):
+        desk.send(b"x")
+    desk.turn()
+    client = new_client()
+    subscription = desk.subscribe(client=client, mode=mode, prefetch=2)
+    for found, key, *_ in chain.from_iterable(desk.broker.dispatch()):
+        if key == 1:
+            desk.broker.withhold(found, key)
+        else:
+            client.deliveries.append((key, False))
+    desk.turn()
+    assert client.keys == [2, 3]
+    assert 1 not in subscription.unacknowledged
+    queue = desk.queue()
+    assert queue.index.is_live(1)
+    queue.withheld.discard(1)
+    queue.give_back([1], redelivered=False)
+    desk.state.touch(queue)
+    for key in list(subscription.unacknowledged):
+        desk.broker.acknowledge(subscription, key, client, None)
+    desk.turn()
+    assert client.keys == [2, 3, 1]
+
+
+# The dead-letter queue ----------------------------------------------------------------------------
+
+
+def delivered(desk, queue: str = "orders") -> tuple[Subscription, int]:
+    """A message in delivery to a new consumer."""
+    desk.send(b"x", queue)
+    desk.turn()
+    subscription = desk.subscribe(queue)
+    desk.turn()
+    return subscription, next(iter(subscription.unacknowledged))
+
+
+def reject(desk, subscription: Subscription, key: int) -> None:
+    record = subscription.queue.cache.get(key)
+    desk.broker.reject(subscription, key, record, desk.client, b"r")
+
+
+def test_what_is_moved_to_the_dead_letter_queue_is_counted(desk) -> None:
+    """
+    Once it is stored there, and for as long as the process lives, whoever leads meanwhile.
+    """
+    reject(desk, *delivered(desk))
+    desk.seal()
+    assert desk.broker.dead_lettered_total == 0
+    desk.turn()
+    assert desk.broker.dead_lettered_total == 1
+    assert desk.queue("ActiveMQ.DLQ").index.live_count == 1
+    desk.broker.follow()
+    desk.broker.begin_anew()
+    assert desk.broker.dead_lettered_total == 1
+
+
+def test_what_ends_without_being_moved_is_no_dead_letter(desk) -> None:
+    """
+    Rejected on the dead-letter queue itself, only in memory, or purged while it was in delivery.
+    """
+    reject(desk, *delivered(desk, "ActiveMQ.DLQ"))
+    desk.broker.send_transient(desk.queue(), b"", b"np")
+    subscription = desk.subscribe()
+    desk.turn()
+    reject(desk, subscription, next(iter(subscription.unacknowledged)))
+    subscription, key = delivered(desk, "purged")
+    desk.broker.purge("purged", desk.client, b"p")
+    desk.turn()
+    reject(desk, subscription, key)
+    desk.turn()
+    assert desk.client.replies.count(b"r") == 3
+    assert desk.broker.dead_lettered_total == 0
+
+
+def test_what_cannot_be_moved_is_not_counted(new_desk) -> None:
+    """
+    There is no room for one more queue: it stays in delivery.
+    """
+    desk = new_desk(BrokerSettings(queue_count_max=1))
+    subscription, key = delivered(desk)
+    with pytest.raises(DestinationError):
+        reject(desk, subscription, key)
+    desk.turn()
+    assert key in subscription.unacknowledged
+    assert desk.broker.dead_lettered_total == 0
