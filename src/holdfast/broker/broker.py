@@ -1,7 +1,7 @@
 """
 The broker: what clients and operators may ask, and what comes of it.
 
-It has two halves (design.md 2). The lasting half is `state`, changed only by `apply_*`, the same on
+It has two halves. The lasting half is `state`, changed only by `apply_*`, the same on
 every node. The other half exists on the leader only: it checks requests against the present state,
 turns what must last into records of the gathering batch, and keeps subscriptions and deliveries.
 

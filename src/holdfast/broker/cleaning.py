@@ -2,7 +2,7 @@
 What in an old part of the log still lives, and must be written again before that part may go.
 
 A message lives if its queue says that this very record holds it. Acknowledgements never need
-writing again: what they refer to is older and goes first (design.md 4). Beside messages, each
+writing again: what they refer to is older and goes first. Beside messages, each
 queue, producer and counter has a *home*: the newest record that carries it whole.
 
 What an acknowledgement, purge or deletion under way is about to remove is left out: written again
