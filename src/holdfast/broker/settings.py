@@ -106,5 +106,5 @@ class BrokerSettings:
     dead_letter_queue: str = "ActiveMQ.DLQ"
     """Where rejected messages go."""
 
-    format_level_max: int = NEWEST_LEVEL
+    known_format_level: int = NEWEST_LEVEL
     """The level of the log's format that this node knows; a log beyond it is refused."""

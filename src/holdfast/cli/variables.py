@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import typer
 
+from holdfast.config.format_level import VARIABLE as FORMAT_LEVEL_MAX
 from holdfast.config.shapes import ENVIRONMENT_PREFIX, variable_names
 
 OWN_TESTS: Final = frozenset({"HOLDFAST_HYPOTHESIS", "HOLDFAST_SEEDS"})
@@ -41,7 +42,12 @@ def unknown_variables(
     environment: Mapping[str, str], context: typer.Context
 ) -> list[UnknownVariable]:
     """Find what begins like ours in the environment and is no variable of any command."""
-    known = {*variable_names(), *OWN_TESTS, *_of_options(context.find_root().command)}
+    known = {
+        *variable_names(),
+        *OWN_TESTS,
+        FORMAT_LEVEL_MAX,
+        *_of_options(context.find_root().command),
+    }
     found = []
     for name, value in sorted(environment.items()):
         if not name.startswith(ENVIRONMENT_PREFIX) or not value or name in known:

@@ -41,6 +41,7 @@ from holdfast.replication import (
     candidate,
     consensus,
     editions,
+    format_levels,
     formation,
     leader,
     lease,
@@ -196,8 +197,6 @@ class Driver:
         state.commit_index = max(applied_index, journal.first_index - 1, 0)
         promotion.restore(state)
 
-    # What is known ------------------------------------------------------------------------------
-
     @property
     def role(self) -> str:
         """leader, follower, candidate, witness or learner."""
@@ -348,8 +347,6 @@ class Driver:
             disk_wait_seconds=self._disk_watch.seconds,
         )
 
-    # Inputs: queued until the next turn -----------------------------------------------------------
-
     def start(self, now: float, process_started_at: float | None = None) -> None:
         """Begin to take part; who knows when the process started says so, by the same clock."""
         self._state.now = now
@@ -414,8 +411,6 @@ class Driver:
         """The scrubber or a read found this entry damaged; peers are asked for their copy."""
         self._state.log.damaged.add(index)
 
-    # What the application asks --------------------------------------------------------------------
-
     def propose(
         self,
         parts: list[bytes] | EntryBody,
@@ -445,6 +440,15 @@ class Driver:
             self._ledger_term = state.term
         self._ledger.note(entry.index, now, len(entry.raw), entry.first_record)
         return entry
+
+    @property
+    def format_level_of_all(self) -> int:
+        """The newest level of the log's format that every member has told it knows."""
+        return format_levels.known_by_all(self._state, self.hello)
+
+    def tell_format_level(self, level: int) -> None:
+        """Let the others know which level our log has reached."""
+        self._say_at_once(format_levels.with_reached(self.hello, level))
 
     def transfer(self, to: str | None = None) -> str:
         """Begin to hand over the lead; returns to whom. Done when `leader` says so."""
@@ -508,8 +512,6 @@ class Driver:
         state.taken_index = entries[-1].index
         return entries
 
-    # The turn -------------------------------------------------------------------------------------
-
     def turn(self, now: float) -> None:
         """
         Decide everything that is queued, give the writer its jobs, then send.
@@ -517,6 +519,7 @@ class Driver:
         Raises:
             JournalFailedError: A write failed; nothing more is sent. The process must end.
             LogDivergedError: Our log and a leader's differ where they must not. It must end too.
+            FormatLevelError: A member's log has reached a level that this node does not know.
         """
         if self._failure is not None:
             raise self._failure
@@ -607,6 +610,7 @@ class Driver:
 
     def _heed(self, peer: str, hello: Hello) -> None:
         state = self._state
+        format_levels.require_reached_known(self.hello, hello)
         self._fence.shut_out(formation.own_fence(state, hello), formation.bar(state, hello))
         if formation.is_taken_along(state, hello) and not state.fenced_reason:
             promotion.follow_along(state, hello)

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from holdfast.errors import BallotLostError
 from holdfast.journal.ballot import Ballot
 from holdfast.journal.entry import FIRST_CHAIN, KIND_CONFIG, Entry, seal_entry
+from holdfast.replication import format_levels
 from holdfast.replication.directory_owner import borrowed_identity
 from holdfast.replication.listed_members import completed, difference, is_disputed
 from holdfast.replication.membership import Membership, encode_membership, founded
@@ -91,6 +92,7 @@ def judge(state: State, bootstrap: Membership, own: Hello, hello: Hello) -> Refu
         return refusal
     reason = borrowed_identity(state, hello)
     reason = reason or refused_difference(state.name, state.shared, hello.name, hello.shared)
+    reason = reason or format_levels.refused(own, hello)
     return Refusal(reason) if reason else None
 
 

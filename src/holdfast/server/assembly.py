@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 from typing import Protocol
 
 import structlog
@@ -18,6 +19,7 @@ import structlog
 from holdfast import __version__
 from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
+from holdfast.config.format_level import format_level_max
 from holdfast.config.node import NodeConfig
 from holdfast.environment.clock import SystemClock
 from holdfast.environment.descriptors import RESERVE, raise_limit
@@ -31,6 +33,7 @@ from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
+from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_link import PeerLinks
 from holdfast.replication.settings import LinkSettings, ReplicationSettings
@@ -77,17 +80,22 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
     Open the data directory, recover, and put the node together; nothing listens or runs yet.
 
     Raises:
-        ConfigError: Too few files may be open.
+        ConfigError: Too few files may be open, or the environment names no level of the format.
         StoreError: The directory is locked, foreign or damaged beyond what can be served.
     """
     clock, disk = SystemClock(), RealDisk()
+    settings = _broker_settings(config)
     started_at = clock.monotonic()
     shares = _share_descriptors(config)
     journal = _open_journal(config, shares, disk)
     checkpoint_files = CheckpointStore(config.data, disk)
-    broker, applied_index = _make_broker(config, journal, checkpoint_files)
+    broker, applied_index = _make_broker(config, settings, journal, checkpoint_files)
     writer = JournalWriter(journal, hearer.stored)
-    metadata = {"admin": config.advertised_admin, "stomp": config.advertised_stomp}
+    metadata = {
+        "admin": config.advertised_admin,
+        "stomp": config.advertised_stomp,
+        KNOWN: str(broker.settings.known_format_level),
+    }
     links, driver = _replicated(config, shares, hearer, (journal, writer, applied_index, metadata))
     store = ReplicatedStore(driver, journal)
     context = _make_context(config, clock)
@@ -144,11 +152,16 @@ def _open_journal(config: NodeConfig, shares: Shares, disk: RealDisk) -> Journal
     return Journal.open(config.data, disk, settings, resolve_unknown_tail=not config.members)
 
 
+def _broker_settings(config: NodeConfig) -> BrokerSettings:
+    return BrokerSettings(
+        memory_bytes=config.memory_bytes, known_format_level=format_level_max(os.environ)
+    )
+
+
 def _make_broker(
-    config: NodeConfig, journal: Journal, files: CheckpointStore
+    config: NodeConfig, settings: BrokerSettings, journal: Journal, files: CheckpointStore
 ) -> tuple[Broker, int]:
     """Bring the broker to where the newest checkpoint was; gives which entry that was behind."""
-    settings = BrokerSettings(memory_bytes=config.memory_bytes)
     state, applied_index = restore(journal, files, settings, is_alone=not config.members)
     broker = Broker(settings, state)
     broker.follow()

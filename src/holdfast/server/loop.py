@@ -51,6 +51,7 @@ from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
 from holdfast.server.flushing import Flushing
+from holdfast.server.format_gate import FormatGate
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.holdings import Holdings
 from holdfast.server.idleness import client_admission, turn_away
@@ -112,6 +113,7 @@ class Conductor:
         """To apply a record takes less than to take a frame."""
         self.releasing = Releasing(broker, self.containment, self.record_step_count)
         self.cleaner = Cleaner(broker, store, settings)
+        self.format_gate = FormatGate(broker, store)
         self.departures = Departures(broker, self.containment)
         self.holdings = Holdings(broker, settings, self.containment, self.departures)
         self.slow_consumers = self.holdings.slow_consumers
@@ -194,7 +196,9 @@ class Conductor:
             self.heart_beats.begin(self.connections)
             self.departures.part(now)
             self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
-        if self.role.is_serving and not self.store.is_handing_over:
+        is_leading = self.role.is_serving and not self.store.is_handing_over
+        self.format_gate.step(is_leading=is_leading)
+        if is_leading:
             self.budget.begin()
             self.cleaner.step(now, self.budget.is_spent)
         self._turn(now)
@@ -638,6 +642,7 @@ class Conductor:
         self.context.forget_sessions()
         self.broker.follow()
         self.cleaner.stop()
+        self.format_gate.stop()
         self._attend(self.turned_at)
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ LOOP_ATTRIBUTES: Final = (
     "counters",
     "departures",
     "flushing",
+    "format_gate",
     "has_failed",
     "heart_beats",
     "heart_beats_at",

@@ -13,7 +13,7 @@ import structlog
 from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.errors import StoreError
+from holdfast.errors import FormatLevelError, StoreError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal
 from holdfast.journal.scan import MISSING_FILE, Damage
@@ -29,6 +29,7 @@ def restore(
 
     Raises:
         StoreError: A single node's log is damaged where it is needed. The journal is closed then.
+        FormatLevelError: The log has reached a level that this node does not know. As before.
     """
     for damage in journal.damage:
         log.error("damage in the log", **place(damage))
@@ -38,6 +39,9 @@ def restore(
         try:
             state = decode_state(checkpoint.body, settings)
             index = checkpoint.index
+        except FormatLevelError:
+            journal.close()
+            raise
         except StoreError as error:
             log.warning("checkpoint ignored", index=checkpoint.index, reason=str(error))
     if is_alone:

@@ -220,6 +220,15 @@ class ReplicatedStore:
         return f"{hello.generation}-{hello.lineage[0]}" if hello.lineage else ""
 
     @property
+    def format_level_of_all(self) -> int:
+        """The newest level of the log's format that every member has told it knows."""
+        return self.driver.format_level_of_all
+
+    def tell_format_level(self, level: int) -> None:
+        """Let the others know which level our log has reached."""
+        self.driver.tell_format_level(level)
+
+    @property
     def numbering(self) -> Numbering:
         """Where queues' numbers begin while this node leads."""
         return self.driver.numbering

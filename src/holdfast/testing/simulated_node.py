@@ -37,6 +37,7 @@ from holdfast.journal.scrub import Scrubber
 from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
+from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
@@ -371,6 +372,7 @@ class SimulatedNode:
             randomness=SeededRandomness(self.chance),
             bootstrap=self.bootstrap,
             applied_index=applied_index,
+            metadata={KNOWN: str(world.broker_settings.known_format_level)},
             on_fenced=self._on_fenced,
         )
         self.store = _WatchedStore(self.driver, journal)

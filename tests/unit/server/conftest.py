@@ -55,8 +55,13 @@ class FakeStore:
         self.look_count = 0
         """How often the segments were listed."""
         self.membership_error: Exception | None = None
+        self.format_level_of_all = 1
+        self.told_format_levels: list[int] = []
 
     # What the loop asks.
+
+    def tell_format_level(self, level: int) -> None:
+        self.told_format_levels.append(level)
 
     def append(
         self,

@@ -177,7 +177,9 @@ class _Decoder:
             counters, queue_count, producer_count = self._head(state.holds, state.hold_homes)
             state.next_queue_number, state.counters_home, state.cleaned_through = counters[:3]
             state.format_level, state.format_home = counters[3:]
-            require_known(state.format_level, settings.format_level_max, "the log of this cluster")
+            require_known(
+                state.format_level, settings.known_format_level, "the log of this cluster"
+            )
             for _ in range(queue_count):
                 queue = self._queue()
                 state.queues[queue.number] = queue

@@ -403,7 +403,7 @@ class BrokerState:
         self.cleaned_through = max(self.cleaned_through, record.through_index)
 
     def _apply_format(self, record: FormatRecord, number: int) -> None:
-        require_known(record.level, self.settings.format_level_max, "the log of this cluster")
+        require_known(record.level, self.settings.known_format_level, "the log of this cluster")
         if record.level >= self.format_level:  # Else the cleaner carried on what was so before.
             self.format_level = record.level
             self.format_home = number

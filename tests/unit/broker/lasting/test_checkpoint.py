@@ -117,7 +117,7 @@ def test_a_level_that_is_not_known_is_refused() -> None:
     """
     payload = b"".join(encode_state(full_state()))
     with pytest.raises(FormatLevelError, match="level 2 of the log's format"):
-        decode_state(payload, BrokerSettings(format_level_max=1))
+        decode_state(payload, BrokerSettings(known_format_level=1))
 
 
 def test_the_first_format_is_refused() -> None:

@@ -1,0 +1,91 @@
+"""The gate before a new level of the log's format: opened once, when all members know it."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import FormatRecord
+from holdfast.server.format_gate import FormatGate
+
+
+class Told:
+    """What the members know."""
+
+    def __init__(self) -> None:
+        self.format_level_of_all = 1
+        self.told: list[int] = []
+
+    def tell_format_level(self, level: int) -> None:
+        self.told.append(level)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = Broker(BrokerSettings())
+    broker.lead()
+    return broker
+
+
+def asked(broker: Broker) -> list[int]:
+    return [it.level for it in broker.batch.records if isinstance(it, FormatRecord)]
+
+
+def test_the_level_is_raised_once_all_know_it(broker, told) -> None:
+    """Asked for once, however long the record takes; told to the others when it is applied."""
+    gate = FormatGate(broker, told)
+    gate.step(is_leading=True)
+    assert asked(broker) == []
+    told.format_level_of_all = 2
+    for _ in range(3):
+        gate.step(is_leading=True)
+    assert asked(broker) == [2]
+    assert told.told == []
+    batch = broker.take_batch()
+    broker.apply_batch(batch, 1, 1)
+    for _ in range(3):
+        gate.step(is_leading=True)
+    assert told.told == [2]
+    assert asked(broker) == []
+
+
+def test_only_who_leads_raises_it(broker, told) -> None:
+    """The others follow the log; so does a leader that is handing over."""
+    told.format_level_of_all = 2
+    gate = FormatGate(broker, told)
+    gate.step(is_leading=False)
+    assert asked(broker) == []
+
+
+def test_a_new_leadership_asks_again(broker, told) -> None:
+    """What the last one asked for may never have been stored."""
+    told.format_level_of_all = 2
+    gate = FormatGate(broker, told)
+    gate.step(is_leading=True)
+    broker.follow()
+    gate.stop()
+    broker.lead()
+    gate.step(is_leading=True)
+    assert asked(broker) == [2]
+
+
+def test_a_node_that_is_held_back_raises_nothing(told) -> None:
+    """It behaves as a version that knows no more."""
+    broker = Broker(BrokerSettings(known_format_level=1))
+    broker.lead()
+    told.format_level_of_all = 2
+    FormatGate(broker, told).step(is_leading=True)
+    assert asked(broker) == []
+
+
+def test_a_later_version_raises_no_more_than_it_knows(broker, told) -> None:
+    """The others may be ahead of this leader."""
+    told.format_level_of_all = 7
+    FormatGate(broker, told).step(is_leading=True)
+    assert asked(broker) == [2]
