@@ -89,7 +89,7 @@ class Pipeline:
     def _store(self) -> Entry:
         broker = self.broker
         with self._timed("records: encode"):
-            batch = broker.take_batch()
+            batch = broker.receipts.take_batch()
             parts = encode_records(batch.records)
         self.index += 1
         with self._timed("entry: checksums, seal"):

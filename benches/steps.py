@@ -58,8 +58,8 @@ def leading() -> Broker:
 
 def commit(broker: Broker) -> None:
     """Apply what has gathered."""
-    while broker.has_batch():
-        broker.apply_batch(broker.take_batch(), broker.serial + 1, 1)
+    while broker.receipts.has_batch():
+        broker.apply_batch(broker.receipts.take_batch(), broker.serial + 1, 1)
 
 
 def filled() -> Broker:
@@ -164,7 +164,7 @@ def commit_many() -> None:
             broker.hold(transaction, to, b"", b"x" * 40, persistent=True)
         ask = partial(broker.commit, transaction, Client(), b"r")
         measure(f"COMMIT: the sends, to {destinations:,} queues", _SENDS, once(ask))
-        steps = chain.from_iterable(broker.take_batch().unnumbered)
+        steps = chain.from_iterable(broker.receipts.take_batch().unnumbered)
         number = partial(next, steps, steps)
         measure("after it: their numbers", _SENDS, lambda it=number, end=steps: it() is not end)
 
@@ -225,7 +225,7 @@ def acknowledge() -> None:
     last = next(reversed(one.unacknowledged))
     ask = partial(broker.acknowledge, one, last, client, b"r")
     measure("one ACK: the messages", _WINDOW, once(ask))
-    steps = record_steps(broker.serial + 1, broker.take_batch().records, _RECORDS_PER_STEP)
+    steps = record_steps(broker.serial + 1, broker.receipts.take_batch().records, _RECORDS_PER_STEP)
 
     def step() -> bool:
         first, some = next(steps, (0, []))

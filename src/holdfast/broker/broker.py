@@ -13,7 +13,6 @@ only then does the caller release the batch's replies. Deliveries name applied m
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -22,6 +21,7 @@ from holdfast.broker.lasting.producers import Verdict
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.operating import delete, purge
 from holdfast.broker.outputs import Batch, Publisher, Replier, size_of
+from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.committing import commit, publish_after_commit, settle_all
 from holdfast.broker.serving.dispatch import dispatch, make_ready, next_mark
 from holdfast.broker.serving.finished_producers import FinishedProducers
@@ -39,7 +39,6 @@ from holdfast.errors import TransactionError
 from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
-    AcknowledgeRecord,
     DispatchMarkRecord,
     HoldRecord,
     MessageRecord,
@@ -57,17 +56,11 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.idle_topics = IdleTopics()
         self.temporaries = Temporaries(settings.temporary_count_max)
-        self.batch = Batch()
-        self.closed: deque[Batch] = deque()
-        """Batches that are full and not yet taken, oldest first."""
-        self.in_flight: deque[Batch] = deque()
-        """Batches taken, and not yet applied with all replies given, oldest first."""
-        self.uncommitted_bytes = 0
+        self.receipts = Receipts()
         self.held_bytes = 0
         """What open transactions hold, with what a message costs beside its content."""
         self.subscription_count = self.subscription_bytes = 0
         """Of all connections."""
-        self.acknowledged_queues: list[Queue] = []
         self.publishing = Publishing(settings)
         self._is_queues_turn = False
         """The last dispatch was left off among topics' deliveries."""
@@ -76,9 +69,9 @@ class Broker:
         self.finished = FinishedProducers(self)
         self.broken: list[tuple[Queue | Topic, Exception]] = []
         """Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
-        self.duplicates_total = self.dead_lettered_total = 0
-        """Sends that were taken before and only confirmed again; messages that are stored on the
-        dead-letter queue because they were rejected. Of all leaderships of this process."""
+        self.duplicates_total = 0
+        """Sends that were taken before and only confirmed again, of all leaderships of this
+        process."""
         self.next_queue_number = 0
         self.numbering = Numbering()
         """Where each queue's numbers begin under this leader."""
@@ -111,19 +104,11 @@ class Broker:
         self.is_leading = self.is_prepared = False
         discards = self.state.discards
         discards.forget_leadership()
-        for batch in (*self.in_flight, *self.closed, self.batch):
-            # Copies: its entry may be half applied, and the rest of it is taken from there.
-            discards.add([*batch.records], [*batch.replies])
-            discards.add(*(each.held for each in batch.publications))
+        discards.add(*self.receipts.clear())
         discards.add(*self.publishing.clear(), self.topics)
-        self.batch = Batch()
-        self.closed.clear()
-        self.in_flight.clear()
-        self.uncommitted_bytes = 0
         self.state.volatile_bytes = 0
         self.held_bytes = 0
         self.subscription_count = self.subscription_bytes = 0
-        self.acknowledged_queues.clear()
         self.broken.clear()
         self.errands.clear()
         self.finished.clear()
@@ -159,7 +144,9 @@ class Broker:
         self.next_queue_number += 1
         queue.asked_mark = queue.newest_before + queue.mark_step
         # First: a queue that is known and not declared would lose its messages at a restart.
-        self.record(QueueRecord(queue.number, name, queue.assigned_sequence, queue.asked_mark))
+        self.receipts.record(
+            QueueRecord(queue.number, name, queue.assigned_sequence, queue.asked_mark)
+        )
         self.state.by_name[name] = self.state.plans[queue.number] = queue
         return queue
 
@@ -224,21 +211,22 @@ class Broker:
                 if receipt is None:
                     pass
                 elif verdict is Verdict.STORED:
-                    replier.reply(receipt)  # Nothing else is in it: all it promises is kept.
+                    self.receipts.reply_stored(replier, receipt)
                 else:
-                    self.reply_after_pending(replier, receipt)
+                    self.receipts.reply_after_pending(replier, receipt)
                 return
         sequence = queue.assigned_sequence
         queue.assigned_sequence = sequence + 1
         size = len(headers) + len(body)
-        batch = self.batch
+        receipts = self.receipts
+        batch = receipts.batch
         record = MessageRecord(
             queue.number, sequence, headers, body, size, producer_id, producer_sequence
         )
         record.stored_at = self.now_microseconds
         batch.records.append(record)
         batch.size_bytes += size + MESSAGE_OVERHEAD_BYTES
-        self.uncommitted_bytes += size + MESSAGE_OVERHEAD_BYTES
+        receipts.uncommitted_bytes += size + MESSAGE_OVERHEAD_BYTES
         batch.is_urgent = True
         if receipt is not None:
             batch.replies.append((replier, receipt))
@@ -387,7 +375,7 @@ class Broker:
             elif subscription.queue is not None:
                 settle_all(self, subscription.queue, keys)
         if receipt is not None:
-            self.reply_after_pending(replier, receipt)
+            self.receipts.reply_after_pending(replier, receipt)
         if not subscription.is_ready:
             self.refill(subscription)
         return count
@@ -415,7 +403,7 @@ class Broker:
                 queue.withheld.add(key)
             self._settle(queue, key)
         if receipt is not None:
-            self.reply_after_pending(replier, receipt)
+            self.receipts.reply_after_pending(replier, receipt)
 
     def hold_identity(
         self, transaction: Transaction, queue_number: int, key: int, client: str = ""
@@ -472,10 +460,11 @@ class Broker:
         if queue is None:
             return
         if key > 0:
+            receipts = self.receipts
             if not queue.acknowledged:
-                self.acknowledged_queues.append(queue)
+                receipts.acknowledged_queues.append(queue)
             queue.acknowledged.append(key)
-            self.batch.settled_count += 1
+            receipts.batch.settled_count += 1
         else:
             self.settle_transient(queue, key)
 
@@ -493,20 +482,6 @@ class Broker:
                 queue.withheld.discard(message.key)
             self.state.acknowledged_total += 1
             self.state.volatile_bytes -= message.size + self.state.overhead
-
-    def reply_after_pending(self, replier: Replier, receipt: bytes) -> None:
-        """Reply once everything asked so far is stored; at once if nothing is under way."""
-        if self.has_batch():
-            self.reply_with_batch(replier, receipt)
-        elif self.in_flight:
-            self.in_flight[-1].replies.append((replier, receipt))
-        else:
-            replier.reply(receipt)
-
-    def reply_with_batch(self, replier: Replier, receipt: bytes) -> None:
-        """Reply when the gathering batch is stored, or is known to hold nothing to be stored."""
-        self.batch.replies.append((replier, receipt))
-        self.batch.is_urgent = True
 
     # ---- transactions
 
@@ -592,13 +567,13 @@ class Broker:
     @contextmanager
     def all_or_nothing(self, producer_id: str | None = None) -> Iterator[None]:
         """Take back what a request has put into the batch if it fails in the middle."""
-        batch = self.batch
+        batch = self.receipts.batch
         mark = batch.mark()
         try:
             yield
         except Exception:
             for record in reversed(batch.take_back(mark)):
-                self.uncommitted_bytes -= size_of(record)
+                self.receipts.uncommitted_bytes -= size_of(record)
                 if isinstance(record, MessageRecord) and record.sequence:
                     number = record.queue_number
                     queue = self.state.queues.get(number) or self.state.plans[number]
@@ -612,8 +587,8 @@ class Broker:
 
     def keep_log(self, hold: HoldRecord, replier: Replier, receipt: bytes) -> None:
         """Keep the log for a named reader from an index on; index 0 ends that."""
-        self.record(hold)
-        self.reply_with_batch(replier, receipt)
+        self.receipts.record(hold)
+        self.receipts.reply_with_batch(replier, receipt)
 
     def purge(self, name: str, replier: Replier, receipt: bytes) -> int:
         """Remove every message now on a queue; see `operating.purge`."""
@@ -625,75 +600,25 @@ class Broker:
 
     # ---- batches
 
-    def has_batch(self) -> bool:
-        """Whether there is anything that must last."""
-        batch = self.batch
-        if batch.records or batch.replies or batch.publications:
-            return True
-        return bool(self.acknowledged_queues or self.closed)
-
-    def close_batch(self) -> None:
-        """Let what comes next begin a batch of its own: what is gathered fills a log entry."""
-        self.closed.append(self._gathered())
-
-    def take_batch(self) -> Batch:
-        """Give the oldest of what must last, to be one log entry; it is in flight from now on."""
-        self.in_flight.append(self.closed.popleft() if self.closed else self._gathered())
-        return self.in_flight[-1]
-
-    def _gathered(self) -> Batch:
-        """End the gathering batch and begin the next."""
-        batch, self.batch = self.batch, Batch()
-        for queue in self.acknowledged_queues:
-            if queue.acknowledged:
-                batch.add(AcknowledgeRecord(queue.number, queue.acknowledged))
-                queue.acknowledged = []
-        self.acknowledged_queues.clear()
-        return batch
-
     def apply_batch(
         self, batch: Batch, first_record: int, timestamp: int, term: int = FIRST_TERM
     ) -> None:
         """Apply the oldest batch in flight at once: its entry is committed."""
         self.state.apply(first_record, batch.records, timestamp, term)
-        self.applied(batch)
+        self.receipts.applied(batch)
         for _ in self.publish_after_commit(batch):
             pass
-        self.released(batch)
-
-    def applied(self, batch: Batch) -> None:
-        """Note that all records of the oldest batch in flight are applied to the state."""
-        assert self.in_flight[0] is batch, "batches are applied in the order they were taken"
-        self.uncommitted_bytes -= batch.size_bytes
-        self.dead_lettered_total += batch.dead_letter_count
+        self.receipts.released(batch)
 
     def publish_after_commit(self, batch: Batch) -> Iterator[None]:
         """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
         return publish_after_commit(self, batch)
-
-    def released(self, batch: Batch) -> None:
-        """Note that all that waited for the oldest batch in flight was told and is seen."""
-        released = self.in_flight.popleft()
-        assert released is batch, "batches are released in the order they were taken"
 
     def apply_entry(
         self, first_record: int, records: Iterable[Record], timestamp: int, term: int = FIRST_TERM
     ) -> None:
         """Apply records of a committed entry, all or, in order, some at a time."""
         self.state.apply(first_record, records, timestamp, term)
-
-    def add_records(self, records: list[Record]) -> None:
-        """Put records of the cleaner into the gathering batch."""
-        for record in records:
-            self.record(record)
-
-    def record(self, record: Record) -> None:
-        """Put a record into the gathering batch; somebody waits for it."""
-        size = size_of(record)
-        self.batch.add(record)
-        self.batch.size_bytes += size
-        self.uncommitted_bytes += size
-        self.batch.is_urgent = True
 
     # ---- dispatch
 
@@ -743,5 +668,5 @@ class Broker:
         """Ask for a dispatch mark further ahead."""
         mark = next_mark(queue, self.settings.dispatch_mark_step_max)
         if mark > queue.asked_mark:
-            self.record(DispatchMarkRecord(queue.number, mark))
+            self.receipts.record(DispatchMarkRecord(queue.number, mark))
             queue.asked_mark = mark  # Now only: else nothing beyond the old mark would go out.

@@ -11,14 +11,13 @@ behind that record it would live once more after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.outputs import Batch
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CountersRecord,
@@ -56,46 +55,9 @@ def kept_bytes(state: BrokerState) -> int:
     )
 
 
-def settling(broker: Broker, wanted: Mapping[int, set[int]] | None = None) -> dict[int, set[int]]:
-    """
-    Give, by queue number, the sequences whose acknowledgement is on its way to the log.
-
-    Of all there are, or of the `wanted` only: to look one up costs a tenth of noting it.
-    """
-    found: dict[int, set[int]] = {}
-    for number, sequences in _on_their_way(broker):
-        if wanted is None:
-            found.setdefault(number, set()).update(sequences)
-        elif number in wanted:
-            found.setdefault(number, set()).update(wanted[number].intersection(sequences))
-    return found
-
-
-def _on_their_way(broker: Broker) -> Iterator[tuple[int, list[int]]]:
-    for queue in broker.acknowledged_queues:
-        yield queue.number, queue.acknowledged
-    for batch in _batches(broker):
-        for record in batch.settling:
-            yield record.queue_number, record.sequences
-
-
-def settling_count(broker: Broker) -> int:
-    """Give how many acknowledged messages are on their way to the log, about."""
-    return sum(batch.settled_count for batch in _batches(broker))
-
-
-def _batches(broker: Broker) -> Iterator[Batch]:
-    return chain(broker.in_flight, broker.closed, (broker.batch,))
-
-
-def holds_under_way(broker: Broker) -> dict[str, HoldRecord]:
-    """Give, by name, the holds that are set, moved or ended by a record on its way to the log."""
-    return {record.name: record for batch in _batches(broker) for record in batch.holds}
-
-
 def holds_to_come(broker: Broker) -> dict[str, HoldRecord]:
     """Give, by name, the holds that stand once all that is on its way to the log is applied."""
-    holds = broker.state.holds | holds_under_way(broker)
+    holds = broker.state.holds | broker.receipts.holds_under_way()
     return {name: hold for name, hold in holds.items() if hold.index}
 
 
@@ -195,7 +157,7 @@ def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
     if 0 < state.format_home <= through_record:
         records.append(FormatRecord(state.format_level))
     # A hold that is moved or ended by a record on its way must not come back behind it.
-    moving = holds_under_way(broker)
+    moving = broker.receipts.holds_under_way()
     records.extend(
         hold
         for name, hold in state.holds.items()

@@ -137,4 +137,4 @@ class ProducerLimit:
         else:
             if looked_at < _LOOKED_AT_PER_STEP:
                 self._end()
-        self._broker.add_records([*records])
+        self._broker.receipts.add_records([*records])

@@ -31,8 +31,8 @@ def purge(broker: Broker, name: str, replier: Replier, receipt: bytes) -> int:
     broker.empty(queue)
     queue.purging_through = through
     queue.cursor = max(queue.cursor, through + 1)
-    broker.record(PurgeRecord(queue.number, through))
-    broker.reply_with_batch(replier, receipt)
+    broker.receipts.record(PurgeRecord(queue.number, through))
+    broker.receipts.reply_with_batch(replier, receipt)
     return removed
 
 
@@ -53,8 +53,8 @@ def delete(broker: Broker, name: str, replier: Replier, receipt: bytes) -> int:
     del broker.state.by_name[name]
     broker.state.leaving[queue.number] = queue
     broker.empty(queue)
-    broker.record(DeleteQueueRecord(queue.number))
-    broker.reply_with_batch(replier, receipt)
+    broker.receipts.record(DeleteQueueRecord(queue.number))
+    broker.receipts.reply_with_batch(replier, receipt)
     return removed
 
 

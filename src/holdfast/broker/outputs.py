@@ -3,7 +3,7 @@ What the broker wants done, and the order it must be done in.
 
 A `Batch` is what must last: its records become one log entry. Its replies may go out, and its
 non-persistent messages may be seen, only after that entry is committed and its records are
-applied; `server.loop` is the one place that releases them. Deliveries are of applied messages only,
+applied; `receipts` is the one place that lets go of them. Deliveries are of applied messages only,
 so they may go out at once.
 """
 
@@ -87,6 +87,9 @@ class Batch:
     are not made yet."""
     dead_letter_count: int = 0
     """Rejected messages that it moves to the dead-letter queue."""
+    index: int = 0
+    """Where it stands in the log if it is committed; 0 until it is proposed."""
+    is_applied: bool = False
     is_urgent: bool = False
     """Somebody waits for it. Acknowledgements without a receipt alone are not urgent."""
 

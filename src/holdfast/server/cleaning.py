@@ -28,8 +28,6 @@ from holdfast.broker.cleaning import (
     is_kept,
     kept_bytes,
     live_copy,
-    settling,
-    settling_count,
 )
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.forgetting import ProducerLimit
@@ -137,8 +135,8 @@ class Cleaner:
         self.budget_bytes = min(rate / 4, self.budget_bytes + rate * (now - self.refilled_at))
         self.refilled_at = now
         is_busy = (
-            self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2
-            or settling_count(self.broker) > _SETTLING_MAX
+            self.broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max // 2
+            or self.broker.receipts.settling_count() > _SETTLING_MAX
         )
         if not is_busy:
             self._limit_producers(is_spent)
@@ -260,7 +258,7 @@ class Cleaner:
             if loss is HoldLoss.NONE:
                 return True
             leaving.append((hold, loss))
-        self.broker.add_records(
+        self.broker.receipts.add_records(
             [told_left_behind(hold, loss, last_index) for hold, loss in leaving]
         )
         return False
@@ -317,7 +315,7 @@ class Cleaner:
         wanted: dict[int, set[int]] = {}
         for _, record in kept:
             wanted.setdefault(record.queue_number, set()).add(record.sequence)
-        leaving = settling(self.broker, wanted)
+        leaving = self.broker.receipts.settling(wanted)
         copies = (
             live_copy(self.broker, record, number, self.timestamp, leaving)
             for number, record in kept
@@ -332,7 +330,7 @@ class Cleaner:
         self.budget_bytes -= size
         self.rewritten_bytes += size
         self.round_written_bytes += size
-        self.broker.add_records(records)
+        self.broker.receipts.add_records(records)
 
     def _finish(self, is_spent: IsSpent) -> None:
         """Carry on what has its home in the segment, piece by piece; then let it go."""

@@ -46,11 +46,7 @@ class Confirming:
         count_max = self._broker.settings.step_count_max
         self._budget.begin(now)
         while some := publishing.take_receipts(count_max):
-            for publisher, receipt in some:
-                try:
-                    publisher.confirm(receipt)
-                except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-                    self._containment.broke(publisher, error)
+            self._broker.receipts.confirm(some, self._containment.broke)
             if self._budget.is_spent():
                 return not publishing.receipts
         return True

@@ -113,7 +113,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.uncommitted_bytes = 0
         self.uncommitted_bytes += len(data)
         self.incoming_bytes += len(data)
-        if conductor.pending:
+        if conductor.broker.receipts.proposed_count:
             conductor.received_bytes += len(data)
         settings = conductor.settings
         if (

@@ -25,7 +25,6 @@ from collections.abc import Iterator
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.cleaning import settling
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.server.connection import ClientConnection
@@ -96,7 +95,7 @@ class Containment:
 
     def _renew(self, destination: Queue | Topic) -> None:
         if isinstance(destination, Queue):
-            leaving = settling(self.broker).get(destination.number, set())
+            leaving = self.broker.receipts.settling().get(destination.number, set())
             receivers = self.broker.renew(destination, leaving)
         else:
             receivers = [each.receiver for each in destination.subscriptions]

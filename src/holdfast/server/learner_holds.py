@@ -52,7 +52,7 @@ class LearnerHolds:
             if name.startswith(LEARNER_PREFIX) and name[len(LEARNER_PREFIX) :] not in matches
         ]
         if records:
-            self._broker.add_records(records)
+            self._broker.receipts.add_records(records)
 
     def _moved(self, name: str, match: int) -> HoldRecord | None:
         """Return the hold as it should be; None if it is near enough."""

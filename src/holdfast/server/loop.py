@@ -7,8 +7,8 @@ a batch is being made durable the next one gathers: no timer, what arrived durin
 the next batch (group commit). Acknowledgements that nobody waits for ride along, or go after one
 tick.
 
-The order rule: a reply leaves only after its batch is committed and applied. It stands in
-`_apply` and nowhere else.
+The order rule: a reply leaves only after its batch is committed and applied. The broker's ledger
+(`broker.receipts`) keeps it; `_apply` says what is applied.
 
 Nothing in a turn is long: reading, applying, delivering, writing and errands have a slice of time
 each, and go on in the next turn, which comes at once, after the sockets and members were heard. An
@@ -16,7 +16,7 @@ entry that is applied in several turns is never seen half done: until it is whol
 as applied, nothing is delivered and nobody begins to serve.
 
 Invariants:
-    `pending` holds the batches proposed in this leadership, in log order, none twice; one is
+    The ledger holds the batches proposed in this leadership, in log order, none twice; one is
     applied only when the entry of its index AND term is committed.
     A node that is not serving has no clients; those it had are closed in slices.
 """
@@ -24,7 +24,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
@@ -32,7 +31,6 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.record_steps import record_steps
-from holdfast.broker.outputs import Batch
 from holdfast.broker.serving.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
@@ -131,8 +129,6 @@ class Conductor:
         self.paused = Pausing()
         self.resuming = Resuming(broker, self.containment)
         self.flushing = Flushing(context, clock, self.containment, self.resuming, self.budget)
-        self.pending: deque[tuple[int, Batch]] = deque()
-        """Index and batch of what was proposed in this leadership and is not applied."""
         self.sealer = Sealer(broker, settings)
         self.applying: Iterator[None] | None = None
         """The rest of the committed entry that is being applied, and of what waited for it."""
@@ -249,7 +245,7 @@ class Conductor:
             self._run_errands()
         if self.broker.state.discards.are_waiting:
             self._let_go()
-        is_free = self.sealer.under_way is None and self.broker.has_batch()
+        is_free = self.sealer.under_way is None and self.broker.receipts.has_batch()
         if is_served and self.role.is_serving and is_free and not self.store.is_writing:
             self._seal(now)
             self.store.turn(now)
@@ -395,7 +391,7 @@ class Conductor:
                 # Whoever was not read goes first next time.
                 self.ready[:0] = ready[place:]
                 break
-        if broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
+        if broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready[:place]:
                 self.pause(connection)
         if self.ready and any(it.session.spreading is None for it in self.ready):
@@ -432,7 +428,7 @@ class Conductor:
 
     def _close_full_batch(self) -> None:
         if self.sealer.is_over():
-            self.broker.close_batch()
+            self.broker.receipts.close_batch()
 
     def _hold_clients(self) -> None:
         """
@@ -452,10 +448,13 @@ class Conductor:
         """Read again from those who waited, where what they waited for has come."""
         if self.context.waiting and not self.is_behind:
             self._send_waiting()
-        if not self.paused or self.broker.uncommitted_bytes > self.settings.uncommitted_bytes_max:
+        if (
+            not self.paused
+            or self.broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max
+        ):
             return
         self.budget.begin()
-        is_spent, is_pending = self.budget.is_spent, bool(self.pending)
+        is_spent, is_pending = self.budget.is_spent, self.broker.receipts.proposed_count > 0
         is_all = self.paused.resume(
             self.turned_at, self.commit_count, is_spent, is_pending=is_pending
         )
@@ -489,23 +488,23 @@ class Conductor:
         broker = self.broker
         sealer = self.sealer
         in_flight_max = self.settings.batches_in_flight_max
-        if broker.closed or sealer.under_way is not None:
+        if broker.receipts.closed or sealer.under_way is not None:
             self.budget.begin()
             if sealer.under_way is not None and not self._propose(now):
                 return
-        while broker.closed and len(self.pending) < in_flight_max:
+        while broker.receipts.closed and broker.receipts.proposed_count < in_flight_max:
             if not self._propose(now):
                 return
             if self.budget.is_spent():
                 self.schedule()
                 return
-        if not broker.has_batch() or (self.store.is_writing and not sealer.is_full()):
+        if not broker.receipts.has_batch() or (self.store.is_writing and not sealer.is_full()):
             return
-        if len(self.pending) >= in_flight_max:
+        if broker.receipts.proposed_count >= in_flight_max:
             self._close_full_batch()  # What is dispatched to who never acknowledges goes on.
             return
         is_certain = not (self.context.is_lease_over or broker.publishing.is_behind)
-        if not (is_certain or broker.batch.records or broker.acknowledged_queues):
+        if not (is_certain or broker.receipts.batch.records or broker.receipts.acknowledged_queues):
             return  # Nothing that a quorum must store: its replies wait until one answers.
         if self.role.is_draining or sealer.is_due(now):
             self._propose(now)
@@ -518,7 +517,8 @@ class Conductor:
             return False
         batch, body = sealed
         if not batch.records:
-            self._reply_after_earlier(batch)
+            if not self.broker.receipts.joins_earlier(batch):
+                self.applying = chain(self.applying or (), self.releasing.steps(batch, self.role))
             return True
         wall = self.clock.wall_microseconds()
         try:
@@ -530,17 +530,8 @@ class Conductor:
             return False
         self.counters.batches += 1
         self.counters.records += len(batch.records)
-        self.pending.append((index, batch))
+        self.broker.receipts.proposed(batch, index)
         return True
-
-    def _reply_after_earlier(self, batch: Batch) -> None:
-        """Let replies without records of their own wait for what was proposed before them."""
-        if self.pending:
-            self.broker.in_flight.pop()
-            self.pending[-1][1].replies.extend(batch.replies)
-            self.pending[-1][1].publications.extend(batch.publications)
-            return
-        self.applying = chain(self.applying or (), self.releasing.steps(batch, self.role))
 
     def has_to_apply(self) -> bool:
         """Whether something committed is not applied yet, or not told."""
@@ -587,12 +578,13 @@ class Conductor:
     def _apply(self, entry: Entry) -> Iterator[None]:
         """Apply an entry in steps, then, and only then, say so."""
         broker = self.broker
-        pending = self.pending
-        if pending and pending[0][0] == entry.index and entry.term != self.context.term:
+        receipts = broker.receipts
+        batch = receipts.awaiting(entry.index)
+        if batch is not None and entry.term != self.context.term:
             # Another leader's entry stands where ours would have: this leadership is over,
             # and what it proposed from here on is not stored.
             self.role.end()
-        batch = pending[0][1] if pending and pending[0][0] == entry.index else None
+            batch = None
         records = batch.records if batch is not None else self.store.decode(entry)
         first, count_max = entry.first_record, self.record_step_count
         self.is_within_entry = True
@@ -607,9 +599,8 @@ class Conductor:
         self.store.applied(entry, broker.state.cleaned_through)
         self.is_within_entry = False
         # The leadership may have ended since the first step.
-        if batch is not None and pending and pending[0][1] is batch:
-            self.pending.popleft()
-            broker.applied(batch)
+        if batch is not None and receipts.is_next(batch):
+            receipts.applied(batch)
             self.commit_count += 1
             self.received_bytes = 0
             if not self.releasing.at_once(batch):
@@ -629,7 +620,6 @@ class Conductor:
         Many clients are closed in slices; none of them is served any more.
         """
         self.is_behind = False
-        self.pending.clear()
         self.sealer.stop()
         self.departures.send_away(self.connections, farewell)
         self.connections.clear()

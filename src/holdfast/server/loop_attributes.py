@@ -38,7 +38,6 @@ LOOP_ATTRIBUTES: Final = (
     "on_damage",
     "on_failure",
     "paused",
-    "pending",
     "reading",
     "ready",
     "received_bytes",

@@ -227,7 +227,13 @@ class Node:
             conductor.pause(connection)
         conductor.role.drain()
         await wait_until(
-            lambda: not (conductor.pending or conductor.sealer.has_work() or conductor.ready),
+            lambda: (
+                not (
+                    conductor.broker.receipts.proposed_count
+                    or conductor.sealer.has_work()
+                    or conductor.ready
+                )
+            ),
             self.clock,
             deadline,
         )

@@ -21,7 +21,6 @@ from typing import Final
 import structlog
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.cleaning import holds_under_way
 from holdfast.errors import LimitReachedError
 from holdfast.model.limits import GiB
 from holdfast.model.records import HoldLoss, HoldRecord, Record
@@ -60,7 +59,7 @@ class ReaderHolds:
             return
         self._look_at = now + self._settings.hold_look_seconds
         holds = self._broker.state.holds
-        moving = holds_under_way(self._broker)
+        moving = self._broker.receipts.holds_under_way()
         seen = {}
         ended: list[Record] = []
         for name, hold in holds.items():
@@ -70,7 +69,7 @@ class ReaderHolds:
                 ended.append(HoldRecord(name, 0, 0))
         self._seen = seen
         if ended:
-            self._broker.add_records(ended)
+            self._broker.receipts.add_records(ended)
 
     def _is_over(self, hold: HoldRecord, watched_seconds: float) -> bool:
         expiry = expiry_seconds(hold, self._settings)

@@ -5,7 +5,8 @@ Non-persistent messages of its transactions are published, then everybody is tol
 asked for is stored. A batch may have a hundred thousand of both, so it is done in steps.
 
 Invariants:
-    Nothing is told of a batch before the conductor has applied it; only `loop.py` decides that.
+    Nothing is told of a batch before the conductor has applied it; only `loop.py` decides that;
+    whom to tell is the broker's ledger's to know.
     A leadership that is over tells nothing more.
 
 Owned by the loop.
@@ -14,12 +15,11 @@ Owned by the loop.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, islice
-from operator import length_hint
+from itertools import chain
 from typing import Protocol
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.outputs import Batch, Replier
+from holdfast.broker.outputs import Batch
 from holdfast.server.containment import Containment
 
 
@@ -42,35 +42,17 @@ class Releasing:
 
     def at_once(self, batch: Batch) -> bool:
         """Tell all now, if it is no more than one step; false, and nothing told, if it is more."""
-        if batch.publications or len(batch.replies) > self._step_count:
-            return False
-        replies = iter(batch.replies)
-        while not self._reply_to(replies):
-            pass
-        self._broker.released(batch)
-        return True
+        return self._broker.receipts.tell_at_once(batch, self._step_count, self._containment.broke)
 
     def steps(self, batch: Batch, leadership: Leadership) -> Iterator[None]:
         """Let be seen and told, in steps, what waited for a batch, while this leadership lasts."""
-        steps = chain(self._broker.publish_after_commit(batch), self._reply(batch))
+        receipts = self._broker.receipts
+        steps = chain(
+            self._broker.publish_after_commit(batch),
+            receipts.tell(batch, self._step_count, self._containment.broke),
+        )
         while leadership.is_serving:
             if next(steps, self) is self:
-                self._broker.released(batch)
+                receipts.released(batch)
                 return
             yield
-
-    def _reply(self, batch: Batch) -> Iterator[None]:
-        """Say to each, in steps, that what it asked for is stored; who cannot be told is closed."""
-        replies = iter(batch.replies)
-        while not self._reply_to(replies):
-            yield
-
-    def _reply_to(self, replies: Iterator[tuple[Replier, bytes]]) -> bool:
-        """Do one step of it, up to one that breaks; whether that was all."""
-        replier: Replier | None = None
-        try:
-            for replier, receipt in islice(replies, self._step_count):
-                replier.reply(receipt)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-            self._containment.broke(replier, error)
-        return not length_hint(replies)

@@ -33,33 +33,35 @@ class Sealer:
 
     def has_work(self) -> bool:
         """Whether there is anything that must last and was not given."""
-        return self.under_way is not None or self._broker.has_batch()
+        return self.under_way is not None or self._broker.receipts.has_batch()
 
     def is_full(self) -> bool:
         """Whether the gathering batch goes although an earlier one is being written."""
-        broker = self._broker
-        batch = broker.batch
+        receipts = self._broker.receipts
+        batch = receipts.batch
+        bytes_max = self._broker.settings.batch_bytes_max
         most = self._settings
         return (
-            batch.size_bytes >= broker.settings.batch_bytes_max
-            or len(batch.records) + len(broker.acknowledged_queues) >= most.batch_records_max
+            batch.size_bytes >= bytes_max
+            or len(batch.records) + len(receipts.acknowledged_queues) >= most.batch_records_max
             or batch.settled_count >= most.batch_settled_count_max
         )
 
     def is_over(self) -> bool:
         """Whether the gathering batch is more than full, so that nothing else is to be in it."""
-        broker = self._broker
-        batch = broker.batch
+        receipts = self._broker.receipts
+        batch = receipts.batch
+        bytes_max = self._broker.settings.batch_bytes_max
         most = self._settings
         return (
-            batch.size_bytes > broker.settings.batch_bytes_max
-            or len(batch.records) + len(broker.acknowledged_queues) > most.batch_records_max
+            batch.size_bytes > bytes_max
+            or len(batch.records) + len(receipts.acknowledged_queues) > most.batch_records_max
             or batch.settled_count > most.batch_settled_count_max
         )
 
     def is_due(self, now: float) -> bool:
         """Whether somebody waits for the gathering batch, or it has had a tick for company."""
-        if not self._broker.batch.is_urgent:
+        if not self._broker.receipts.batch.is_urgent:
             if not self._gathering_since:
                 self._gathering_since = now
             if now - self._gathering_since < self._settings.tick_seconds:
@@ -75,7 +77,7 @@ class Sealer:
         """
         sealing = self.under_way
         if sealing is None:
-            batch = self._broker.take_batch()
+            batch = self._broker.receipts.take_batch()
             most = self._settings
             if (
                 len(batch.records) <= most.seal_records_max

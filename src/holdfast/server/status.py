@@ -197,7 +197,7 @@ def _messages(node: Parts) -> MessageCounters:
         redelivered=counters.redeliveries,
         receipts=node.context.receipt_count,
         refused=node.context.refusals.total,
-        dead_lettered=node.broker.dead_lettered_total,
+        dead_lettered=node.broker.receipts.dead_lettered_total,
         duplicates=node.broker.duplicates_total,
     )
 

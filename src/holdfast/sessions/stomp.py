@@ -618,7 +618,7 @@ class StompSession:
             if not self.out:
                 self.context.dirty.append(self)  # Nothing to send, but to be closed.
             return
-        self.broker.reply_after_pending(self, LastReceipt(frame.receipt))
+        self.broker.receipts.reply_after_pending(self, LastReceipt(frame.receipt))
 
     _COMMANDS: ClassVar[dict[str, Callable[[Any, Frame], None]]] = {
         "CONNECT": _connect,

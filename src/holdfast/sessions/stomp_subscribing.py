@@ -78,7 +78,7 @@ def subscribe(session: StompSession, frame: Frame) -> None:
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.
-        session.broker.reply_after_pending(session, frame.receipt)
+        session.broker.receipts.reply_after_pending(session, frame.receipt)
 
 
 def _require_place(session: StompSession, cost: int) -> None:
@@ -128,7 +128,7 @@ def unsubscribe(session: StompSession, frame: Frame) -> None:
     session.recount_room()  # What was on its way to it is not written any more.
     if frame.receipt is not None:
         # With mode `auto` all it was given is settled: it must not come again after this.
-        session.broker.reply_after_pending(session, frame.receipt)
+        session.broker.receipts.reply_after_pending(session, frame.receipt)
 
 
 def _find(session: StompSession, headers: dict[str, str]) -> Subscription:

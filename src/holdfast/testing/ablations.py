@@ -277,7 +277,7 @@ def _reply_at_once() -> list[Patch]:
 
     def seal_and_reply(self: Any, now: float) -> None:
         seal(self, now)
-        for _, batch in self.pending:
+        for batch in self.broker.receipts.in_flight:
             replies, batch.replies = batch.replies, []
             for replier, receipt in replies:
                 replier.reply(receipt)

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.cleaning import homeless, live_copy, settling
+from holdfast.broker.cleaning import homeless, live_copy
 from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.snapshot import Snapshot, encode_state
 from holdfast.broker.lasting.state import BrokerState
@@ -375,9 +375,9 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule()
     def seal(self) -> None:
-        if not self.broker.has_batch():
+        if not self.broker.receipts.has_batch():
             return
-        batch = self.broker.take_batch()
+        batch = self.broker.receipts.take_batch()
         body = b"".join(encode_records(batch.records))
         self.log[self.next_index] = (self.next_record, self.next_index, body)
         for record in decode_records(body):
@@ -459,7 +459,7 @@ class BrokerMachine(RuleBasedStateMachine):
         through = min(start + count - 1, self.applied_index)
         if through < start:
             return
-        leaving = settling(self.broker)
+        leaving = self.broker.receipts.settling()
         copies: list[Record] = []
         last_record = 0
         for index in range(start, through + 1):
@@ -471,7 +471,7 @@ class BrokerMachine(RuleBasedStateMachine):
                     copies += [copy] if copy is not None else []
         for piece in homeless(self.broker, last_record, self.broker.state.timestamp):
             copies += piece
-        self.broker.add_records([*copies, CleanedRecord(through)])
+        self.broker.receipts.add_records([*copies, CleanedRecord(through)])
         self.cleaning_through = through
 
     # ---- checkpoints
@@ -587,7 +587,10 @@ class BrokerMachine(RuleBasedStateMachine):
         for queue in queues.values():
             assert queue.transient_bytes == sum(it.size for it in queue.transients.values())
         under_way = sum(batch.size_bytes for _, batch, _ in self.under_way)
-        assert self.broker.uncommitted_bytes == under_way + self.broker.batch.size_bytes
+        assert (
+            self.broker.receipts.uncommitted_bytes
+            == under_way + self.broker.receipts.batch.size_bytes
+        )
         sends = [body for each in self.transactions for _, body in each.sends]
         held = sum(len(body) + state.overhead for body in sends)
         assert self.broker.held_bytes == held
@@ -648,12 +651,12 @@ class BrokerMachine(RuleBasedStateMachine):
                 self.commit()
             self.broker.errands.finish()
             self.dispatch()
-            if not self.broker.has_batch():
+            if not self.broker.receipts.has_batch():
                 break
         assert not self.model.live
         self.broker.let_go(lambda: False)
         assert self.broker.state.memory_bytes == 0
-        assert self.broker.uncommitted_bytes == 0
+        assert self.broker.receipts.uncommitted_bytes == 0
         assert not self.checks
 
 

@@ -114,8 +114,8 @@ class World:
 
     def turn(self) -> None:
         self.dispatch()
-        while self.broker.has_batch():
-            batch = self.broker.take_batch()
+        while self.broker.receipts.has_batch():
+            batch = self.broker.receipts.take_batch()
             first = self.next_record
             self.log.append((first, b"".join(encode_records(batch.records)), self.term))
             self.broker.apply_batch(batch, first, len(self.log), self.term)
@@ -178,7 +178,7 @@ class World:
         log = [*self.log]
         for _ in range(self.random.randint(1, 4)):
             self.send()
-            batch = self.broker.take_batch()
+            batch = self.broker.receipts.take_batch()
             first = log[-1][0] + sum(1 for _ in decode_records(log[-1][1])) if log else 1
             log.append((first, b"".join(encode_records(batch.records)), self.term))
         self.tails.append(log)

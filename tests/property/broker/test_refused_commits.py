@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving import committing
 from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.serving.transactions import Transaction
@@ -53,8 +54,8 @@ class World:
 
     def turn(self) -> None:
         self.dispatch()
-        while self.broker.has_batch():
-            batch = self.broker.take_batch()
+        while self.broker.receipts.has_batch():
+            batch = self.broker.receipts.take_batch()
             self.broker.apply_batch(batch, self.next_record, 1)
             self.next_record += len(batch.records)
             for replier, receipt in batch.replies:
@@ -77,7 +78,7 @@ class World:
 CALLS = (
     (committing, "current_of"),
     (committing, "put_sends"),
-    (Broker, "record"),
+    (Receipts, "record"),
     (Broker, "advance_mark"),
 )
 
@@ -148,7 +149,7 @@ def test_a_commit_is_whole_or_nothing(
         broker.queue(name)
     world.turn()
     producer = ("p", 2 if has_gap else 1) if is_numbered else (None, 0)
-    size = broker.uncommitted_bytes
+    size = broker.receipts.uncommitted_bytes
     live = broker.state.live_count()
     try:
         with failing_at(step, CALLS):
@@ -156,10 +157,10 @@ def test_a_commit_is_whole_or_nothing(
         is_done = True
     except (DestinationError, SequenceGapError, MistakeError):
         is_done = False
-        kept = broker.batch.records
+        kept = broker.receipts.batch.records
         assert not any(isinstance(record, MessageRecord) for record in kept)
-        assert not broker.batch.publications
-        assert broker.uncommitted_bytes >= size
+        assert not broker.receipts.batch.publications
+        assert broker.receipts.uncommitted_bytes >= size
         world.turn()
         assert broker.state.live_count() == live, "a part of it is stored"
         assert b"receipt" not in world.client.replies
@@ -178,7 +179,7 @@ def test_a_commit_is_whole_or_nothing(
     expected = sorted((name, b"%d" % number) for number, (name, _) in enumerate(sends))
     assert sorted(world.delivered) == expected
     assert world.client.replies.count(b"receipt") == 1
-    assert broker.uncommitted_bytes == 0
+    assert broker.receipts.uncommitted_bytes == 0
     assert broker.held_bytes == 0
 
 

@@ -125,8 +125,8 @@ class World:
 
     def turn(self) -> None:
         self.broker.errands.finish()
-        while self.broker.has_batch():
-            batch = self.broker.take_batch()
+        while self.broker.receipts.has_batch():
+            batch = self.broker.receipts.take_batch()
             self.log.append((self.next_record, b"".join(encode_records(batch.records))))
             self.broker.apply_batch(batch, self.next_record, len(self.log))
             self.next_record += len(batch.records)

@@ -78,9 +78,9 @@ class Desk:
 
     def seal(self) -> None:
         """Make what has gathered an entry of the log, not yet committed."""
-        if not self.broker.has_batch():
+        if not self.broker.receipts.has_batch():
             return
-        batch = self.broker.take_batch()
+        batch = self.broker.receipts.take_batch()
         body = b"".join(encode_records(batch.records))
         timestamp = 1_000_000 + len(self.log)
         self.log.append((self.next_record, timestamp, body))
@@ -115,7 +115,7 @@ class Desk:
             self.dispatch()
             self.broker.let_go(lambda: False)
             self.confirm()
-            if not self.broker.has_batch():
+            if not self.broker.receipts.has_batch():
                 return
         raise AssertionError("the broker does not come to rest")
 

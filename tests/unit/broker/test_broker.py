@@ -14,7 +14,7 @@ from holdfast.model.records import AcknowledgeRecord, DispatchMarkRecord, Messag
 
 
 def kinds(desk) -> list[type]:
-    return [type(record) for record in desk.broker.batch.records]
+    return [type(record) for record in desk.broker.receipts.batch.records]
 
 
 # Batches and replies ------------------------------------------------------------------------------
@@ -24,14 +24,14 @@ def test_a_batch_gathers_until_it_is_taken(desk) -> None:
     """
     One batch is one entry: declaration, messages and acknowledgements together.
     """
-    assert not desk.broker.has_batch()
+    assert not desk.broker.receipts.has_batch()
     desk.send(b"a", receipt=b"1")
     desk.send(b"b", receipt=b"2")
     assert kinds(desk) == [QueueRecord, MessageRecord, MessageRecord]
     desk.turn()
     assert len(desk.log) == 1
     assert desk.client.replies == [b"1", b"2"]
-    assert desk.broker.uncommitted_bytes == 0
+    assert desk.broker.receipts.uncommitted_bytes == 0
 
 
 def test_acknowledgements_of_a_queue_are_one_record(desk, new_client) -> None:
@@ -45,9 +45,9 @@ def test_acknowledgements_of_a_queue_are_one_record(desk, new_client) -> None:
     desk.turn()
     for key in (1, 3, 2):
         desk.broker.acknowledge(subscription, key, client, None)
-    assert desk.broker.has_batch()
-    assert not desk.broker.batch.is_urgent
-    (record,) = desk.broker.take_batch().records
+    assert desk.broker.receipts.has_batch()
+    assert not desk.broker.receipts.batch.is_urgent
+    (record,) = desk.broker.receipts.take_batch().records
     assert isinstance(record, AcknowledgeRecord)
     assert record.sequences == [1, 3, 2]
 
@@ -57,14 +57,14 @@ def test_a_reply_waits_for_everything_asked_before_it(desk) -> None:
     With nothing under way it goes at once, else with the last batch that is.
     """
     broker, client = desk.broker, desk.client
-    broker.reply_after_pending(client, b"0")
+    broker.receipts.reply_after_pending(client, b"0")
     assert client.replies == [b"0"]
     desk.send(b"x")
-    broker.reply_after_pending(client, b"1")
+    broker.receipts.reply_after_pending(client, b"1")
     desk.seal()
-    broker.reply_after_pending(client, b"2")
+    broker.receipts.reply_after_pending(client, b"2")
     desk.send(b"x", receipt=b"3")
-    broker.reply_after_pending(client, b"4")
+    broker.receipts.reply_after_pending(client, b"4")
     desk.seal()
     assert client.replies == [b"0"]
     desk.commit()
@@ -76,9 +76,9 @@ def test_batches_are_applied_in_the_order_they_were_taken(desk) -> None:
     Anything else is our own mistake.
     """
     desk.send(b"x")
-    first = desk.broker.take_batch()
+    first = desk.broker.receipts.take_batch()
     desk.send(b"y")
-    second = desk.broker.take_batch()
+    second = desk.broker.receipts.take_batch()
     with pytest.raises(AssertionError, match="order"):
         desk.broker.apply_batch(second, 1, 0)
     assert first is not second
@@ -123,7 +123,7 @@ def test_a_backlog_is_drained_in_growing_steps(short, new_client) -> None:
     while len(client.keys) < 100:
         short.dispatch()
         assert all(key <= queue.dispatch_mark for key in client.keys)
-        marks += sum(isinstance(r, DispatchMarkRecord) for r in short.broker.batch.records)
+        marks += sum(isinstance(r, DispatchMarkRecord) for r in short.broker.receipts.batch.records)
         short.seal()
         short.commit()
     assert client.keys == list(range(1, 101))
@@ -187,9 +187,15 @@ def test_a_deposed_leader_has_nothing_to_undo(desk, new_client) -> None:
     broker.temporaries.queue("tmp", owner=client)
     broker.follow()
     broker.let_go(lambda: False)
-    assert not broker.has_batch()
-    assert (broker.uncommitted_bytes, desk.state.memory_bytes, broker.held_bytes) == (0, 0, 0)
-    assert not (broker.in_flight or broker.topics or broker.temporaries.queues or desk.state.plans)
+    assert not broker.receipts.has_batch()
+    assert (broker.receipts.uncommitted_bytes, desk.state.memory_bytes, broker.held_bytes) == (
+        0,
+        0,
+        0,
+    )
+    assert not (
+        broker.receipts.in_flight or broker.topics or broker.temporaries.queues or desk.state.plans
+    )
     assert list(desk.state.by_name) == ["orders"]
     assert desk.state.digest() == digest
     assert desk.client.replies == []

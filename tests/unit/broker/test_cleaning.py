@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.broker import cleaning
 from holdfast.broker.cleaning import homeless as homeless_pieces
-from holdfast.broker.cleaning import live_copy, settling
+from holdfast.broker.cleaning import live_copy
 from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     CountersRecord,
@@ -31,7 +31,7 @@ def homeless(*arguments) -> list[Record]:
 def copies(desk, entry: int = 0) -> list[int]:
     """Give the sequences that the cleaner would write again from an entry."""
     first, timestamp, body = desk.log[entry]
-    leaving = settling(desk.broker)
+    leaving = desk.broker.receipts.settling()
     found = []
     for number, record in enumerate(decode_records(body), start=first):
         if isinstance(record, MessageRecord):
@@ -107,7 +107,7 @@ def test_a_copy_is_not_copied_from_its_old_place(three) -> None:
     for number, record in enumerate(decode_records(body), start=first):
         if isinstance(record, MessageRecord) and record.sequence == 1:
             copy = live_copy(three.broker, record, number, timestamp, {})
-            three.broker.add_records([copy])
+            three.broker.receipts.add_records([copy])
     three.turn()
     assert copies(three) == [2, 3]
     (again,) = [r for r in decode_records(three.log[-1][2]) if isinstance(r, MessageRecord)]
@@ -121,12 +121,12 @@ def test_the_level_of_the_format_is_carried_on(three) -> None:
     """
     Without it a replica that has but the rest of the log would not know what may stand there.
     """
-    three.broker.add_records([FormatRecord(2)])
+    three.broker.receipts.add_records([FormatRecord(2)])
     three.turn()
     last = three.next_record - 1
     (level,) = (it for it in homeless(three.broker, last, 1) if isinstance(it, FormatRecord))
     assert level.level == 2
-    three.broker.add_records([level])
+    three.broker.receipts.add_records([level])
     three.turn()
     assert not any(isinstance(it, FormatRecord) for it in homeless(three.broker, last, 1))
 
@@ -146,7 +146,7 @@ def test_homes_are_carried_on(three) -> None:
     assert isinstance(producer, ProducerRecord)
     assert (producer.producer_id, producer.sequence) == ("p", 1)
     assert producer.used_at == three.log[-1][1]
-    three.broker.add_records([counters, queue, producer])
+    three.broker.receipts.add_records([counters, queue, producer])
     three.turn()
     assert homeless(three.broker, last, 2_000_000) == []
 
@@ -192,7 +192,7 @@ def test_idle_producers_are_forgotten(desk) -> None:
     for step in (1, idle // 2, idle):
         records = homeless(desk.broker, desk.next_record, used_at + step)
         producers = [r for r in records if isinstance(r, ProducerRecord)]
-        desk.broker.add_records(producers)
+        desk.broker.receipts.add_records(producers)
         desk.turn()
         assert len(producers) == 1
     desk.broker.state.producers.check("idle", 2)
@@ -224,7 +224,7 @@ def test_a_hold_that_is_moving_is_not_written_back(desk, step, index) -> None:
     desk.broker.keep_log(HoldRecord("archive", index, 1000), desk.client, b"h")
     if step == "sealed":
         desk.seal()
-    desk.broker.add_records(homeless(desk.broker, 1000, 0))
+    desk.broker.receipts.add_records(homeless(desk.broker, 1000, 0))
     desk.turn()
     assert [hold.index for hold in desk.state.holds.values()] == [index] * bool(index)
     assert desk.state.digest() == desk.replayed().digest()

@@ -18,7 +18,7 @@ def crowded(new_desk):
     desk = new_desk(BrokerSettings(producer_count_max=64))
     # Not in the order of their use: as after a start from a log that the cleaner went through.
     order = sorted(range(1, 101), key=lambda number: number * 37 % 101)
-    desk.broker.add_records([ProducerRecord(f"p{number}", 3, number) for number in order])
+    desk.broker.receipts.add_records([ProducerRecord(f"p{number}", 3, number) for number in order])
     desk.turn()
     desk.limit = ProducerLimit(desk.broker)
     return desk
@@ -28,10 +28,10 @@ def run(desk) -> int:
     """Step until nothing is left to do; give how many records the longest step asked for."""
     longest = idle = 0
     while idle < 3:
-        before = len(desk.broker.batch.records)
+        before = len(desk.broker.receipts.batch.records)
         desk.limit.step()
-        longest = max(longest, len(desk.broker.batch.records) - before)
-        idle = 0 if desk.broker.has_batch() or desk.limit._left is not None else idle + 1
+        longest = max(longest, len(desk.broker.receipts.batch.records) - before)
+        idle = 0 if desk.broker.receipts.has_batch() or desk.limit._left is not None else idle + 1
         desk.turn()
     return longest
 
@@ -75,7 +75,7 @@ def test_nobody_is_forgotten_within_the_bound(new_desk) -> None:
     However old.
     """
     desk = new_desk(BrokerSettings(producer_count_max=3))
-    desk.broker.add_records([ProducerRecord(f"p{number}", 1, 1) for number in range(3)])
+    desk.broker.receipts.add_records([ProducerRecord(f"p{number}", 1, 1) for number in range(3)])
     desk.turn()
     desk.limit = ProducerLimit(desk.broker)
     run(desk)
@@ -88,14 +88,14 @@ def test_a_step_does_a_bounded_piece(new_desk) -> None:
     Neither the search nor the records grow with the number of producers.
     """
     desk = new_desk(BrokerSettings(producer_count_max=1_000))
-    desk.broker.add_records([ProducerRecord(f"p{n}", 1, n) for n in range(12_000)])
+    desk.broker.receipts.add_records([ProducerRecord(f"p{n}", 1, n) for n in range(12_000)])
     desk.turn()
     desk.limit = ProducerLimit(desk.broker)
     desk.limit.step()
     for _ in range(2):
         desk.limit.step()
         assert desk.limit._left is not None
-        assert not desk.broker.has_batch()
+        assert not desk.broker.receipts.has_batch()
     assert run(desk) == 500
     assert len(desk.state.producers.by_id) == 1_000 - 1_000 // 8
 
@@ -108,7 +108,7 @@ def test_another_leadership_chooses_anew(crowded) -> None:
     crowded.limit.step()
     crowded.limit.stop()
     crowded.limit.step()
-    assert not crowded.broker.has_batch()
+    assert not crowded.broker.receipts.has_batch()
     run(crowded)
     assert len(crowded.state.producers.by_id) == 56
 
@@ -123,7 +123,7 @@ def test_the_more_come_the_more_go(new_desk) -> None:
     most = 0
     for step in range(100):
         names = [f"p{step}.{number}" for number in range(500)]
-        desk.broker.add_records([ProducerRecord(name, 1, step + 1) for name in names])
+        desk.broker.receipts.add_records([ProducerRecord(name, 1, step + 1) for name in names])
         for _ in range(5):
             desk.limit.step()
         desk.turn()

@@ -78,7 +78,7 @@ def test_an_unknown_queue_is_refused(desk, operation) -> None:
     """
     with pytest.raises(DestinationError, match="no queue"):
         getattr(desk.broker, operation)("nothing", desk.client, b"d")
-    assert not desk.broker.has_batch()
+    assert not desk.broker.receipts.has_batch()
 
 
 def test_a_deleted_queue_takes_everything_with_it(desk) -> None:

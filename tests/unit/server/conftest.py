@@ -341,7 +341,7 @@ class Node:
             self.turn()
             self.store.commit_all()
             self.turn()
-            if not self.broker.has_batch() and self.store.is_applied_whole:
+            if not self.broker.receipts.has_batch() and self.store.is_applied_whole:
                 return
         raise AssertionError("the node does not come to rest")
 

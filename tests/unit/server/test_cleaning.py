@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.receipts import Receipts
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, MembershipError
 from holdfast.model.records import (
@@ -184,10 +185,10 @@ def test_traffic_goes_first(busy) -> None:
     """
     While much is uncommitted the cleaner waits.
     """
-    busy.broker.uncommitted_bytes = busy.conductor.settings.uncommitted_bytes_max
+    busy.broker.receipts.uncommitted_bytes = busy.conductor.settings.uncommitted_bytes_max
     busy.conductor.cleaner.step(busy.clock.now + 1)
-    assert not busy.broker.has_batch()
-    busy.broker.uncommitted_bytes = 0
+    assert not busy.broker.receipts.has_batch()
+    busy.broker.receipts.uncommitted_bytes = 0
 
 
 def test_it_waits_while_very_much_is_being_acknowledged(busy, monkeypatch) -> None:
@@ -213,12 +214,12 @@ def test_a_step_asks_only_for_what_it_found_alive(busy, monkeypatch) -> None:
     """
     asked = []
 
-    def settling(broker, wanted):
+    def settling(receipts, wanted):
         asked.append(wanted)
-        return real(broker, wanted)
+        return real(receipts, wanted)
 
-    real = cleaning.settling
-    monkeypatch.setattr(cleaning, "settling", settling)
+    real = Receipts.settling
+    monkeypatch.setattr(Receipts, "settling", settling)
     clean(busy, 12)
     assert {1, 4} == set.union(*(wanted[1] for wanted in asked))
 
@@ -502,10 +503,10 @@ def test_a_step_is_bounded_whatever_an_entry_holds(busy) -> None:
     """
     An entry of ten thousand records is gone through in pieces.
     """
-    busy.broker.add_records([QueueRecord(1, "q", 11, 0)] * 10_000)
+    busy.broker.receipts.add_records([QueueRecord(1, "q", 11, 0)] * 10_000)
     busy.settle()
     cleaner = busy.conductor.cleaner
-    busy.broker.add_records([CleanedRecord(len(busy.store.entries) // 2 * 2 - 2)])
+    busy.broker.receipts.add_records([CleanedRecord(len(busy.store.entries) // 2 * 2 - 2)])
     busy.settle()
     steps = 0
     while busy.store.entries[cleaner.next_index - 1].record_count < 10_000:
@@ -526,7 +527,7 @@ def test_producers_are_carried_on_in_pieces(busy) -> None:
     One entry with all of them would stop every node for as long as it takes.
     """
     busy.conductor.cleaner.settings = ServerSettings(clean_segment_count_min=0, clean_dead_ratio=0)
-    busy.broker.add_records([ProducerRecord(f"p{n}", 1, 0) for n in range(5_000)])
+    busy.broker.receipts.add_records([ProducerRecord(f"p{n}", 1, 0) for n in range(5_000)])
     busy.settle()
     before = len(busy.store.entries)
     clean(busy, 100)
@@ -551,7 +552,9 @@ def half_dead(new_node, send):
         node.connect(send(body * 90_000))
         node.settle()
     queue = node.broker.queue("q")
-    node.broker.add_records([AcknowledgeRecord(queue.number, [*range(1, 2_001, 2), 2_001, 2_002])])
+    node.broker.receipts.add_records(
+        [AcknowledgeRecord(queue.number, [*range(1, 2_001, 2), 2_001, 2_002])]
+    )
     node.settle()
     assert node.store.entries[0].record_count > 2_000
     return node
@@ -587,7 +590,9 @@ def test_producers_are_looked_through_as_far_as_the_time_goes(new_node) -> None:
     """
     node = new_node(broker=BrokerSettings(producer_count_max=100))
     node.serve()
-    node.broker.add_records([ProducerRecord(f"p{number}", 1, number) for number in range(9_000)])
+    node.broker.receipts.add_records(
+        [ProducerRecord(f"p{number}", 1, number) for number in range(9_000)]
+    )
     node.settle()
     limit = node.conductor.cleaner.producer_limit
     looked_at = []
@@ -614,4 +619,4 @@ def test_a_step_without_time_goes_through_some_small_entries(new_node, send) -> 
     node.settle()
     cleaner = node.conductor.cleaner
     cleaner.step(node.clock.now + 1, lambda: True)
-    assert cleaner.next_index > 20 or node.broker.has_batch()
+    assert cleaner.next_index > 20 or node.broker.receipts.has_batch()

@@ -312,13 +312,13 @@ def test_receipts_of_all_clients_that_wait_for_a_commit_have_a_bound(new_node, s
             if client.transport.is_reading:
                 client.data_received(ask % (b"r" * 1_000))
         node.turn()
-    replies = [reply for _, batch in node.conductor.pending for reply in batch.replies]
+    replies = [reply for batch in node.broker.receipts.in_flight for reply in batch.replies]
     # Each is noticed when it sends once more: of 100 KB, 30 and 1 for each client.
     assert 30_000 < sum(len(receipt) for _, receipt in replies) < 51_000
     assert not any(client.transport.is_reading for client in clients)
     node.settle()
     assert all(client.transport.is_reading for client in clients)
-    assert not node.conductor.pending
+    assert not node.broker.receipts.in_flight
     clients[0].data_received(ask % b"again")
     node.settle()
     assert b"receipt-id:again" in clients[0].transport.take()

@@ -172,7 +172,7 @@ def test_a_queue_that_broke_forgets_nothing_that_is_under_way(node, send, monkey
     consumer.data_received(b"ACK\nid:1-1\n\n\0" + send(b"3"))
     node.turn()
     queue = node.broker.state.by_name["q"]
-    assert node.broker.in_flight or node.broker.has_batch()
+    assert node.broker.receipts.in_flight or node.broker.receipts.has_batch()
     break_dispatch(node, consumer, monkeypatch, send)
     node.broker.state.touch(queue)
     node.settle()

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from holdfast.admin.status import HoldRequest, HoldStatus, LogSlice
+from holdfast.broker.receipts import Receipts
 from holdfast.errors import DestinationError, LimitReachedError, RecordNotFoundError
 from holdfast.model.limits import GiB
 from holdfast.model.records import HoldLoss, HoldRecord
@@ -60,9 +61,7 @@ class PaperNode:
         )
         self.broker = SimpleNamespace(
             state=SimpleNamespace(holds={}),
-            in_flight=[],
-            closed=[],
-            batch=SimpleNamespace(holds=[]),
+            receipts=Receipts(),
         )
         self.conductor = SimpleNamespace(
             cleaner=SimpleNamespace(leaving_through=0),
@@ -216,14 +215,14 @@ def test_what_is_on_its_way_to_the_log_comes_first(node: PaperNode) -> None:
     on how many there may be passed by those who all ask at once.
     """
     node.broker.state.holds["h"] = hold(3, GiB)
-    node.broker.batch.holds = [hold(5, GiB, 4, loss=HoldLoss.SPACE)]
+    node.broker.receipts.batch.holds = [hold(5, GiB, 4, loss=HoldLoss.SPACE)]
     renewed = hold_record(node, "h", HoldRequest(index=3, only_renews=True))
     assert (5, 4, HoldLoss.SPACE) == (renewed.index, renewed.lost_through, renewed.loss)
-    node.broker.batch.holds += [HoldRecord(name, 3, 1) for name in "ab"]
+    node.broker.receipts.batch.holds += [HoldRecord(name, 3, 1) for name in "ab"]
     with pytest.raises(LimitReachedError, match="for 3 readers already"):
         hold_record(node, "c", HoldRequest(index=3))
-    node.broker.in_flight = [SimpleNamespace(holds=node.broker.batch.holds)]
-    node.broker.batch = SimpleNamespace(holds=[HoldRecord("h", 0, 0)])
+    node.broker.receipts.take_batch()
+    node.broker.receipts.batch.holds = [HoldRecord("h", 0, 0)]
     assert 0 == hold_record(node, "c", HoldRequest(index=3)).lost_through
     assert 3 == hold_record(node, "a", HoldRequest(index=9, only_renews=True)).index
 

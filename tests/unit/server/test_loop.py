@@ -331,7 +331,7 @@ def test_a_refused_proposal_ends_the_leadership(node, send) -> None:
     node.store.is_leader = False
     connection = node.connect(send(b"x"))
     assert connection.transport.is_aborted
-    assert node.broker.uncommitted_bytes == 0
+    assert node.broker.receipts.uncommitted_bytes == 0
     node.store.is_leader = True
     node.turn()
     node.connect(send(b"y"))

@@ -32,13 +32,13 @@ def node(new_node, send):
 
 def hold(node, name: str = "archive", index: int = 3, **fields) -> None:
     """Set or renew a hold, as a reader does."""
-    node.broker.add_records([HoldRecord(name, index, 1 << 20, **fields)])
+    node.broker.receipts.add_records([HoldRecord(name, index, 1 << 20, **fields)])
     node.settle()
 
 
 def look(node) -> None:
     """Let time stand in the log, and the leader look at the holds."""
-    node.broker.add_records([HoldRecord("clock", 0, 0)])
+    node.broker.receipts.add_records([HoldRecord("clock", 0, 0)])
     node.settle()
     node.conductor.cleaner.reader_holds.step(node.clock.now)
     node.settle()
@@ -104,9 +104,9 @@ def test_a_hold_that_is_being_renewed_does_not_end(node) -> None:
     node.clock.now += HOUR / 2
     look(node)
     node.clock.now += HOUR
-    node.broker.add_records([HoldRecord("clock", 0, 0)])
+    node.broker.receipts.add_records([HoldRecord("clock", 0, 0)])
     node.settle()
-    node.broker.add_records([HoldRecord("archive", 3, 1 << 20)])
+    node.broker.receipts.add_records([HoldRecord("archive", 3, 1 << 20)])
     node.conductor.cleaner.reader_holds.step(node.clock.now)
     node.settle()
     assert "archive" in node.broker.state.holds

@@ -53,8 +53,8 @@ def batch_of(broker: Broker, count: int, told: list[bytes], broken: int = -1) ->
     """A batch as it stands while it is under way, with so many who wait for it."""
     for number in range(count):
         client = Client(told, is_broken=number == broken)
-        broker.reply_with_batch(client, b"%d" % number)
-    return broker.take_batch()
+        broker.receipts.reply_with_batch(client, b"%d" % number)
+    return broker.receipts.take_batch()
 
 
 def test_few_are_told_at_once(broker: Broker, releasing: Releasing) -> None:

@@ -29,7 +29,7 @@ def sealer(broker: Broker) -> Sealer:
 
 
 def add(broker: Broker, count: int) -> None:
-    broker.add_records([ProducerRecord(f"p{number}", 1, 1) for number in range(count)])
+    broker.receipts.add_records([ProducerRecord(f"p{number}", 1, 1) for number in range(count)])
 
 
 def test_a_small_batch_is_given_as_it_is(broker: Broker, sealer: Sealer) -> None:
@@ -103,9 +103,9 @@ def test_a_full_batch_waits_for_nothing(broker: Broker, sealer: Sealer) -> None:
     """
     add(broker, 3)
     assert not sealer.is_full()
-    broker.batch.size_bytes = broker.settings.batch_bytes_max
+    broker.receipts.batch.size_bytes = broker.settings.batch_bytes_max
     assert sealer.is_full()
-    broker.batch.size_bytes = 0
+    broker.receipts.batch.size_bytes = 0
     add(broker, 1)
     assert sealer.is_full()
     assert not sealer.is_over()
@@ -117,14 +117,14 @@ def test_acknowledgements_fill_a_batch_too(broker: Broker, sealer: Sealer) -> No
     """
     Each queue has a record of them, which names all messages; they come with the end of the batch.
     """
-    broker.acknowledged_queues += [Queue(number, "q") for number in range(1, 5)]
+    broker.receipts.acknowledged_queues += [Queue(number, "q") for number in range(1, 5)]
     assert (sealer.is_full(), sealer.is_over()) == (True, False)
-    broker.acknowledged_queues.append(Queue(5, "q"))
+    broker.receipts.acknowledged_queues.append(Queue(5, "q"))
     assert sealer.is_over()
-    broker.acknowledged_queues.clear()
-    broker.batch.settled_count = SETTINGS.batch_settled_count_max
+    broker.receipts.acknowledged_queues.clear()
+    broker.receipts.batch.settled_count = SETTINGS.batch_settled_count_max
     assert (sealer.is_full(), sealer.is_over()) == (True, False)
-    broker.batch.settled_count += 1
+    broker.receipts.batch.settled_count += 1
     assert sealer.is_over()
 
 
@@ -135,7 +135,7 @@ def test_nothing_is_kept_of_a_batch_that_was_given(
     """
     A transaction of 60 MiB stayed in memory until the next one as large came, or for ever.
     """
-    broker.add_records([ProducerRecord(f"given-{is_ended}", 1, 1) for _ in range(4)])
+    broker.receipts.add_records([ProducerRecord(f"given-{is_ended}", 1, 1) for _ in range(4)])
     assert sealer.take(lambda: True) is None
     if is_ended:
         sealer.stop()

@@ -607,7 +607,7 @@ def test_what_a_commit_publishes_goes_out_in_several_turns(
     assert written.count(b"MESSAGE") == (count + 1) * subscribers
     places = [written.index(b"<%d>" % each) for each in range(count + 1)]
     assert places == sorted(places)
-    assert not hasty.broker.in_flight
+    assert not hasty.broker.receipts.in_flight
     assert hasty.broker.publishing.spread_bytes == 0
 
 
@@ -627,7 +627,7 @@ def test_what_a_commit_publishes_ends_with_the_leadership(hasty) -> None:
     hasty.turn()
     hasty.turns_until(lambda: hasty.conductor.applying is None)
     assert not hasty.broker.publishing
-    assert not hasty.broker.in_flight
+    assert not hasty.broker.receipts.in_flight
     assert not hasty.broker.errands
 
 
@@ -681,9 +681,9 @@ def test_batches_are_proposed_in_several_turns(hasty, send) -> None:
     for _ in range(6):
         client.data_received(send(b"x"))
         hasty.conductor._read()
-        hasty.broker.close_batch()
+        hasty.broker.receipts.close_batch()
     seen = []
-    while hasty.broker.has_batch():
+    while hasty.broker.receipts.has_batch():
         hasty.turn()
         seen.append(len(hasty.store.entries))
     assert seen == [2, 4, 6]  # One before what is committed is applied, one after it.

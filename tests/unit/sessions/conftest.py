@@ -131,9 +131,9 @@ class Desk:
 
     def seal(self) -> None:
         """Make what has gathered an entry of the log, not yet committed."""
-        if not self.broker.has_batch():
+        if not self.broker.receipts.has_batch():
             return
-        batch = self.broker.take_batch()
+        batch = self.broker.receipts.take_batch()
         timestamp = 1_000_000 + len(self.log)
         self.log.append((self.next_record, timestamp, b"".join(encode_records(batch.records))))
         self.in_flight.append((self.next_record, timestamp, batch))
@@ -172,7 +172,7 @@ class Desk:
                 session.send_waiting()
             self.dispatch()
             self.confirm()
-            if not self.broker.has_batch():
+            if not self.broker.receipts.has_batch():
                 return
         raise AssertionError("the broker does not come to rest")
 

@@ -98,7 +98,7 @@ def test_what_follows_a_protocol_error_is_not_read(desk) -> None:
     client.raw(b"NONSENSE\n\n\0SEND\ndestination:/queue/a\npersistent:true\n\nx\0")
     assert [frame.command for frame in client.frames()] == ["ERROR"]
     assert client.session.is_closing
-    assert not desk.broker.has_batch()
+    assert not desk.broker.receipts.has_batch()
 
 
 # Sending ------------------------------------------------------------------------------------------
@@ -758,13 +758,13 @@ def test_memory_comes_back_when_everything_is_acknowledged(desk) -> None:
     client.subscribe(ack="client")
     for number in range(10):
         client.send(b"%d" % number, persistent="true" if number % 2 else "false")
-    assert desk.broker.uncommitted_bytes > 0
+    assert desk.broker.receipts.uncommitted_bytes > 0
     assert len(client.bodies()) == 10
     assert desk.broker.state.memory_bytes > 0
     subscription = client.session.subscriptions["s"]
     client.ask("ACK", id=f"1-{list(subscription.unacknowledged)[-1]}")
     assert desk.broker.state.memory_bytes == 0
-    assert desk.broker.uncommitted_bytes == 0
+    assert desk.broker.receipts.uncommitted_bytes == 0
     assert desk.broker.state.live_count() == 0
 
 

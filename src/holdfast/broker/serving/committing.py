@@ -59,7 +59,7 @@ def commit(
     _settle(broker, transaction)
     if receipt is not None and not (is_new and transaction.publications):
         # Also of a repetition: what it acknowledges was not in the first.
-        broker.reply_after_pending(replier, receipt)
+        broker.receipts.reply_after_pending(replier, receipt)
 
 
 def _put(
@@ -69,20 +69,20 @@ def _put(
     producer_id: str | None,
     producer_sequence: int,
 ) -> None:
-    if not broker.batch.has_room(transaction.size_bytes, broker.settings.batch_bytes_max):
-        broker.close_batch()
+    if not broker.receipts.batch.has_room(transaction.size_bytes, broker.settings.batch_bytes_max):
+        broker.receipts.close_batch()
     with broker.all_or_nothing(producer_id):
         runs: list[Run] = []
         try:
             put_sends(broker, transaction, told, runs)
             if producer_id is not None:
-                broker.record(ProducerRecord(producer_id, producer_sequence))
+                broker.receipts.record(ProducerRecord(producer_id, producer_sequence))
         except Exception:
             for run in runs:
                 run.queue.assigned_sequence = run.first
             raise
-    if broker.batch.publications:
-        broker.batch.is_urgent = True
+    if broker.receipts.batch.publications:
+        broker.receipts.batch.is_urgent = True
     broker.errands.begin(_advance_marks(broker, runs))
 
 
@@ -96,8 +96,8 @@ def put_sends(broker: Broker, transaction: Transaction, told: Told, runs: list[R
     current = {each: current_of(broker, each) for each in transaction.destinations}
     if transaction.publications:
         held = transaction.publications
-        broker.batch.publications.append(Publications(current, held, *told))
-    broker.uncommitted_bytes += broker.batch.add_messages(
+        broker.receipts.batch.publications.append(Publications(current, held, *told))
+    broker.receipts.uncommitted_bytes += broker.receipts.batch.add_messages(
         transaction.records, transaction.records_bytes
     )
     for destination, records in transaction.by_queue.items():
@@ -108,7 +108,7 @@ def put_sends(broker: Broker, transaction: Transaction, told: Told, runs: list[R
     # Many get the numbers that are kept for them only as they are sealed.
     steps = number_messages(runs, broker.now_microseconds)
     if len(transaction.records) > NUMBERED_PER_STEP:
-        broker.batch.unnumbered.append(steps)
+        broker.receipts.batch.unnumbered.append(steps)
         return
     for _ in steps:
         pass
@@ -144,7 +144,7 @@ def _settle(broker: Broker, transaction: Transaction) -> None:
     """
     broker.held_bytes -= transaction.held_bytes
     for queue, keys in transaction.keys_by_queue.items():
-        _put_settled(broker, queue, keys)
+        broker.receipts.settle(queue, keys)
     broker.errands.begin(_let_go(broker, transaction))
 
 
@@ -155,20 +155,11 @@ def settle_all(broker: Broker, queue: Queue, keys: list[int]) -> None:
     What is only in memory is freed in steps, and nobody else's meanwhile.
     """
     lasting = [key for key in keys if key > 0]
-    _put_settled(broker, queue, lasting)
+    broker.receipts.settle(queue, lasting)
     if len(lasting) < len(keys):
         volatile = [key for key in keys if key < 0]
         queue.reserved.update(volatile)
         broker.errands.begin(_free(broker, queue, volatile))
-
-
-def _put_settled(broker: Broker, queue: Queue, keys: list[int]) -> None:
-    """Let acknowledgements of stored messages be part of the gathering batch."""
-    if keys:
-        if not queue.acknowledged:
-            broker.acknowledged_queues.append(queue)
-        queue.acknowledged += keys
-        broker.batch.settled_count += len(keys)
 
 
 def _let_go(broker: Broker, transaction: Transaction) -> Iterator[None]:

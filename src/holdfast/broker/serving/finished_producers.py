@@ -68,7 +68,7 @@ class FinishedProducers:
         if name not in self._before and len(self._before) >= NAMES_MAX:
             raise RefusedError(f"at most {NAMES_MAX} names of finished producers may wait")
         if self._broker.state.producers.floors.raise_to(name, before):
-            self._broker.record(ProducerRecord(FLOOR_ID + name, before))
+            self._broker.receipts.record(ProducerRecord(FLOOR_ID + name, before))
         self._before[name] = max(before, self._before.get(name, 0))
         if not self._is_under_way:
             self._is_under_way = True
@@ -87,7 +87,7 @@ class FinishedProducers:
 
     def _forget(self, some: list[tuple[str, bytes]], wanted: list[tuple[str, int]]) -> None:
         producers = self._broker.state.producers
-        self._broker.add_records(
+        self._broker.receipts.add_records(
             [
                 ForgetProducerRecord(producer_id)
                 for producer_id, value in some

@@ -18,7 +18,6 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from holdfast.broker.cleaning import settling
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
@@ -43,7 +42,7 @@ def queue_of_late(broker: Broker, queue_number: int, key: int, client: str = "")
     try:
         return find_late(broker.state, queue_number, key, client)
     except UnknownDeliveryError:
-        if settling(broker, {queue_number: {key}}).get(queue_number):
+        if broker.receipts.settling({queue_number: {key}}).get(queue_number):
             return None
         raise
 

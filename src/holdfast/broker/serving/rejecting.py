@@ -35,20 +35,20 @@ def reject(
     queue = subscription.queue
     if queue is not None:
         size = record.size if record is not None else 0
-        if not broker.batch.has_room(size, broker.settings.batch_bytes_max):
-            broker.close_batch()  # Many small frames can move many large messages.
+        if not broker.receipts.batch.has_room(size, broker.settings.batch_bytes_max):
+            broker.receipts.close_batch()  # Many small frames can move many large messages.
         is_moved = record is not None and queue.name != broker.settings.dead_letter_queue
         with broker.all_or_nothing():
             if record is not None and is_moved:
                 _send_dead_letter(broker, queue, record, replier, message_id)
             if key > 0:
-                broker.record(DeadLetterRecord(queue.number, [key]))
-        broker.batch.dead_letter_count += is_moved
+                broker.receipts.record(DeadLetterRecord(queue.number, [key]))
+        broker.receipts.batch.dead_letter_count += is_moved
         if key < 0:
             broker.settle_transient(queue, key)
     del subscription.unacknowledged[key]
     if receipt is not None:
-        broker.reply_after_pending(replier, receipt)
+        broker.receipts.reply_after_pending(replier, receipt)
     broker.refill(subscription)
 
 

@@ -37,7 +37,7 @@ def crowd(nemesis: Nemesis) -> bool:
         return False  # Its log has no time yet.
     names = [f"once.{len(short_lived) + number}" for number in range(_CROWD)]
     short_lived.update(names)
-    leader.broker.add_records(
+    leader.broker.receipts.add_records(
         [ProducerRecord(name, 1, used_at + number) for number, name in enumerate(names)]
     )
     world.timeline.after(_LOOK_SECONDS, _look, world)

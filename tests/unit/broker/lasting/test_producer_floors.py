@@ -102,7 +102,7 @@ def test_a_transaction_of_one_who_is_done_with_is_refused_whole(desk) -> None:
     transaction = desk.broker.begin("t")
     with pytest.raises(ProducerFinishedError):
         desk.broker.commit(transaction, desk.client, None, f"{NAME}-0-0", 1)
-    assert not desk.broker.has_batch()
+    assert not desk.broker.receipts.has_batch()
 
 
 def test_every_leader_to_come_knows_the_floor(desk) -> None:
@@ -150,7 +150,7 @@ def test_a_floor_is_forgotten_as_a_producer_is(desk) -> None:
     assert is_refused(desk, f"{NAME}-3-0", 1)
     desk.turn()
     assert is_refused(desk, f"{NAME}-3-0", 1)
-    desk.broker.add_records([ForgetProducerRecord(FLOOR_ID + NAME)])
+    desk.broker.receipts.add_records([ForgetProducerRecord(FLOOR_ID + NAME)])
     desk.turn()
     assert not desk.state.producers.by_id
     assert not desk.state.producers.floors.names

@@ -27,7 +27,7 @@ def test_sends_and_acknowledgements_are_one_batch(desk) -> None:
     transaction.add_settlement(consumer, list(consumer.unacknowledged))
     desk.broker.hold(transaction, desk.queue(), b"", b"moved", persistent=True)
     desk.broker.commit(transaction, desk.client, b"done")
-    kinds = [type(record) for record in desk.broker.take_batch().records]
+    kinds = [type(record) for record in desk.broker.receipts.take_batch().records]
     assert sorted(kinds, key=str) == [AcknowledgeRecord, MessageRecord]
     assert not desk.client.replies
 
@@ -42,7 +42,7 @@ def test_a_commit_takes_no_time_for_a_message_that_is_not_kept(desk, kind: str) 
     for number in range(300):
         desk.broker.hold(transaction, destination, b"", b"%d" % number, persistent=False)
     desk.broker.commit(transaction, desk.client, b"done")
-    [publications] = desk.broker.batch.publications
+    [publications] = desk.broker.receipts.batch.publications
     assert publications.held is transaction.publications
     bodies = [body for _, _, body in publications.sends()]
     assert bodies == [b"%d" % number for number in range(300)]
@@ -60,13 +60,17 @@ def test_a_large_commit_keeps_numbers_free_and_gives_them_later(desk) -> None:
     desk.broker.commit(transaction, desk.client, b"done")
     assert not any(record.sequence for record in transaction.records)
     desk.send(b"behind", "a")
-    batch = desk.broker.take_batch()
+    batch = desk.broker.receipts.take_batch()
     steps = list(chain.from_iterable(batch.unnumbered))
     assert len(steps) == 10
     messages = [record for record in batch.records if type(record) is MessageRecord]
     of_a = [record.sequence for record in messages if record.queue_number == 1]
     assert of_a == list(range(1, count // 2 + 2))
-    assert batch.size_bytes == desk.broker.uncommitted_bytes == sum(map(size_of, batch.records))
+    assert (
+        batch.size_bytes
+        == desk.broker.receipts.uncommitted_bytes
+        == sum(map(size_of, batch.records))
+    )
 
 
 def test_what_a_commit_kept_free_is_given_back_if_it_fails(desk, monkeypatch) -> None:
@@ -82,10 +86,10 @@ def test_what_a_commit_kept_free_is_given_back_if_it_fails(desk, monkeypatch) ->
         with pytest.raises(TypeError):
             desk.broker.commit(transaction, desk.client, b"done")
     assert {desk.queue(name).assigned_sequence for name in ("a", "b")} == {1}
-    assert not desk.broker.batch.unnumbered
+    assert not desk.broker.receipts.batch.unnumbered
     desk.broker.commit(transaction, desk.client, b"done")
     assert desk.queue("a").assigned_sequence == NUMBERED_PER_STEP + 1
-    assert len(desk.broker.batch.unnumbered) == 1
+    assert len(desk.broker.receipts.batch.unnumbered) == 1
 
 
 # In steps -----------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ def test_a_commit_takes_no_time_for_an_acknowledgement(new_desk) -> None:
     assert len(queue.reserved) == 60
     desk.broker.commit(transaction, desk.client, b"done")
     assert sorted(queue.acknowledged) == list(range(1, 61))
-    assert desk.broker.batch.settled_count == 60
+    assert desk.broker.receipts.batch.settled_count == 60
     left = [len(queue.reserved)]
     assert left[0] >= 60 - 2 * _STEP
     other = desk.subscribe()
@@ -178,7 +182,7 @@ def test_a_late_acknowledgement_of_what_a_commit_has_just_settled_is_fine(new_de
         if in_flight:
             desk.seal()
         desk.broker.acknowledge_identity(1, 60, desk.client, b"late")
-    assert desk.broker.batch.settled_count == 0
+    assert desk.broker.receipts.batch.settled_count == 0
     desk.turn()
     assert desk.client.replies == [b"late", b"late"]
 
@@ -215,7 +219,7 @@ def test_marks_for_many_queues_are_asked_for_in_steps(new_desk) -> None:
     desk.broker.commit(transaction, desk.client, b"done")
 
     def marks() -> int:
-        return sum(type(each) is DispatchMarkRecord for each in desk.broker.batch.records)
+        return sum(type(each) is DispatchMarkRecord for each in desk.broker.receipts.batch.records)
 
     asked = [0, marks(), *(marks() for _ in one_by_one(desk))]
     assert max(after - before for before, after in pairwise(asked)) == _STEP

@@ -21,7 +21,7 @@ def desk(new_desk):
 
 
 def know(desk, *ids: str) -> None:
-    desk.broker.add_records([ProducerRecord(each, 3) for each in ids])
+    desk.broker.receipts.add_records([ProducerRecord(each, 3) for each in ids])
     desk.turn()
 
 
@@ -60,7 +60,7 @@ def test_it_is_done_in_steps_and_one_search_serves_all_who_ask_meanwhile(desk) -
     """
     know(desk, *(f"{NAME}-1-{number}" for number in range(3_000)))
     desk.broker.finished.forget(NAME, 2)
-    assert len(desk.broker.batch.records) <= 1_001
+    assert len(desk.broker.receipts.batch.records) <= 1_001
     for number in range(NAMES_MAX):
         desk.broker.finished.forget(f"{NAME}{number}", 1)
     with pytest.raises(RefusedError, match="may wait"):

@@ -65,13 +65,13 @@ def test_what_is_moved_to_the_dead_letter_queue_is_counted(desk) -> None:
     """
     reject(desk, *delivered(desk))
     desk.seal()
-    assert desk.broker.dead_lettered_total == 0
+    assert desk.broker.receipts.dead_lettered_total == 0
     desk.turn()
-    assert desk.broker.dead_lettered_total == 1
+    assert desk.broker.receipts.dead_lettered_total == 1
     assert desk.queue("ActiveMQ.DLQ").index.live_count == 1
     desk.broker.follow()
     desk.broker.begin_anew()
-    assert desk.broker.dead_lettered_total == 1
+    assert desk.broker.receipts.dead_lettered_total == 1
 
 
 def test_what_ends_without_being_moved_is_no_dead_letter(desk) -> None:
@@ -89,7 +89,7 @@ def test_what_ends_without_being_moved_is_no_dead_letter(desk) -> None:
     reject(desk, subscription, key)
     desk.turn()
     assert desk.client.replies.count(b"r") == 3
-    assert desk.broker.dead_lettered_total == 0
+    assert desk.broker.receipts.dead_lettered_total == 0
 
 
 def test_what_cannot_be_moved_is_not_counted(new_desk) -> None:
@@ -102,4 +102,4 @@ def test_what_cannot_be_moved_is_not_counted(new_desk) -> None:
         reject(desk, subscription, key)
     desk.turn()
     assert key in subscription.unacknowledged
-    assert desk.broker.dead_lettered_total == 0
+    assert desk.broker.receipts.dead_lettered_total == 0
