@@ -61,7 +61,7 @@ class FormatGate:
     def _raise(self, level: int) -> None:
         if level > max(self._broker.state.format_level, self._asked):
             self._asked = level
-            self._broker.record(FormatRecord(level))
+            self._broker.receipts.record(FormatRecord(level))
             log.info("the level of the log's format is raised: all members know it", level=level)
 
     def stop(self) -> None:
