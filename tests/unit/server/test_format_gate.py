@@ -34,7 +34,7 @@ def broker() -> Broker:
 
 
 def asked(broker: Broker) -> list[int]:
-    return [it.level for it in broker.batch.records if isinstance(it, FormatRecord)]
+    return [it.level for it in broker.receipts.batch.records if isinstance(it, FormatRecord)]
 
 
 def test_the_level_is_raised_once_all_know_it(broker, told) -> None:
@@ -47,7 +47,7 @@ def test_the_level_is_raised_once_all_know_it(broker, told) -> None:
         gate.step(is_leading=True)
     assert asked(broker) == [2]
     assert told.told == []
-    batch = broker.take_batch()
+    batch = broker.receipts.take_batch()
     broker.apply_batch(batch, 1, 1)
     for _ in range(3):
         gate.step(is_leading=True)
