@@ -67,7 +67,7 @@ STILL_IN_A_CIRCLE = (
     "server.departures",
     "server.flushing",
     "server.heart_beats",
-    "server.holdings",
+    "server.held_memory",
     "server.idleness",
     "server.loop",
     "server.pausing",

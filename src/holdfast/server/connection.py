@@ -135,7 +135,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The socket has caught up."""
         self.is_output_full = False
-        self.conductor.holdings.note_unsent(self, self.transport.get_write_buffer_size())
+        self.conductor.held_memory.note_unsent(self, self.transport.get_write_buffer_size())
         self.conductor.output_drained(self)
 
     @property
@@ -144,7 +144,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self.is_output_full or self.is_lost:
             return False
         settings = self.conductor.settings
-        is_half_full = self.conductor.holdings.is_half_full
+        is_half_full = self.conductor.held_memory.is_half_full
         unsent_max = settings.output_high_bytes if is_half_full else settings.unsent_bytes_max
         return self.transport.get_write_buffer_size() > unsent_max
 
@@ -167,7 +167,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self.is_lost:
             unsent = self.transport.get_write_buffer_size()
             if unsent > _NOTED_BYTES or self.has_unsent or session.large:
-                self.conductor.holdings.note_unsent(self, unsent)
+                self.conductor.held_memory.note_unsent(self, unsent)
             if not self.is_output_full:
                 session.room_bytes = self.conductor.settings.output_bytes_max - unsent
         if session.is_closing and not self.is_lost:

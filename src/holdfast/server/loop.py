@@ -51,7 +51,7 @@ from holdfast.server.departures import Departures
 from holdfast.server.flushing import Flushing
 from holdfast.server.format_gate import FormatGate
 from holdfast.server.heart_beats import HeartBeats
-from holdfast.server.holdings import Holdings
+from holdfast.server.held_memory import HeldMemory
 from holdfast.server.idleness import client_admission, turn_away
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
 from holdfast.server.pausing import Pausing
@@ -113,8 +113,8 @@ class Conductor:
         self.cleaner = Cleaner(broker, store, settings)
         self.format_gate = FormatGate(broker, store)
         self.departures = Departures(broker, self.containment)
-        self.holdings = Holdings(broker, settings, self.containment, self.departures)
-        self.slow_consumers = self.holdings.slow_consumers
+        self.held_memory = HeldMemory(broker, settings, self.containment, self.departures)
+        self.slow_consumers = self.held_memory.slow_consumers
         self.heart_beats = HeartBeats(self.containment)
         self.role = Role(self, on_role_change)
         self.counters = Counters()
@@ -186,7 +186,7 @@ class Conductor:
         self.collect_cycles(now)
         self.budget.begin()
         until = now + self.settings.drain_seconds
-        self.holdings.look(self.connections, until, self.budget.is_spent)
+        self.held_memory.look(self.connections, until, self.budget.is_spent)
         if now >= self.heart_beats_at:
             self.heart_beats_at = now + self.settings.heart_beat_tick_seconds
             self.heart_beats.begin(self.connections)
@@ -236,7 +236,7 @@ class Conductor:
             if self.broker.publishing.receipts and not self.confirming.step():
                 self.schedule()
             if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
-                self.holdings.close_slow_consumers()
+                self.held_memory.close_slow_consumers()
             if self.paused or self.context.waiting:
                 self._unblock()
         if self.context.dirty and self.flushing.step():
@@ -322,7 +322,7 @@ class Conductor:
         """Give back what a client held."""
         self.admission.leave(connection)
         self.departures.parted(connection)
-        self.holdings.forget(connection)
+        self.held_memory.forget(connection)
         if connection in self.connections:
             self.paused.forget(connection)
             connection.session.room_bytes = 0
@@ -334,7 +334,7 @@ class Conductor:
     def _forget(self, connection: ClientConnection) -> None:
         self.connections.discard(connection)
         self.reading.share(len(self.connections))
-        self.holdings.forget(connection)
+        self.held_memory.forget(connection)
         self.departures.gone(connection)
 
     def pause(self, connection: ClientConnection) -> None:
@@ -423,7 +423,7 @@ class Conductor:
         unfinished_bytes = session.protocol.unfinished_bytes
         if unfinished_bytes or connection.has_unfinished:
             until = self.turned_at + self.settings.drain_seconds
-            self.holdings.note_unfinished(connection, unfinished_bytes, until)
+            self.held_memory.note_unfinished(connection, unfinished_bytes, until)
         return is_done
 
     def _close_full_batch(self) -> None:
@@ -625,7 +625,7 @@ class Conductor:
         self.connections.clear()
         self.admission.clear()
         self.paused.clear()
-        self.holdings.clear()
+        self.held_memory.clear()
         self.ready.clear()
         self.resuming.stop()
         self.withheld.clear()

@@ -30,7 +30,7 @@ LOOP_ATTRIBUTES: Final = (
     "has_failed",
     "heart_beats",
     "heart_beats_at",
-    "holdings",
+    "held_memory",
     "is_behind",
     "is_scheduled",
     "is_within_entry",

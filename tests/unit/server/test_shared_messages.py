@@ -30,7 +30,7 @@ def test_who_is_being_sent_a_large_message_is_not_closed_for_the_others(new_node
     node.connect(SEND % (b"t", len(BODY), BODY))
     node.turn()
     node.conductor.tick()
-    held = node.conductor.holdings
+    held = node.conductor.held_memory
     assert not any(each.transport.is_closed for each in readers)
     assert (held.bytes, held.shared.bytes, held.unsent_bytes) == (SIZE, SIZE, 0)
     assert {held.shared.of(each) for each in readers} == {SIZE}
@@ -52,7 +52,7 @@ def test_who_is_always_a_little_behind_holds_no_more_than_that(new_node) -> None
     node.serve()
     reader = reading_slowly(node)
     publisher = node.connect()
-    held = node.conductor.holdings
+    held = node.conductor.held_memory
     for _ in range(20):
         publisher.data_received(SEND % (b"t", len(BODY), BODY))
         node.turn()
@@ -72,7 +72,7 @@ def test_messages_of_their_own_are_counted_each(new_node) -> None:
     for number in range(4):
         node.connect(SEND % (b"%d" % number, len(BODY), BODY))
         node.turn()
-    assert node.conductor.holdings.bytes == 4 * SIZE
+    assert node.conductor.held_memory.bytes == 4 * SIZE
     node.conductor.tick()
     assert sum(each.transport.is_closed for each in readers) == 2
 
@@ -86,7 +86,7 @@ def test_a_small_rest_is_nobodys(new_node) -> None:
     reader = reading_slowly(node)
     node.connect(SEND % (b"t", len(BODY), BODY))
     node.turn()
-    held = node.conductor.holdings
+    held = node.conductor.held_memory
     held.note_unsent(reader, SIZE + 10)
     assert (held.unsent_bytes, held.shared.bytes) == (10, SIZE)
     held.note_unsent(reader, 5_000)

@@ -38,13 +38,13 @@ def test_who_has_begun_the_largest_frame_is_closed(small) -> None:
     last = large.transport.take()
     assert b"code:too-much-unfinished" in last
     assert large.transport.is_closed
-    assert small.conductor.holdings.unfinished.bytes == 500
+    assert small.conductor.held_memory.unfinished.bytes == 500
     assert large.session.protocol.unfinished_bytes == 0
     for client in (modest, other):
         client.data_received(b"x" * 500 + b"\0")
     small.settle()
     assert all(b"RECEIPT" in client.transport.take() for client in (modest, other))
-    assert small.conductor.holdings.unfinished.bytes == 0
+    assert small.conductor.held_memory.unfinished.bytes == 0
 
 
 def test_it_goes_on_until_there_is_room(small) -> None:
@@ -63,7 +63,7 @@ def test_who_leaves_counts_no_more(small) -> None:
     """
     begin(small, 900).connection_lost(None)
     small.turn()
-    assert small.conductor.holdings.unfinished.bytes == 0
+    assert small.conductor.held_memory.unfinished.bytes == 0
     begin(small, 900)
     small.conductor.role.end()
-    assert small.conductor.holdings.unfinished.bytes == 0
+    assert small.conductor.held_memory.unfinished.bytes == 0

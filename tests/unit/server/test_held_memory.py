@@ -88,7 +88,7 @@ def test_who_goes_takes_nobody_along(small) -> None:
     assert not large.transport.is_aborted
     large.connection_lost(None)
     small.turn()
-    assert small.conductor.holdings.bytes == 4500
+    assert small.conductor.held_memory.bytes == 4500
 
 
 def test_those_who_go_are_ended_at_once_where_others_come(small) -> None:
@@ -102,7 +102,7 @@ def test_those_who_go_are_ended_at_once_where_others_come(small) -> None:
     tick(small)
     assert first.transport.is_aborted
     assert not second.transport.is_closed
-    assert small.conductor.holdings.bytes == 5000
+    assert small.conductor.held_memory.bytes == 5000
 
 
 def test_what_a_socket_has_taken_since_is_nobodys(small) -> None:
@@ -110,11 +110,11 @@ def test_what_a_socket_has_taken_since_is_nobodys(small) -> None:
     Small answers leave without a word: before anybody is closed it is looked who has them still.
     """
     clients = [read_nothing(small, 6000) for _ in range(2)]
-    assert small.conductor.holdings.bytes == 12_000
+    assert small.conductor.held_memory.bytes == 12_000
     for each in clients:
         each.transport.unsent = 0
     tick(small)
-    assert small.conductor.holdings.bytes == 0
+    assert small.conductor.held_memory.bytes == 0
     assert not any(each.transport.is_closed for each in clients)
 
 
@@ -137,7 +137,7 @@ def test_from_half_of_it_on_who_takes_nothing_is_not_read(small) -> None:
     client.resume_writing()
     small.settle()
     assert b"ERROR" in client.transport.take()
-    assert small.conductor.holdings.unsent_bytes == 0
+    assert small.conductor.held_memory.unsent_bytes == 0
 
 
 def test_headers_that_have_not_come_whole_count_too(small) -> None:
@@ -147,10 +147,10 @@ def test_headers_that_have_not_come_whole_count_too(small) -> None:
     client = small.connect()
     client.data_received(b"SEND\nx:" + b"y" * 5000)
     small.turn()
-    assert small.conductor.holdings.bytes == 5007
+    assert small.conductor.held_memory.bytes == 5007
     client.data_received(b"\ndestination:/queue/q\n\nbody\0")
     small.turn()
-    assert small.conductor.holdings.bytes == 0
+    assert small.conductor.held_memory.bytes == 0
 
 
 def test_nothing_is_held_for_those_who_are_gone(small) -> None:
@@ -160,11 +160,11 @@ def test_nothing_is_held_for_those_who_are_gone(small) -> None:
     for kind in KINDS:
         kind(small, 1000).connection_lost(None)
     small.settle()
-    assert small.conductor.holdings.bytes == 0
+    assert small.conductor.held_memory.bytes == 0
     for kind in KINDS:
         kind(small, 1000)
     small.conductor.role.end()
-    assert small.conductor.holdings.bytes == 0
+    assert small.conductor.held_memory.bytes == 0
 
 
 def test_open_transactions_are_not_looked_at_one_by_one(new_node) -> None:
@@ -187,7 +187,7 @@ def test_open_transactions_are_not_looked_at_one_by_one(new_node) -> None:
     assert [bool(each.session.transaction_bytes) for each in clients] == [False, True, True]
     large.session.transactions = {}
     with pytest.raises(StopIteration) as looked_at:
-        steps = node.conductor.holdings._by_connection(clients)
+        steps = node.conductor.held_memory._by_connection(clients)
         while True:
             next(steps)
     sizes = looked_at.value.value
@@ -220,7 +220,7 @@ def test_a_look_at_many_is_done_in_slices(new_node) -> None:
     closed_before = 0
     for _ in range(80):
         asked.clear()
-        node.conductor.holdings.look(node.conductor.connections, 1e9, lambda: True)
+        node.conductor.held_memory.look(node.conductor.connections, 1e9, lambda: True)
         closed = sum(each.transport.is_closed for each in clients)
         assert len(asked) <= 64
         assert closed - closed_before <= 1
@@ -259,9 +259,9 @@ def test_who_was_lost_during_a_look_holds_nothing_after_it(new_node) -> None:
         tick(node)
         each.connection_lost(None)
     node.settle()
-    assert node.conductor.holdings.bytes == 0
+    assert node.conductor.held_memory.bytes == 0
     crowd(node, 200, [])
     tick(node)
     node.conductor.role.end()
     tick(node)
-    assert node.conductor.holdings.bytes == 0
+    assert node.conductor.held_memory.bytes == 0

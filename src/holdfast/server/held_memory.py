@@ -43,7 +43,7 @@ TOO_MUCH_HELD: Final = "too-much-held"
 _LOOKED_AT_PER_STEP: Final = 64
 
 
-class Holdings:
+class HeldMemory:
     """Watches what is held for clients of one node."""
 
     __slots__ = (
