@@ -51,6 +51,8 @@ HOP: Final = struct.Struct("<I")
 ORIGIN_HEAD: Final = struct.Struct("<BHH")
 """cause, length of the queue's name, length of the message id."""
 
+_FLAGS: Final = struct.Struct("<H")
+
 _Body = memoryview | bytes
 
 
@@ -85,6 +87,28 @@ def decode_facts(body: _Body, flags: int, offset: int, end: int) -> tuple[Messag
             if offset > end:
                 raise ValueError(f"its {name.removesuffix('_ms')} are cut off")
     return MessageFacts(**found), offset
+
+
+def pack_facts(facts: MessageFacts) -> bytes:
+    """Give the flags and the blocks in one, for whoever keeps facts outside of a record."""
+    flags, blocks = encode_facts(facts)
+    return _FLAGS.pack(flags) + blocks
+
+
+def unpack_facts(packed: bytes) -> MessageFacts:
+    """
+    Read what `pack_facts` gave.
+
+    Raises:
+        ValueError, struct.error: It makes no sense.
+    """
+    (flags,) = _FLAGS.unpack_from(packed)
+    if not flags or flags & ~FACT_FLAGS:
+        raise ValueError(f"facts have flags {flags:#06x}, some of them unknown")
+    facts, end = decode_facts(packed, flags, _FLAGS.size, len(packed))
+    if end != len(packed):
+        raise ValueError(f"facts of {end:,} bytes have {len(packed):,}")
+    return facts
 
 
 def _encode_attributes(facts: MessageFacts) -> bytes:

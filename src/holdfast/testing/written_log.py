@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 from holdfast.environment.disk import RealDisk
 from holdfast.journal.ballot import Ballot, BallotFile
@@ -18,6 +18,17 @@ from holdfast.journal.jobs import BallotJob
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.journal.writer import JournalWriter
+from holdfast.model.facts import (
+    Attributes,
+    BodyKind,
+    Cause,
+    Encoding,
+    Form,
+    Hops,
+    MessageFacts,
+    Origin,
+    Place,
+)
 from holdfast.model.records import MessageRecord, QueueRecord, Record
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries
@@ -26,6 +37,17 @@ from holdfast.store.record_codec import encode_records
 CLUSTER_ID = bytes(range(16))
 FIRST_TIME = 1_700_000_000_000_000
 """When the first entry is sealed: 2023-11-14 22:13:20 UTC, in microseconds."""
+
+EACH_FACT: Final[dict[str, Any]] = {
+    "attributes": Attributes(1_800_000_000_000, 0xCAFE, 7, 2),
+    "due_ms": 1_750_000_000_000,
+    "places": (Place(8, 80), Place(9, 90)),
+    "skips": b"\x05\x80",
+    "form": Form(Encoding.AMQP, BodyKind.MAP),
+    "hops": Hops((0xABCDEF01, 0x12345678), Place(3, 33)),
+    "origin": Origin(Cause.REJECTED, "or:ders", "ID:abcdef01-1-7"),
+}
+"""A value of each kind of fact that a message may have."""
 
 STEP_MICROSECONDS = 1_000_000
 """Between one entry and the next."""
@@ -100,6 +122,12 @@ def message(
     """Make a message record; a producer's number is the sequence."""
     number = sequence if producer is not None else 0
     return MessageRecord(queue, sequence, headers, body, len(headers) + len(body), producer, number)
+
+
+def knowing(record: MessageRecord, *names: str) -> MessageRecord:
+    """Give the same record with these of `EACH_FACT`."""
+    record.facts = MessageFacts(**{name: EACH_FACT[name] for name in names})
+    return record
 
 
 def sealed(*batches: list[Record] | tuple[int, bytes], first_index: int = 1) -> list[Entry]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.broker.outputs import Replier
-from holdfast.broker.serving.dead_letters import dead_letter_headers
+from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.late import not_in_delivery
 from holdfast.broker.serving.queue import Queue, TransientMessage
 from holdfast.broker.serving.subscription import Subscription
+from holdfast.model.facts import Cause, Origin
 from holdfast.model.records import DeadLetterRecord, MessageRecord
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _send_dead_letter(
     message_id: str,
 ) -> None:
     assert record.headers is not None and record.body is not None
-    headers = dead_letter_headers(record.headers, queue.name, message_id)
+    headers = with_origin(record.headers, Origin(Cause.REJECTED, queue.name, message_id))
     dead_letters = broker.queue(broker.settings.dead_letter_queue)
     broker.send(dead_letters, headers, record.body, replier, None)
 

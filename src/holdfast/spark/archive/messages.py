@@ -20,11 +20,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.spark.archive.rows import archived_facts
 from holdfast.spark.archive.source import FilePart
 from holdfast.spark.archive.store import Archive
+from holdfast.spark.columns.facts import (
+    FACT_COLUMNS,
+    fact_column,
+    with_origins,
+    with_priorities,
+)
 from holdfast.spark.columns.headers import HEADER_COLUMNS, HeaderReader
 from holdfast.spark.columns.messages import message_ids, queue_column
-from holdfast.spark.columns.schema import PROBLEM, TIMESTAMP, arrow_schema
+from holdfast.spark.columns.schema import PROBLEM, arrow_schema
 from holdfast.spark.log.entry_block import Integers
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.row_filter import INDEX_MAX, RowFilter
@@ -35,10 +42,9 @@ _MADE_OF: Final[dict[str, tuple[str, ...]]] = {
     "destination": ("queue_number",),
     "message_id": ("queue_number", "sequence"),
     "producer_sequence": ("producer_sequence", "producer_id"),
-    "header_block": ("header_lines",),
-    "expires_at": (),
     PROBLEM: (),
-    **dict.fromkeys(HEADER_COLUMNS, ("header_lines",)),
+    **dict.fromkeys(FACT_COLUMNS, ("record",)),
+    **dict.fromkeys((*HEADER_COLUMNS, "header_block"), ("header_lines", "record")),
 }
 """What a column of the view is made of, where that is not the column of its name."""
 
@@ -103,9 +109,16 @@ def _view(
 ) -> pa.RecordBatch:
     """These rows, all of them messages, with the columns of the view."""
     found: dict[str, pa.Array] = {}
+    facts = archived_facts(rows) if "record" in rows.schema.names else {}
     from_headers = HEADER_COLUMNS.intersection(columns)
-    if from_headers:
-        found |= headers.columns(rows.column("header_lines"), set(from_headers))
+    if from_headers or "header_block" in columns:
+        blocks = with_origins(rows.column("header_lines"), facts)
+        found |= headers.columns(blocks, set(from_headers))
+        found["header_block"] = blocks
+    if "priority" in found:
+        found["priority"] = with_priorities(found["priority"], facts)
+    for name in FACT_COLUMNS.intersection(columns):
+        found[name] = fact_column(name, facts, rows.num_rows)
     for name in columns:
         if name not in found:
             made = _MADE.get(name)
@@ -142,7 +155,5 @@ _MADE: Final[dict[str, Callable[[pa.RecordBatch, Naming], pa.Array]]] = {
     "queue_number": lambda rows, _: pa.array(_numbers(rows)),
     "message_id": _message_id,
     "producer_sequence": _producer_sequence,
-    "header_block": lambda rows, _: rows.column("header_lines"),
-    "expires_at": lambda rows, _: pa.nulls(rows.num_rows, TIMESTAMP),
     PROBLEM: lambda rows, _: pa.nulls(rows.num_rows, pa.string()),
 }

@@ -1,8 +1,9 @@
 """
 Log entries to the rows that an archive keeps, and back, byte for byte.
 
-One row per record, in the order of the log. A message's fields stand in columns of their own; any
-other record keeps its bytes in `record` beside the columns that a query wants. What the entry's
+One row per record, in the order of the log. A message's fields stand in columns of their own, and
+in `record` its facts if it has any; any other record keeps its bytes there beside the columns that
+a query wants. What the entry's
 header says (index, term, time, chain) is repeated in every row of it: columns compress that away.
 So any unbroken run of rows gives its entries again, and the chain hash proves that not a byte
 differs. That is what audit and restore rest on.
@@ -38,6 +39,7 @@ from holdfast.journal.entry import (
     seal_entry,
 )
 from holdfast.journal.record import RECORD_HEADER_BYTES
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -55,7 +57,9 @@ from holdfast.model.records import (
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
 from holdfast.spark.columns.schema import TIMESTAMP
 from holdfast.spark.log.entry_block import EntryBlock
-from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable, at
+from holdfast.spark.log.fact_places import structures
+from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
+from holdfast.store.fact_blocks import pack_facts, unpack_facts
 from holdfast.store.record_codec import (
     ACKNOWLEDGE,
     DEAD_LETTER,
@@ -190,7 +194,7 @@ def block_rows(
     if with_content:
         columns["header_lines"] = rows.cut(messages.header_starts, messages.body_starts)
         columns["body"] = rows.cut(messages.body_starts, messages.body_ends)
-        columns["record"] = rows.cut_others()
+        columns["record"] = rows.cut_others_and_facts()
     else:
         columns |= {name: pa.nulls(rows.count, pa.binary()) for name in CONTENT}
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
@@ -237,7 +241,18 @@ class _Rows:
         pieces = cut_binary(buffer, self.of_messages(starts), self.of_messages(ends))
         return with_nulls(pieces, self.is_message)
 
-    def cut_others(self) -> pa.Array:
+    def cut_others_and_facts(self) -> pa.Array:
+        """The framed bytes of what is no message, the facts of what is one and has any."""
+        others = self._cut_others()
+        facts = self.messages.facts()
+        if not facts:
+            return others
+        values = others.to_pylist()
+        for place, known in facts.items():
+            values[int(self.message_rows[place])] = pack_facts(known)
+        return pa.array(values, pa.binary())
+
+    def _cut_others(self) -> pa.Array:
         """The framed bytes of what is no message; the body of an entry without records."""
         table, block = self.table, self.block
         starts, ends = np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
@@ -256,7 +271,7 @@ class _Rows:
         if len(having):
             found = found.copy()
             payloads = table.starts[having] + RECORD_HEADER_BYTES
-            numbers = at(self.block.buffer, payloads, _NUMBER)["number"]
+            numbers = structures(self.block.buffer, payloads, _NUMBER)["number"]
             found[self.records[having]] = numbers
         return found
 
@@ -338,7 +353,7 @@ def _producer_ids(rows: _Rows, events: dict[int, str]) -> pa.Array:
     if not has.any() and not events:
         return pa.nulls(rows.count, pa.string())
     starts = np.where(has, messages.starts + MESSAGE_TYPE.itemsize + _SEQUENCE.itemsize, 0)
-    ends = np.where(has, messages.header_starts, 0)
+    ends = np.where(has, messages.fact_starts, 0)
     having = rows.of_messages(has.astype(np.int64)) > 0
     buffer = rows.block.buffer
     ids = cut_binary(buffer, rows.of_messages(starts), rows.of_messages(ends)).cast(pa.string())
@@ -357,7 +372,7 @@ def _producer_numbers(rows: _Rows, events: Numbers) -> pa.Array:
     has = messages.has_producer
     if has.any():
         places = messages.starts[has] + MESSAGE_TYPE.itemsize
-        numbers[has] = at(rows.block.buffer, places, _SEQUENCE)["number"]
+        numbers[has] = structures(rows.block.buffer, places, _SEQUENCE)["number"]
     return _some(rows.of_messages(numbers) + events)
 
 
@@ -500,7 +515,29 @@ def _parts(row: Mapping[str, Any]) -> list[bytes]:
     record.stored_at = row["stored_at"] or 0
     record.rewritten = row["rewritten"]
     record.redelivery_count = row["redelivery_count"] or 0
+    if row["record"] is not None:
+        record.facts = unpack_facts(row["record"])
     return encode_records([record])
+
+
+def archived_facts(rows: pa.RecordBatch) -> dict[int, MessageFacts]:
+    """
+    Give the facts of those of these rows, all of them messages, that have any.
+
+    Raises:
+        CorruptRecordError: They make no sense.
+    """
+    column = rows.column("record")
+    if column.null_count == len(column):
+        return {}
+    try:
+        return {
+            row: unpack_facts(packed)
+            for row, packed in enumerate(column.to_pylist())
+            if packed is not None
+        }
+    except (ValueError, struct.error) as error:
+        raise CorruptRecordError(f"the facts of a message: {error}") from error
 
 
 def _with_chain(entry: Entry, chain: bytes) -> Entry:

@@ -182,7 +182,7 @@ class _EventRows:
             )
             put["producer_sequence"].put(rows[has], everywhere[starts])
             self.producer_starts[rows[has]] = starts + 8
-            self.producer_ends[rows[has]] = messages.header_starts[has]
+            self.producer_ends[rows[has]] = messages.fact_starts[has]
 
     def _take_others(self) -> None:
         table = self.table

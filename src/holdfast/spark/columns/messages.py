@@ -24,6 +24,12 @@ import pyarrow.compute as pc
 
 from holdfast.journal.entry import CHAIN_BYTES, HEADER_BYTES
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
+from holdfast.spark.columns.facts import (
+    FACT_COLUMNS,
+    fact_column,
+    with_origins,
+    with_priorities,
+)
 from holdfast.spark.columns.headers import HEADER_COLUMNS, HeaderReader
 from holdfast.spark.columns.schema import PROBLEM, TIMESTAMP, View, arrow_schema, arrow_type
 from holdfast.spark.log.entry_block import EntryBlock, Integers
@@ -34,6 +40,9 @@ from holdfast.store.record_codec import FLAG_REWRITTEN
 
 ROWS_MAX: Final = 65_536
 """Rows in one batch at most."""
+
+_OF_FACTS: Final = FACT_COLUMNS | HEADER_COLUMNS | {"header_block"}
+"""The columns that facts have a part in."""
 
 KIND_NAMES: Final = ("records", "noop", "config")
 
@@ -80,9 +89,17 @@ def cut_messages(
         CorruptRecordError: The headers of a message make no sense.
     """
     found = dict(extra or {})
+    facts = rows.facts() if _OF_FACTS.intersection(columns) else {}
     from_headers = HEADER_COLUMNS.intersection(columns)
     if from_headers:
-        found |= headers.columns(_header_blocks(rows, naming), set(from_headers))
+        blocks = with_origins(_header_blocks(rows), facts)
+        found |= headers.columns(blocks, set(from_headers))
+    if "priority" in found:
+        found["priority"] = with_priorities(found["priority"], facts)
+    if "header_block" in columns:
+        found["header_block"] = with_origins(_header_blocks(rows), facts)
+    for name in FACT_COLUMNS.intersection(columns):
+        found[name] = fact_column(name, facts, len(rows))
     for name in columns:
         if name == PROBLEM:
             found[name] = pa.nulls(len(rows), pa.string())
@@ -124,7 +141,7 @@ def queue_column(
     return pa.array(found, pa.string()).take(encoded.indices)
 
 
-def _header_blocks(rows: MessageRows, naming: Naming) -> pa.BinaryArray:
+def _header_blocks(rows: MessageRows) -> pa.BinaryArray:
     return cut_binary(rows.table.block.buffer, rows.header_starts, rows.body_starts)
 
 
@@ -146,7 +163,7 @@ def _message_ids(rows: MessageRows, naming: Naming) -> pa.Array:
 
 def _producer_ids(rows: MessageRows, naming: Naming) -> pa.Array:
     start = rows.starts + MESSAGE_TYPE.itemsize + 8
-    end = np.where(rows.has_producer, rows.header_starts, start)
+    end = np.where(rows.has_producer, rows.fact_starts, start)
     if not rows.has_producer.any():
         return pa.nulls(len(rows), pa.string())
     start = np.where(rows.has_producer, start, 0)
@@ -187,7 +204,6 @@ _MESSAGE_COLUMNS: Final[dict[str, Callable[[MessageRows, Naming], pa.Array]]] = 
     "message_id": _message_ids,
     "producer_id": _producer_ids,
     "producer_sequence": _producer_sequences,
-    "expires_at": lambda rows, _: pa.nulls(len(rows), TIMESTAMP),
     "redelivery_count": _redeliveries,
     "rewritten": lambda rows, _: pa.array((rows.fixed["flags"] & FLAG_REWRITTEN) != 0),
     "body": lambda rows, _: cut_binary(rows.table.block.buffer, rows.body_starts, rows.body_ends),
@@ -195,7 +211,6 @@ _MESSAGE_COLUMNS: Final[dict[str, Callable[[MessageRows, Naming], pa.Array]]] = 
     "record_number": lambda rows, _: integers(
         rows.table.block.field("first_record")[rows.entries] + rows.ordinals, pa.int64()
     ),
-    "header_block": _header_blocks,
 }
 
 

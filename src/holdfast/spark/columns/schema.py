@@ -55,7 +55,7 @@ _MESSAGES: Final = (
     Column("producer_sequence", pa.int64(), "the producer's number for the message"),
     Column("persistent", pa.bool_(), "what the producer asked for; all that is in the log is kept"),
     Column("priority", pa.int32(), "0 to 9; 4 if the producer gave none"),
-    Column("expires_at", TIMESTAMP, "always null: messages do not expire yet"),
+    Column("expires_at", TIMESTAMP, "when it expires, as the broker knows it; null: never"),
     Column("correlation_id", pa.string(), "header correlation-id"),
     Column("reply_to", pa.string(), "header reply-to"),
     Column("group_id", pa.string(), "header JMSXGroupID"),
@@ -65,7 +65,21 @@ _MESSAGES: Final = (
     Column("body", pa.binary(), "the body"),
     Column("body_size", pa.int64(), "bytes of the body"),
     Column("record_number", pa.int64(), "the record's place in the store's one order", False),
-    Column("header_block", pa.binary(), "the headers as stored: lines as in STOMP 1.2", False),
+    Column("header_block", pa.binary(), "the headers as lines of STOMP 1.2", False),
+    Column("encoding", pa.string(), "what it is written in; null: STOMP", False),
+    Column("body_kind", pa.string(), "none, text, bytes, map, stream, object or other", False),
+    Column("group_hash", pa.int64(), "a number for its group's name", False),
+    Column("failures", pa.int32(), "returns that were blamed on it", False),
+    Column("due_at", TIMESTAMP, "not delivered before", False),
+    Column("place_queues", SEQUENCES, "numbers of the other queues on which it stands", False),
+    Column("place_sequences", SEQUENCES, "and its sequences there", False),
+    Column("skips", pa.binary(), "durable subscriptions that do not get it, a bit each", False),
+    Column("hops", SEQUENCES, "clusters that it came through: the first 4 bytes of each", False),
+    Column("hop_queue_number", pa.int64(), "its queue in the first of them", False),
+    Column("hop_sequence", pa.int64(), "and its sequence there", False),
+    Column("cause", pa.string(), "of a dead letter: rejected", False),
+    Column("original_destination", pa.string(), "and the queue where that was", False),
+    Column("original_message_id", pa.string(), "and its message id there", False),
 )
 
 _EVENTS: Final = (
@@ -93,9 +107,9 @@ _EVENTS: Final = (
 )
 
 _BACKLOG: Final = (
-    *_MESSAGES[:-2],
+    *(column for column in _MESSAGES if column.is_default),
     Column("may_have_been_seen", pa.bool_(), "at or below the queue's dispatch mark"),
-    *_MESSAGES[-2:],
+    *(column for column in _MESSAGES if not column.is_default),
 )
 
 _ENTRIES: Final = (

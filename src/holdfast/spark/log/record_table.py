@@ -23,8 +23,18 @@ import numpy.typing as npt
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.entry import KIND_RECORDS
 from holdfast.journal.record import RECORD_HEADER_BYTES
+from holdfast.model.facts import MessageFacts
 from holdfast.spark.log.entry_block import EntryBlock, Integers
-from holdfast.store.record_codec import FLAG_PRODUCER, MESSAGE, TYPE_NAMES, decode_records
+from holdfast.spark.log.fact_places import find_facts, structures
+from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts
+from holdfast.store.record_codec import (
+    FLAG_PRODUCER,
+    MESSAGE,
+    MESSAGE_FLAGS,
+    PLAIN_FLAGS,
+    TYPE_NAMES,
+    decode_records,
+)
 
 Mask = npt.NDArray[np.bool_]
 
@@ -54,16 +64,7 @@ MESSAGE_TYPE: Final = np.dtype(
 _MESSAGE_FIXED: Final = MESSAGE_TYPE.itemsize - RECORD_HEADER_BYTES
 _SEQUENCE_BYTES: Final = 8
 _KNOWN: Final = np.array(sorted(TYPE_NAMES), dtype=np.uint8)
-_MESSAGE_FLAGS: Final = 3
-
-
-def at(buffer: bytes, places: Integers, kind: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """Return the structures of type `kind` that stand at these bytes of the buffer."""
-    size = len(buffer) - kind.itemsize + 1
-    if size <= 0 or not len(places):
-        return np.empty(0, dtype=kind)
-    everywhere: npt.NDArray[np.void] = np.ndarray((size,), dtype=kind, buffer=buffer, strides=(1,))
-    return everywhere[places]
+_UNKNOWN_FLAGS: Final = 0xFFFF & ~MESSAGE_FLAGS
 
 
 class RecordTable:
@@ -82,7 +83,7 @@ class RecordTable:
         places, counts = _walk(block)
         self.entries: Integers = np.repeat(np.arange(len(block)), counts)
         """The position in the block of each record's entry."""
-        frames = at(block.buffer, places, _FRAME_TYPE)
+        frames = structures(block.buffer, places, _FRAME_TYPE)
         self.types = frames["type"]
         self.flags = frames["flags"]
         self.lengths: Integers = frames["length"].astype(np.int64)
@@ -121,7 +122,9 @@ class MessageRows:
         "body_ends",
         "body_starts",
         "entries",
+        "fact_starts",
         "fixed",
+        "has_facts",
         "has_producer",
         "header_starts",
         "ordinals",
@@ -144,19 +147,31 @@ class MessageRows:
         self.starts: Integers = table.starts[rows]
         self.entries: Integers = table.entries[rows]
         self.ordinals: Integers = table.ordinals[rows]
-        self.fixed = at(table.block.buffer, self.starts, MESSAGE_TYPE)
+        self.fixed = structures(table.block.buffer, self.starts, MESSAGE_TYPE)
         self.has_producer: Mask = (self.fixed["flags"] & FLAG_PRODUCER) != 0
         identity = np.where(
             self.has_producer,
             _SEQUENCE_BYTES + self.fixed["producer_id_length"].astype(np.int64),
             0,
         )
-        self.header_starts: Integers = self.starts + MESSAGE_TYPE.itemsize + identity
-        self.body_starts: Integers = self.header_starts + self.fixed["headers_length"]
+        self.fact_starts: Integers = self.starts + MESSAGE_TYPE.itemsize + identity
+        """The byte after a producer's id, where facts stand if there are any."""
+        self.header_starts: Integers = self.fact_starts
         self.body_ends: Integers = self.starts + RECORD_HEADER_BYTES + table.lengths[rows]
-        bad = (self.body_starts > self.body_ends) | (self.fixed["flags"] > _MESSAGE_FLAGS)
-        if bad.any():
-            raise table.fault(int(rows[np.argmax(bad)]))
+        flags = self.fixed["flags"]
+        self.has_facts = bool((flags > PLAIN_FLAGS).any())
+        """Whether any of the messages has facts."""
+        bad: Mask = np.zeros(0, dtype=np.bool_)
+        if self.has_facts:
+            buffer = table.block.buffer
+            self.header_starts, bad = find_facts(buffer, flags, self.fact_starts, self.body_ends)
+            bad |= flags & _UNKNOWN_FLAGS != 0
+        self.body_starts: Integers = self.header_starts + self.fixed["headers_length"]
+        is_cut: Mask = self.body_starts > self.body_ends
+        if self.has_facts:
+            is_cut |= bad
+        if is_cut.any():
+            raise table.fault(int(rows[np.argmax(is_cut)]))
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -173,6 +188,24 @@ class MessageRows:
             return stored
         return np.where(stored == 0, self.table.block.field("timestamp")[self.entries], stored)
 
+    def facts(self) -> dict[int, MessageFacts]:
+        """The facts of those rows that have any, read one by one."""
+        if not self.has_facts:
+            return {}
+        flags = self.fixed["flags"].astype(np.int64) & FACT_FLAGS
+        rows = np.flatnonzero(flags)
+        buffer = self.table.block.buffer
+        return {
+            row: decode_facts(buffer, bits, start, end)[0]
+            for row, bits, start, end in zip(
+                rows.tolist(),
+                flags[rows].tolist(),
+                self.fact_starts[rows].tolist(),
+                self.header_starts[rows].tolist(),
+                strict=True,
+            )
+        }
+
     def keep(self, mask: Mask) -> None:
         """Forget the rows for which `mask` is false."""
         self.starts = self.starts[mask]
@@ -180,6 +213,7 @@ class MessageRows:
         self.ordinals = self.ordinals[mask]
         self.fixed = self.fixed[mask]
         self.has_producer = self.has_producer[mask]
+        self.fact_starts = self.fact_starts[mask]
         self.header_starts = self.header_starts[mask]
         self.body_starts = self.body_starts[mask]
         self.body_ends = self.body_ends[mask]

@@ -27,6 +27,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.archive.store_answers import asked_again
 from holdfast.spark.source.partitions import tasks_for
 from holdfast.spark.worker_memory import keep_loaded
+from holdfast.store.fact_blocks import unpack_facts
 from holdfast.store.record_codec import encode_records
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _COLUMNS: Final = (
     "redelivery_count",
     "stored_at",
     "entry_time",
+    "record",
 )
 
 
@@ -136,7 +138,7 @@ def _copies(batch: pa.RecordBatch) -> Iterator[MessageRecord]:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         columns.append(column.to_pylist())
-    for number, sequence, headers, body, producer, own, count, stored_at, sealed_at in zip(
+    for number, sequence, headers, body, producer, own, count, stored_at, sealed_at, facts in zip(
         *columns, strict=True
     ):
         copy = MessageRecord(
@@ -145,4 +147,6 @@ def _copies(batch: pa.RecordBatch) -> Iterator[MessageRecord]:
         copy.rewritten = True
         copy.redelivery_count = count or 0
         copy.stored_at = stored_at or sealed_at
+        if facts is not None:
+            copy.facts = unpack_facts(facts)
         yield copy

@@ -30,8 +30,9 @@ from holdfast.journal.segment import SEGMENT_HEADER_BYTES, decode_segment_header
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
+from holdfast.spark.log.fact_places import structures
 from holdfast.spark.log.proof import broken_link, chain_at, chain_before_log
-from holdfast.spark.log.record_table import RecordTable, at
+from holdfast.spark.log.record_table import RecordTable
 from holdfast.spark.log.source import DamagedRange, LogPosition, LogSource
 from holdfast.spark.pipelines.findings import Finding
 from holdfast.spark.source.partitions import split
@@ -435,7 +436,7 @@ def _cleaned_through(block: EntryBlock) -> int:
     except CorruptRecordError:
         return 0  # its checksums are good: the account will say what makes no sense
     places = table.starts[table.types == CLEANED] + RECORD_HEADER_BYTES
-    numbers = at(block.buffer, places, _INDEX)["index"]
+    numbers = structures(block.buffer, places, _INDEX)["index"]
     return int(numbers.max()) if len(numbers) else 0
 
 

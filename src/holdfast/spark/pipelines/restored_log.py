@@ -30,10 +30,12 @@ from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.numbering import RANGES_STEP
 from holdfast.model.records import (
     CleanedRecord,
     CountersRecord,
+    FormatRecord,
     ProducerRecord,
     QueueRecord,
     Record,
@@ -205,8 +207,9 @@ class RestoredLog:
         producers: tuple[ProducerRecord, ...],
         next_queue_number: int,
     ) -> None:
-        """Write queues, producers and counters."""
-        records: list[Record] = [CountersRecord(next_queue_number), *queues, *producers]
+        """Write queues, producers and counters; the new cluster begins at the newest level."""
+        level = FormatRecord(NEWEST_LEVEL)
+        records: list[Record] = [level, CountersRecord(next_queue_number), *queues, *producers]
         for first in range(0, len(records), ENTRY_RECORDS_MAX):
             self._add(records[first : first + ENTRY_RECORDS_MAX])
 

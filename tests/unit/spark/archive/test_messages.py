@@ -27,7 +27,14 @@ from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.log_reading import LogReading
 from holdfast.spark.source.options import read_options
 from holdfast.testing.written_archive import archived_log
-from holdfast.testing.written_log import CLUSTER_ID, FIRST_TIME, WrittenLog, message
+from holdfast.testing.written_log import (
+    CLUSTER_ID,
+    EACH_FACT,
+    FIRST_TIME,
+    WrittenLog,
+    knowing,
+    message,
+)
 
 NAMES = [column.name for column in COLUMNS["messages"]]
 ALL = ", ".join(NAMES)
@@ -44,10 +51,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> LogDirectory:
     copy.rewritten, copy.redelivery_count, copy.stored_at = True, 3, FIRST_TIME - 5
     numberless = message(1, 3, b"", b"reply-to:/queue/r\n", "p1")
     numberless.producer_sequence = 0
+    knowing(copy, *EACH_FACT)
+    dead_letter = knowing(message(1, 2, b"c" * 300, HEADERS), "origin")
     with WrittenLog(folder) as written:
         written.put(QueueRecord(1, "one"), message(1, 1, b"a"))
         written.put(QueueRecord(2, "two"))
-        written.put(message(2, 1, b"b", HEADERS, "p1"), message(1, 2, b"c" * 300, HEADERS))
+        written.put(message(2, 1, b"b", HEADERS, "p1"), dead_letter)
         written.put(AcknowledgeRecord(1, [1]), copy, numberless)
         written.put(kind=KIND_NOOP)
         written.put(message(7, 1, b"of a queue without a name"), message(0, 0, b"of none"))

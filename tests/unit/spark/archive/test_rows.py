@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from holdfast.errors import CorruptArchiveError
+from holdfast.errors import CorruptArchiveError, CorruptRecordError
 from holdfast.journal.entry import (
     FIRST_CHAIN,
     KIND_CONFIG,
@@ -14,6 +15,7 @@ from holdfast.journal.entry import (
     Entry,
     seal_entry,
 )
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -29,9 +31,16 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-from holdfast.spark.archive.rows import RECORDS, RangeFacts, block_rows, entries_of
+from holdfast.spark.archive.rows import (
+    RECORDS,
+    RangeFacts,
+    archived_facts,
+    block_rows,
+    entries_of,
+)
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries
 from holdfast.store.record_codec import encode_records
+from holdfast.testing.written_log import EACH_FACT, knowing
 
 SECOND = 1_000_000
 
@@ -100,6 +109,32 @@ def test_rows_give_the_same_entries_again(log: LogMaker) -> None:
 
     assert log.entries == list(entries_of([rows], FIRST_CHAIN, path="x"))
     assert RECORDS == rows.schema
+
+
+def test_facts_come_back(log: LogMaker) -> None:
+    """
+    Beside messages that have none, as bytes of their own: nothing of an entry may be lost.
+    """
+    log.add(*(knowing(message(n), name) for n, name in enumerate(EACH_FACT, 6)), message(99))
+    log.add(knowing(message(100), *EACH_FACT))
+    rows = block_rows(log.block(), RangeFacts())
+    assert log.entries == list(entries_of([rows], FIRST_CHAIN, path="x"))
+    of_messages = rows.filter(pc.equal(rows.column("kind"), "message"))
+    facts = archived_facts(of_messages)
+    assert facts.keys() == {5, 6, 7, 8, 9, 10, 11, 13}
+    assert facts[13] == MessageFacts(**EACH_FACT)
+    without = block_rows(log.block(), RangeFacts(), with_content=False)
+    assert without.column("record").null_count == without.num_rows
+
+
+@pytest.mark.parametrize("packed", [b"", b"\0\0", b"\0\x02", b"\x08\0\1", b"\x40\0\0\0"])
+def test_archived_facts_that_make_no_sense_are_refused(packed: bytes) -> None:
+    """
+    None, unknown ones, cut off, too many: never another error.
+    """
+    column = pa.array([None, packed], pa.binary())
+    with pytest.raises(CorruptRecordError, match="the facts of a message"):
+        archived_facts(pa.RecordBatch.from_arrays([column], ["record"]))
 
 
 def test_a_cut_between_batches_does_not_matter(log: LogMaker) -> None:

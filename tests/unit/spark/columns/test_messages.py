@@ -4,17 +4,20 @@ Columns of messages and entries, against the records they were made from.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.entry import KIND_NOOP
 from holdfast.model.records import AcknowledgeRecord, QueueRecord
+from holdfast.spark.columns.facts import FACT_COLUMNS
 from holdfast.spark.columns.headers import HeaderReader
 from holdfast.spark.columns.messages import entry_batch, in_pieces, message_batch, problem_batch
 from holdfast.spark.columns.schema import COLUMNS, PROBLEM, VIEWS, default_columns
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.row_filter import RowFilter
-from holdfast.testing.written_log import block_of, message
+from holdfast.testing.written_log import EACH_FACT, block_of, knowing, message
 
 ALL = tuple(column.name for column in COLUMNS["messages"])
 
@@ -53,6 +56,37 @@ def test_a_message_in_all_its_columns() -> None:
     ]
     assert ["q"] * 3 == [row["destination"] for row in rows]
     assert 99 == rows[2]["stored_at"].microsecond
+
+
+def test_facts_are_columns() -> None:
+    """Null where they are not set; a dead letter's headers are those that consumers see."""
+    records = [knowing(message(1, 1, b"", b"priority:2\n"), *EACH_FACT), message(1, 2)]
+    known, plain = read(block_of(records))
+    assert datetime(2027, 1, 15, 8, tzinfo=UTC) == known["expires_at"]
+    assert datetime(2025, 6, 15, 15, 6, 40, tzinfo=UTC) == known["due_at"]
+    assert (7, 0xCAFE, 2) == tuple(known[it] for it in ("priority", "group_hash", "failures"))
+    assert ([8, 9], [80, 90]) == (known["place_queues"], known["place_sequences"])
+    assert (b"\x05\x80", "amqp", "map") == tuple(
+        known[it] for it in ("skips", "encoding", "body_kind")
+    )
+    assert ([0xABCDEF01, 0x12345678], 3, 33) == tuple(
+        known[it] for it in ("hops", "hop_queue_number", "hop_sequence")
+    )
+    assert ("rejected", "or:ders", "ID:abcdef01-1-7") == tuple(
+        known[it] for it in ("cause", "original_destination", "original_message_id")
+    )
+    assert known["header_block"].startswith(b"priority:2\noriginal-destination:/queue/or\\cders\n")
+    assert ("dlqDeliveryFailureCause", "rejected") == known["headers"][-1]
+    assert 4 == plain["priority"]
+    assert {None} == {plain[name] for name in FACT_COLUMNS}
+
+
+@pytest.mark.parametrize("name", sorted(FACT_COLUMNS | {"priority", "header_block", "headers"}))
+def test_a_column_of_facts_can_be_asked_for_alone(name: str) -> None:
+    """It is what it is among all, whichever fact is set."""
+    records = [knowing(message(1, n), fact) for n, fact in enumerate(EACH_FACT, 1)]
+    everything = read(block_of(records))
+    assert [{name: row[name]} for row in everything] == read(block_of(records), (name,))
 
 
 def test_columns_that_are_not_wanted_are_not_touched() -> None:

@@ -4,6 +4,7 @@ Records found as arrays are those that the codec finds one by one.
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 
@@ -16,7 +17,7 @@ from holdfast.journal.record import iterate_records
 from holdfast.model.records import AcknowledgeRecord, CleanedRecord, MessageRecord
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
 from holdfast.store import record_codec
-from holdfast.testing.written_log import block_of, message
+from holdfast.testing.written_log import EACH_FACT, block_of, knowing, message
 
 
 def random_records(seed: int, count: int) -> list:
@@ -33,6 +34,8 @@ def random_records(seed: int, count: int) -> list:
             headers = b"a:b\n" * chance.randrange(3)
             producer = chance.choice([None, "p", "producer with a long name"])
             record = message(chance.randrange(1, 4), number, body, headers, producer)
+            if chance.randrange(3) == 0:
+                knowing(record, *chance.sample(list(EACH_FACT), chance.randrange(1, 8)))
             record.rewritten = chance.randrange(4) == 0
             record.redelivery_count = 3 if record.rewritten else 0
             record.stored_at = chance.randrange(10**6)
@@ -85,6 +88,31 @@ def test_messages_are_those_of_the_codec(seed: int) -> None:
             buffer[middle : int(rows.body_ends[place])],
             rows.has_producer[place],
         )
+
+
+@pytest.mark.parametrize("count", range(1, len(EACH_FACT) + 1))
+def test_facts_are_those_of_the_codec(count: int) -> None:
+    """Every choice of so many kinds, between messages without any; also of rows that were kept."""
+    records = []
+    for number, names in enumerate(itertools.combinations(EACH_FACT, count), 1):
+        producer = "p" if number % 2 else None
+        records += [
+            knowing(message(1, 2 * number, b"body", b"a:b\n", producer), *names),
+            message(1, 2 * number + 1),
+        ]
+    rows = MessageRows(RecordTable(block_of(records)))
+    assert {n: it.facts for n, it in enumerate(records) if it.facts} == rows.facts()
+    rows.keep(rows.field("sequence") % 4 < 2)
+    kept = [it for it in records if it.sequence % 4 < 2]
+    assert {n: it.facts for n, it in enumerate(kept) if it.facts} == rows.facts()
+
+
+def test_without_facts_nothing_is_looked_for() -> None:
+    """Most logs have none: they cost what they did."""
+    rows = MessageRows(RecordTable(block_of([message(1, 1, producer="p"), message(1, 2)])))
+    assert not rows.has_facts
+    assert {} == rows.facts()
+    assert rows.header_starts is rows.fact_starts
 
 
 def test_the_layout_is_the_codecs() -> None:
