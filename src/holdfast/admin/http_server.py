@@ -18,7 +18,6 @@ import contextlib
 import logging
 import socket
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import h11
@@ -28,6 +27,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from holdfast.admin.access import CONNECTION_STATE
+from holdfast.admin.settings import AdminPortSettings
 from holdfast.transport.admission import Admission
 
 _logger = logging.getLogger("holdfast.admin.http")
@@ -36,27 +36,6 @@ _logger.setLevel(logging.ERROR)  # a warning for each thing that strangers send 
 STOP_SECONDS_MAX = 2
 BACKLOG = 32
 """Short: all that wait are accepted at once, before any of them can be turned away."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminPortSettings:
-    """Limits of the admin port."""
-
-    connection_count_max: int = 64
-    """Beyond it the oldest connection without a proof goes, or the new one."""
-
-    request_seconds_max: float = 10.0
-    """From the first byte of a request, or the opening of its connection, to its last byte."""
-
-    idle_seconds_max: int = 5
-    """How long a connection is kept for a next request."""
-
-    answer_seconds_max: float = 60.0
-    """How long nothing of an answer may be taken."""
-
-    ignored_bytes_max: int = 64 * 1024
-    """Of a body that nobody waits for, as the answer is given already; then the connection is
-    closed."""
 
 
 class AdminServer:

@@ -7,26 +7,28 @@ Everything that can grow has a maximum here; what happens at the maximum is said
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from holdfast.model.allowed import NO_SETTING, Allowed
 from holdfast.model.format_level import NEWEST_LEVEL
-from holdfast.model.limits import KiB, MiB
+from holdfast.model.limits import QUEUE_NAME_BYTES_MAX, KiB, MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
     """Limits of one broker."""
 
-    memory_bytes: int = 256 * MiB
+    memory_bytes: Annotated[int, Allowed(16 * MiB)] = 256 * MiB
     """Message contents kept in memory. Beyond it persistent bodies are read from the log again, and
     producers of non-persistent messages wait: these may take so much beside the others."""
 
-    message_memory_overhead_bytes: int = 400
+    message_memory_overhead_bytes: Annotated[int, Allowed(0)] = 400
     """What one message in memory costs beside its content; counted against `memory_bytes`."""
 
-    prefetch_default: int = 1000
+    prefetch_default: Annotated[int, Allowed(1, 65_535)] = 1000
     """Most deliveries unacknowledged at once per subscription, unless it says otherwise."""
 
-    prefetch_max: int = 65_535
+    prefetch_max: Annotated[int, Allowed(1, 65_535)] = 65_535
     """A subscription that asks for more, or for no limit, gets this."""
 
     dispatch_mark_step_min: int = 4096
@@ -35,7 +37,7 @@ class BrokerSettings:
     dispatch_mark_step_max: int = 65_536
     """The step doubles up to this while a backlog is drained."""
 
-    transaction_bytes_max: int = 60 * MiB
+    transaction_bytes_max: Annotated[int, Allowed(1, 60 * MiB)] = 60 * MiB
     """Content of one transaction; it must fit one log entry. More is refused."""
 
     transactions_bytes_max: int = 128 * MiB
@@ -103,8 +105,8 @@ class BrokerSettings:
     """Long work is done in steps of so many frames, deliveries or keys, well under a millisecond;
     between two steps the loop looks at the clock."""
 
-    dead_letter_queue: str = "ActiveMQ.DLQ"
+    dead_letter_queue: Annotated[str, Allowed(1, QUEUE_NAME_BYTES_MAX)] = "ActiveMQ.DLQ"
     """Where rejected messages go."""
 
-    known_format_level: int = NEWEST_LEVEL
+    known_format_level: Annotated[int, NO_SETTING] = NEWEST_LEVEL
     """The level of the log's format that this node knows; a log beyond it is refused."""

@@ -18,7 +18,7 @@ import structlog
 from structlog.typing import Processor
 
 from holdfast.cli.log_thread import LogThread
-from holdfast.config.shapes import LogFormat, LogLevel
+from holdfast.config.node_settings import LogFormat, LogLevel
 
 EVENT_COLUMNS = 36
 

@@ -168,14 +168,14 @@ def _introduce(settings: NodeConfig) -> None:
         node=settings.name,
         version=__version__,
         data=str(settings.data),
-        memory=format_size(settings.memory_bytes),
+        memory=format_size(settings.sections.broker.memory_bytes),
     )
     if settings.members:
         log.info(
             "member of a cluster",
             members=", ".join(_describe(settings)),
-            copies=settings.copies or "as the members allow",
-            sites=settings.sites,
+            copies=settings.sections.replication.copies or "as the members allow",
+            sites=settings.sections.replication.sites,
         )
     if settings.secret_file is not None:
         mode = settings.secret_file.stat().st_mode

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import typer
 
+from holdfast.config.catalogue import ENVIRONMENT_PREFIX, variable_names
 from holdfast.config.format_level import VARIABLE as FORMAT_LEVEL_MAX
-from holdfast.config.shapes import ENVIRONMENT_PREFIX, variable_names
 
 OWN_TESTS: Final = frozenset({"HOLDFAST_HYPOTHESIS", "HOLDFAST_SEEDS"})
 """What the project's own tests are told by environment: nobody else meets them."""

@@ -14,6 +14,8 @@ from typing import Self
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
+_PORT = re.compile(r"[0-9]{1,8}")
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -43,7 +45,7 @@ class Address:
         """
         host, colon, port = text.strip().rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        if not (colon and host and _PORT.fullmatch(port)) or int(port) > 65_535:
             raise ValueError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
         return cls(host, int(port))
 

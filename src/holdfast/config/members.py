@@ -16,7 +16,6 @@ from holdfast.config.address import Address
 
 MemberKind = Literal["voter", "witness", "learner"]
 
-MEMBERS_MAX = 15
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _MEMBER_KEYS = {"name", "address", "kind", "site"}
 

@@ -9,33 +9,21 @@ Pure, but for one look at whether the data directory is a directory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from holdfast.config.members import MEMBERS_MAX, MemberConfig
-from holdfast.config.shapes import Fields
+from holdfast.config.draft import Draft
+from holdfast.config.members import MemberConfig
+from holdfast.config.node_settings import NodeSettings
+from holdfast.model.limits import MEMBERS_MAX
 
 # Fewer heartbeats than this in the shortest election timeout, and one late packet deposes a leader.
 HEARTBEATS_PER_ELECTION_MIN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Trusted:
-    """Where findings about related keys go, unless one of the keys is itself wrong."""
-
-    wrong: set[str]
-    problems: list[str]
-
-    def require(self, holds: bool, keys: str, sentence: str) -> None:
-        """Report the sentence unless it holds, or one of the keys is wrong anyway."""
-        if not holds and self.wrong.isdisjoint(keys.split()):
-            self.problems.append(sentence)
-
-
-def check_relations(fields: Fields, check: Trusted, *, has_secret: bool) -> None:
+def check_relations(check: Draft, *, has_secret: bool) -> None:
     """Report what does not fit together."""
+    fields = check.node_settings()
     _check_members(fields, check)
     _check_placement(fields, check)
-    _check_timing(fields, check)
+    _check_timing(check)
     _check_directory(fields, check)
     peers = fields.peers or (own.address if (own := own_member(fields)) else None)
     check.require(
@@ -46,7 +34,7 @@ def check_relations(fields: Fields, check: Trusted, *, has_secret: bool) -> None
     )
 
 
-def _check_members(fields: Fields, check: Trusted) -> None:
+def _check_members(fields: NodeSettings, check: Draft) -> None:
     names = [member.name for member in fields.members]
     addresses = [str(member.address) for member in fields.members]
     check.require(
@@ -82,54 +70,56 @@ def _check_members(fields: Fields, check: Trusted) -> None:
     )
 
 
-def _check_placement(fields: Fields, check: Trusted) -> None:
+def _check_placement(fields: NodeSettings, check: Draft) -> None:
     keeping = [member for member in place_own(fields, own_member(fields)) if member.keeps_log]
     count = sum(it.kind == "voter" for it in keeping) if fields.members else 1
+    copies, sites = check.value("replication.copies"), check.value("replication.sites")
     check.require(
-        fields.copies is None or fields.copies <= count,
+        copies <= count,
         "copies members",
-        f"copies: {fields.copies} is more than the voters with data; allowed: 1 to {count}",
+        f"copies: {copies} is more than the voters with data; allowed: 1 to {count}",
     )
     places = max(1, len({member.site for member in keeping}))
     check.require(
-        fields.sites <= places,
+        sites <= places,
         "sites site members",
-        f"sites: {fields.sites} is more than the distinct sites of the members that keep the log;"
+        f"sites: {sites} is more than the distinct sites of the members that keep the log;"
         f" allowed: 1 to {places}",
     )
     unplaced = [member.name for member in keeping if not member.site]
     check.require(
-        fields.sites == 1 or not unplaced,
+        sites == 1 or not unplaced,
         "sites site members",
-        f"sites: {fields.sites} asked for, but no site is given for: {', '.join(unplaced)}",
+        f"sites: {sites} asked for, but no site is given for: {', '.join(unplaced)}",
     )
     check.require(
-        fields.copies is None or fields.sites <= fields.copies,
+        not copies or sites <= copies,
         "copies sites",
-        f"copies: {fields.copies} copies cannot stand on {fields.sites} sites;"
-        f" allowed: {fields.sites} or more",
+        f"copies: {copies} copies cannot stand on {sites} sites; allowed: {sites} or more",
     )
 
 
-def _check_timing(fields: Fields, check: Trusted) -> None:
-    least = HEARTBEATS_PER_ELECTION_MIN * fields.heartbeat_seconds
+def _check_timing(check: Draft) -> None:
+    shortest = check.value("replication.election_seconds_min")
+    longest = check.value("replication.election_seconds_max")
+    least = HEARTBEATS_PER_ELECTION_MIN * check.value("replication.heartbeat_seconds")
     check.require(
-        fields.election_seconds_min >= least,
+        shortest >= least,
         "heartbeat_seconds election_seconds_min",
-        f"election_seconds_min: {fields.election_seconds_min:g} is less than"
+        f"election_seconds_min: {shortest:g} is less than"
         f" {HEARTBEATS_PER_ELECTION_MIN} heartbeats; allowed: {least:g} or more",
     )
     # Equal bounds would make all followers stand at once, again and again.
-    least = 1.2 * fields.election_seconds_min
+    least = 1.2 * shortest
     check.require(
-        fields.election_seconds_max >= least,
+        longest >= least,
         "election_seconds_min election_seconds_max",
-        f"election_seconds_max: {fields.election_seconds_max:g} leaves no room to differ from"
+        f"election_seconds_max: {longest:g} leaves no room to differ from"
         f" election_seconds_min; allowed: {least:g} or more",
     )
 
 
-def _check_directory(fields: Fields, check: Trusted) -> None:
+def _check_directory(fields: NodeSettings, check: Draft) -> None:
     check.require(
         not fields.data.exists() or fields.data.is_dir(),
         "data",
@@ -143,12 +133,12 @@ def _check_directory(fields: Fields, check: Trusted) -> None:
         )
 
 
-def own_member(fields: Fields) -> MemberConfig | None:
+def own_member(fields: NodeSettings) -> MemberConfig | None:
     """The member that is this node, if it is one of them."""
     return next((member for member in fields.members if member.name == fields.name), None)
 
 
-def place_own(fields: Fields, own: MemberConfig | None) -> tuple[MemberConfig, ...]:
+def place_own(fields: NodeSettings, own: MemberConfig | None) -> tuple[MemberConfig, ...]:
     """The members, with --site filled in for this node where the list has none for it."""
     if own is None or own.site or not fields.site:
         return fields.members

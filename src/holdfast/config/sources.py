@@ -1,5 +1,5 @@
 """
-Where the operator's words come from: a TOML file, and the file of the secret.
+Where the operator's words come from: flags, variables, a TOML file, and the file of the secret.
 
 What cannot be read is one of the mistakes of the configuration, reported beside the others.
 """
@@ -7,34 +7,99 @@ What cannot be read is one of the mistakes of the configuration, reported beside
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
-SECRET_BYTES_MIN = 16
+from holdfast.config.catalogue import CATALOGUE, SECTIONS
+from holdfast.config.lines import key_lines
+from holdfast.model.limits import MiB
+
+SECRET_BYTES_MIN: Final = 16
+FILE_BYTES_MAX: Final = MiB
+"""A configuration has some kilobytes; what is larger is another file."""
 
 
-def read_file(file: Path | None, problems: list[str]) -> dict[str, Any]:
-    """The keys of a TOML file with their values, those of `[stomp]` by their plain names."""
-    if file is None:
-        return {}
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value comes from, and where exactly."""
+
+    kind: Literal["default", "file", "variable", "flag"] = "default"
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One value as it was given, under the name that was written."""
+
+    spelling: str
+    value: object
+    origin: Origin
+
+
+DEFAULT: Final = Origin()
+
+
+class _TooLargeError(Exception):
+    """Nobody wrote this as a configuration."""
+
+
+def words_of_flags(flags: Mapping[str, Any]) -> Iterator[Word]:
+    """What was given on the command line; None and an empty list were not."""
+    names = {setting.name: setting.flag for setting in CATALOGUE.values() if setting.is_flag}
+    for key, value in flags.items():
+        if value is not None and value != []:
+            yield Word(key, value, Origin("flag", names.get(key, key)))
+
+
+def words_of_environment(environment: Mapping[str, str]) -> Iterator[Word]:
+    """What was given by variables; an empty one counts as not set."""
+    for setting in CATALOGUE.values():
+        value = environment.get(setting.variable) if setting.is_flag else None
+        if value:
+            yield Word(setting.name, value, Origin("variable", setting.variable))
+
+
+def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
+    """What stands in a TOML file; what is wrong with the file itself is one problem."""
     try:
-        return _with_plain_keys(tomllib.loads(file.read_text(encoding="utf-8")))
+        text = _read_text(file)
+        table = tomllib.loads(text)
     except OSError as error:
         problems.append(f"config: {file} cannot be read: {error.strerror}")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        problems.append(f"config: {file} is not UTF-8 text: {error.reason} at byte {error.start:,}")
+    except _TooLargeError:
+        problems.append(f"config: {file} has more than {FILE_BYTES_MAX:,} bytes; allowed: fewer")
+    except RecursionError:
+        problems.append(f"config: {file} is not TOML that can be read: it is nested too deeply")
+    except ValueError as error:
         problems.append(f"config: {file} is not TOML: {error}")
-    return {}
+    else:
+        lines = key_lines(text) if table else {}
+        for spelling, value in _flattened(table):
+            line = lines.get(spelling)
+            place = file.name if line is None else f"{file.name} line {line}"
+            yield Word(spelling, value, Origin("file", place))
 
 
-def _with_plain_keys(table: dict[str, Any]) -> dict[str, Any]:
-    """`[stomp]` with `address` and `strict` is another way to write `stomp` and `stomp_strict`."""
-    section = table.get("stomp")
-    if not isinstance(section, dict):
-        return table
-    rest = {key: value for key, value in table.items() if key != "stomp"}
-    named = {f"stomp_{key}": value for key, value in section.items() if key != "address"}
-    address = {"stomp": section["address"]} if "address" in section else {}
-    return named | rest | address
+def _read_text(file: Path) -> str:
+    with file.open("rb") as opened:
+        content = opened.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        raise _TooLargeError
+    return content.decode()
+
+
+def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each key of the file; those of a section with its name before them."""
+    for key, value in table.items():
+        if key in SECTIONS and isinstance(value, dict):
+            for field, inner in value.items():
+                yield f"{key}.{field}", inner
+        else:
+            yield key, value
 
 
 def read_secret(file: Path | None, problems: list[str]) -> bytes:

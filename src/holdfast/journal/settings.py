@@ -10,9 +10,10 @@ Immutable; checked as a whole when built.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from holdfast.errors import ConfigError
+from holdfast.model.allowed import Allowed
 
 KiB: Final = 1024
 MiB: Final = 1024 * KiB
@@ -25,18 +26,18 @@ SEGMENT_BYTES_MIN: Final = 8 * KiB
 class JournalSettings:
     """How one journal behaves. `segment_bytes` must be the same on all nodes of a cluster."""
 
-    segment_bytes: int = 64 * MiB
+    segment_bytes: Annotated[int, Allowed(64 * KiB, 4 * 1024 * MiB)] = 64 * MiB
     """Size of a segment file; one entry that is larger gets a segment of its own size."""
 
-    spare_segments: int = 1
+    spare_segments: Annotated[int, Allowed(0, 64)] = 1
     """How many zero-filled files wait to become segments. They are also a reserve when the disk
     is full: acknowledgements still have somewhere to go."""
 
-    fill_bytes_per_second: int = 256 * MiB
+    fill_bytes_per_second: Annotated[int, Allowed(MiB)] = 256 * MiB
     """How fast spare files are filled in the background. Keep it above the rate of publishing,
     or rolling waits for the disk."""
 
-    tail_cache_bytes: int = 32 * MiB
+    tail_cache_bytes: Annotated[int, Allowed(0)] = 32 * MiB
     """Recent entries kept in memory, for followers and consumers that keep up. Entries that are
     not durable yet stay in memory whatever their size."""
 
@@ -44,13 +45,13 @@ class JournalSettings:
     """The same for entries that a linked member or this node's broker is about to ask for: two of
     the largest, and what else is under way."""
 
-    read_cache_bytes: int = 8 * MiB
+    read_cache_bytes: Annotated[int, Allowed(0)] = 8 * MiB
     """Entries read back from disk kept in memory; at least one is."""
 
-    open_files_max: int = 64
+    open_files_max: Annotated[int, Allowed(8, 65_536)] = 64
     """Segments kept open for reading."""
 
-    reserve_bytes: int = 0
+    reserve_bytes: Annotated[int, Allowed(0)] = 0
     """Publishing is refused while less is free on the disk; 0 means the larger of three segments
     and 256 MiB."""
 

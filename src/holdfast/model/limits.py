@@ -13,6 +13,9 @@ KiB: Final = 1024
 MiB: Final = 1024 * KiB
 GiB: Final = 1024 * MiB
 
+MEMBERS_MAX: Final = 15
+"""The largest cluster."""
+
 MESSAGE_BODY_BYTES_MAX: Final = 64 * MiB
 """The largest body of one message; an entry of the log must hold it whole."""
 

@@ -12,8 +12,11 @@ Invariants (checked when the settings are made, all mistakes reported together):
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from holdfast.errors import ConfigError
+from holdfast.model.allowed import Allowed
+from holdfast.model.limits import MEMBERS_MAX
 
 KiB = 1024
 MiB = 1024 * KiB
@@ -23,16 +26,16 @@ MiB = 1024 * KiB
 class ReplicationSettings:
     """Timings and limits of one replication group; the defaults suit one data centre."""
 
-    heartbeat_seconds: float = 0.1
+    heartbeat_seconds: Annotated[float, Allowed(0.005, 600)] = 0.1
     """How often a leader tells followers it is alive when it has nothing else to say."""
 
-    election_seconds_min: float = 1.0
+    election_seconds_min: Annotated[float, Allowed(0.005, 600)] = 1.0
     """A follower waits at least this long in silence before it stands. Keep ten heartbeats."""
 
-    election_seconds_max: float = 2.0
+    election_seconds_max: Annotated[float, Allowed(0.005, 600)] = 2.0
     """The longest wait; the width of the range keeps two from standing at once."""
 
-    lease_fraction: float = 0.75
+    lease_fraction: Annotated[float, Allowed(0.1, 0.9)] = 0.75
     """The share of `election_seconds_min` for which a quorum's answer lets a leader dispatch."""
 
     stagger_seconds_max: float = 0.03
@@ -50,7 +53,7 @@ class ReplicationSettings:
     transfer_seconds_max: float = 1.0
     """A hand-over that is not done by then is given up and the leader goes on."""
 
-    disk_hang_elections: float = 3.0
+    disk_hang_elections: Annotated[float, Allowed(1, 1_000)] = 3.0
     """A disk that got nothing done for so many of the shortest election timeouts hangs: a leader
     then hands over, and nobody stands or votes."""
 
@@ -64,7 +67,7 @@ class ReplicationSettings:
     window_bytes: int = 8 * MiB
     """Entries sent to one peer and not answered. More only fills buffers."""
 
-    window_requests: int = 256
+    window_requests: Annotated[int, Allowed(1, 65_536)] = 256
     """Append requests sent to one peer and not answered."""
 
     peer_bytes_per_second_min: int = 16 * MiB
@@ -74,7 +77,7 @@ class ReplicationSettings:
     catch_up_bytes_max: int = 4 * MiB
     """Sent to one lagging peer in one turn, so that live traffic keeps its share of the loop."""
 
-    entry_overhead_bytes: int = 4 * KiB
+    entry_overhead_bytes: Annotated[int, Allowed(0)] = 4 * KiB
     """What each entry counts beside its bytes in a request, a window and a turn's share: to read,
     check and store a small one takes as long as so many bytes of a large one."""
 
@@ -101,14 +104,14 @@ class ReplicationSettings:
     edition_repeat_seconds: float = 1.0
     """How often members tell each other all ballot editions again, should a message be lost."""
 
-    copies: int = 0
+    copies: Annotated[int, Allowed(1, MEMBERS_MAX)] = 0
     """
     Nodes with data that must hold an entry before it is confirmed; never more than there are.
 
     A witness is none. 0: as many as the members allow, see `quorum.default_copies`.
     """
 
-    sites: int = 1
+    sites: Annotated[int, Allowed(1, MEMBERS_MAX)] = 1
     """Distinct sites, a witness's among them, that must hold an entry before it is confirmed."""
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -29,14 +30,11 @@ from holdfast.errors import CorruptEntryError, FencedError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
-from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
-from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.peer_link import PeerLinks
-from holdfast.replication.settings import LinkSettings, ReplicationSettings
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.listener import Listener
@@ -44,7 +42,6 @@ from holdfast.server.loop import Conductor
 from holdfast.server.parts import Parts
 from holdfast.server.refusal_log import RefusalLog
 from holdfast.server.restoring import restore
-from holdfast.server.settings import ServerSettings
 from holdfast.sessions.context import SessionContext
 from holdfast.store.replicated_store import ReplicatedStore
 
@@ -104,8 +101,8 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         store=store,
         context=context,
         clock=clock,
-        settings=_server_settings(config, shares),
-        stomp_settings=StompSettings(is_strict=config.stomp_strict),
+        settings=replace(config.sections.server, connection_count_max=shares.clients),
+        stomp_settings=config.sections.stomp,
         on_role_change=hearer.role_changed,
         on_damage=hearer.damaged,
         on_failure=hearer.fail,
@@ -133,11 +130,12 @@ def _share_descriptors(config: NodeConfig) -> Shares:
     """Take as many descriptors as this process may have, and say so where they are few."""
     shares = share_out(raise_limit(), config)
     RESERVE.hold(SET_ASIDE)
-    if shares.clients < config.connections:
+    wanted = config.sections.server.connection_count_max
+    if shares.clients < wanted:
         log.warning(
             "fewer client connections than configured: too few files may be open",
             clients=shares.clients,
-            connections=config.connections,
+            connections=wanted,
             open_files=shares.open_files,
             remedy=f"allow {shares.wanted:,} open files (ulimit -Hn, or LimitNOFILE= of its"
             f" service), or set connections to {shares.clients:,}",
@@ -146,16 +144,12 @@ def _share_descriptors(config: NodeConfig) -> Shares:
 
 
 def _open_journal(config: NodeConfig, shares: Shares, disk: RealDisk) -> Journal:
-    settings = JournalSettings(
-        segment_bytes=config.segment_bytes, spare_segments=2, open_files_max=shares.read_files
-    )
+    settings = replace(config.sections.journal, open_files_max=shares.read_files)
     return Journal.open(config.data, disk, settings, resolve_unknown_tail=not config.members)
 
 
 def _broker_settings(config: NodeConfig) -> BrokerSettings:
-    return BrokerSettings(
-        memory_bytes=config.memory_bytes, known_format_level=format_level_max(os.environ)
-    )
+    return replace(config.sections.broker, known_format_level=format_level_max(os.environ))
 
 
 def _make_broker(
@@ -181,19 +175,14 @@ def _replicated(
         secret=config.secret,
         randomness=randomness,
         listen=str(config.peers) if config.peers is not None else "",
-        settings=LinkSettings(
+        settings=replace(
+            config.sections.links,
             strangers_max=shares.strangers,
             strangers_per_source_max=shares.strangers_per_source,
         ),
     )
     driver = Driver(
-        settings=ReplicationSettings(
-            heartbeat_seconds=config.heartbeat_seconds,
-            election_seconds_min=config.election_seconds_min,
-            election_seconds_max=config.election_seconds_max,
-            copies=config.copies,
-            sites=config.sites,
-        ),
+        settings=config.sections.replication,
         name=config.name,
         journal=journal,
         ballot_file=journal.ballot_file,
@@ -223,14 +212,6 @@ def _make_context(config: NodeConfig, clock: SystemClock) -> SessionContext:
     )
     context.refusals.tell = RefusalLog(clock)
     return context
-
-
-def _server_settings(config: NodeConfig, shares: Shares) -> ServerSettings:
-    return ServerSettings(
-        connection_count_max=shares.clients,
-        learner_hold_bytes_max=config.learner_hold_bytes,
-        reader_hold_bytes_max=config.reader_hold_bytes,
-    )
 
 
 def _make_listener(

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.admin.http_server import BACKLOG
-from holdfast.config.members import MEMBERS_MAX
 from holdfast.config.node import NodeConfig
 from holdfast.errors import ConfigError
+from holdfast.model.limits import MEMBERS_MAX
 
 SET_ASIDE: Final = 16
 """Descriptors held back in the process for files, see `environment.descriptors`."""
@@ -30,9 +30,6 @@ CLIENTS_MIN: Final = 16
 _OTHER_FILES: Final = 32
 """The log being written, its next file, ballot, checkpoint, lock, standard streams, the loop's."""
 
-_READ_FILES_MAX: Final = 64
-_STRANGERS_MAX: Final = 64
-_PER_SOURCE_MAX: Final = 16
 _LINKS_PER_MEMBER: Final = 2
 _BACKLOG_MAX: Final = 1024
 _BACKLOG_MIN: Final = 8
@@ -85,23 +82,27 @@ def share_out(open_files: int, config: NodeConfig) -> Shares:
 
 
 def _shares(open_files: int, config: NodeConfig) -> Shares:
-    wanted = _fixed(config, _READ_FILES_MAX, config.admin_connections, _STRANGERS_MAX)
-    wanted += config.connections + min(_BACKLOG_MAX, config.connections)
-    read_files = max(8, min(_READ_FILES_MAX, open_files // 8))
+    sections = config.sections
+    clients = sections.server.connection_count_max
+    admin_max = sections.admin.connection_count_max
+    read_files_max, strangers_max = sections.journal.open_files_max, sections.links.strangers_max
+    wanted = _fixed(config, read_files_max, admin_max, strangers_max)
+    wanted += clients + min(_BACKLOG_MAX, clients)
+    read_files = max(8, min(read_files_max, open_files // 8))
     per_port = max(8, open_files // 12)
-    admin = min(config.admin_connections, per_port)
-    strangers = min(_STRANGERS_MAX, per_port)
+    admin = min(admin_max, per_port)
+    strangers = min(strangers_max, per_port)
     rest = open_files - _fixed(config, read_files, admin, strangers)
     backlog = max(_BACKLOG_MIN, min(_BACKLOG_MAX, rest // 4))
     return Shares(
         open_files=open_files,
         wanted=wanted,
         read_files=read_files,
-        clients=min(config.connections, rest - backlog),
+        clients=min(clients, rest - backlog),
         client_backlog=backlog,
         admin=admin,
         strangers=strangers,
-        strangers_per_source=min(_PER_SOURCE_MAX, strangers),
+        strangers_per_source=min(sections.links.strangers_per_source_max, strangers),
     )
 
 
@@ -111,7 +112,7 @@ def _fixed(config: NodeConfig, read_files: int, admin: int, strangers: int) -> i
     admin_port = _ADMIN_COST * admin + BACKLOG
     if not config.members:
         return files + admin_port
-    per_source = min(_PER_SOURCE_MAX, strangers)
+    per_source = min(config.sections.links.strangers_per_source_max, strangers)
     members = max(len(config.members), 3)
     links = _LINKS_PER_MEMBER * min(MEMBERS_MAX, members + 2)
     return files + admin_port + links + 2 * strangers + per_source

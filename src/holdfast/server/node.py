@@ -16,13 +16,14 @@ import logging
 import os
 import signal
 import socket
+from dataclasses import replace
 
 import structlog
 import uvloop
 
 from holdfast.admin.access import Access, own_names
 from holdfast.admin.http_api import build_application
-from holdfast.admin.http_server import AdminPortSettings, AdminServer
+from holdfast.admin.http_server import AdminServer
 from holdfast.admin.operations import Operations
 from holdfast.admin.status import AwaitedStatus
 from holdfast.admin.token_file import FILE_NAME, new_token, write_token
@@ -117,7 +118,9 @@ class Node:
             build_application(operations, access=self.access),
             host=self.config.admin.host,
             port=self.config.admin.port,
-            settings=AdminPortSettings(connection_count_max=self.parts.shares.admin),
+            settings=replace(
+                self.config.sections.admin, connection_count_max=self.parts.shares.admin
+            ),
         )
 
     def _take_signals(self) -> None:

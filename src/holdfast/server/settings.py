@@ -8,24 +8,34 @@ happens then: mostly somebody waits, and heart-beats go on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from holdfast.model.limits import HOLD_EXPIRY_SECONDS_DEFAULT, KiB, MiB
+from holdfast.model.allowed import Allowed
+from holdfast.model.limits import (
+    HOLD_EXPIRY_SECONDS_DEFAULT,
+    HOLD_EXPIRY_SECONDS_MAX,
+    HOLD_EXPIRY_SECONDS_MIN,
+    KiB,
+    MiB,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Limits and timings of one node's loop."""
 
-    learner_hold_bytes_max: int = 16 * 1024 * MiB
+    learner_hold_bytes_max: Annotated[int, Allowed(64 * MiB)] = 16 * 1024 * MiB
     """So much of the log is kept for a learner that is behind; beyond it, it must begin anew."""
 
-    reader_hold_bytes_max: int = 64 * 1024 * MiB
+    reader_hold_bytes_max: Annotated[int, Allowed(64 * MiB)] = 64 * 1024 * MiB
     """So much of the log is kept for a named reader at most, whatever it asks for."""
 
     hold_count_max: int = 1_000
     """Named readers that the log is kept for; a further one is refused."""
 
-    hold_expiry_seconds: int = HOLD_EXPIRY_SECONDS_DEFAULT
+    hold_expiry_seconds: Annotated[
+        int, Allowed(HOLD_EXPIRY_SECONDS_MIN, HOLD_EXPIRY_SECONDS_MAX)
+    ] = HOLD_EXPIRY_SECONDS_DEFAULT
     """A hold that does not say how old it may become ends after so long without its reader."""
 
     hold_look_seconds: float = 5.0
@@ -34,11 +44,11 @@ class ServerSettings:
     learner_look_seconds: float = 5.0
     """How often the leader looks where the learners are."""
 
-    tick_seconds: float = 0.01
+    tick_seconds: Annotated[float, Allowed(0.001, 1)] = 0.01
     """The loop turns at least so often; also how long acknowledgements alone may wait for
     company."""
 
-    slice_seconds: float = 0.003
+    slice_seconds: Annotated[float, Allowed(0.0005, 1)] = 0.003
     """How long one turn goes on with each kind of work: reading frames, applying entries,
     delivering, writing to sockets, errands. What is left is done in the next turn, after the
     sockets and the other members had theirs."""
@@ -114,7 +124,7 @@ class ServerSettings:
     read who has `output_high_bytes` to take; beyond it the connection that holds the most is closed
     with the code `too-much-held`."""
 
-    connection_count_max: int = 10_000
+    connection_count_max: Annotated[int, Allowed(16, 1_000_000)] = 10_000
     """Beyond it the oldest client that has not said who it is goes, or the new one."""
 
     heart_beat_tick_seconds: float = 0.1

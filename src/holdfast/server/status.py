@@ -57,7 +57,7 @@ def node_status(node: Parts) -> NodeStatus:
         members=tuple(_member(node, view) for view in replication.members),
         awaits=awaited(node.driver.founders(), node.links.reasons),
         copies=node.driver.copies,
-        sites=node.config.sites,
+        sites=node.config.sections.replication.sites,
         site=node.config.site,
         store=_store(node, replication),
         log_end=replication.log_end,
@@ -83,7 +83,7 @@ def node_status(node: Parts) -> NodeStatus:
             syncs=conductor.counters.sync_seconds.status(),
         ),
         memory=MemoryStatus(
-            used_bytes=node.broker.state.memory_bytes, limit_bytes=node.config.memory_bytes
+            used_bytes=node.broker.state.memory_bytes, limit_bytes=node.broker.settings.memory_bytes
         ),
         producers=_producers(node),
         holds=tuple(

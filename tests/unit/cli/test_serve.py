@@ -65,8 +65,12 @@ def test_the_command_line_of_a_cluster(run, served, tmp_path: Path, monkeypatch)
     )
     assert code == 3
     config = served[0]
-    assert config.stomp_strict
-    assert (config.copies, config.sites, config.memory_bytes) == (2, 1, 64 * 1024 * 1024)
+    assert config.sections.stomp.is_strict
+    assert (
+        config.sections.replication.copies,
+        config.sections.replication.sites,
+        config.sections.broker.memory_bytes,
+    ) == (2, 1, 64 * 1024 * 1024)
     assert [member.kind for member in config.members] == ["voter", "voter", "witness"]
     assert (config.site, config.secret, config.default_persistent) == (
         "x",

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from holdfast.cli.main import app
 from holdfast.cli.variables import UnknownVariable, unknown_variables
-from holdfast.config.shapes import variable_names
+from holdfast.config.catalogue import variable_names
 
 
 def found_in(environment: dict[str, str]) -> list[UnknownVariable]:

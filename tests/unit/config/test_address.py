@@ -41,7 +41,11 @@ def test_names_of_the_admin_port_are_hosts_without_ports(tmp_path: Path) -> None
     file = tmp_path / "node.toml"
     file.write_text('admin_names = ["a"]\nconnections = 20\n')
     read = NodeConfig.load(flags=flags, environment={}, file=file)
-    assert (read.admin_names, read.connections, read.admin_connections) == (("a",), 20, 64)
+    assert (
+        read.admin_names,
+        read.sections.server.connection_count_max,
+        read.sections.admin.connection_count_max,
+    ) == (("a",), 20, 64)
     for wrong in ("a:8161", "http://a", 7, ["a b"]):
         with pytest.raises(ConfigError, match=r"admin_names: .*host"):
             NodeConfig.load(flags=flags | {"admin_names": wrong}, environment={})

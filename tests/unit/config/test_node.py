@@ -22,7 +22,12 @@ def test_a_data_directory_is_all_a_single_node_needs(load: Any) -> None:
     config = load()
     assert str(config.stomp) == "127.0.0.1:61613"
     assert str(config.admin) == "127.0.0.1:8161"
-    assert (config.name, config.peers, config.members, config.copies) == ("holdfast", None, (), 0)
+    assert (config.name, config.peers, config.members, config.sections.replication.copies) == (
+        "holdfast",
+        None,
+        (),
+        0,
+    )
 
 
 def test_the_data_directory_is_never_guessed() -> None:
@@ -46,8 +51,8 @@ def test_copies_that_are_not_given_follow_from_the_present_members(load: Any) ->
     """
     What is named on the command line may be old; the log tells how many nodes with data there are.
     """
-    assert load(name="a", members=THREE).copies == 0
-    assert load(name="a", members=THREE, copies=2).copies == 2
+    assert load(name="a", members=THREE).sections.replication.copies == 0
+    assert load(name="a", members=THREE, copies=2).sections.replication.copies == 2
 
 
 def test_a_node_listens_for_peers_at_its_own_member_address(load: Any) -> None:

@@ -24,7 +24,11 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         environment={"HOLDFAST_NAME": "env", "HOLDFAST_MEMORY": "18MiB", "HOLDFAST_SITE": ""},
         file=file,
     )
-    assert (config.name, config.memory_bytes, config.site) == ("flag", 18 * 1024 * 1024, "f")
+    assert (config.name, config.sections.broker.memory_bytes, config.site) == (
+        "flag",
+        18 * 1024 * 1024,
+        "f",
+    )
 
 
 def test_a_short_secret_is_refused(tmp_path: Path, problems_of: Any) -> None:
@@ -60,12 +64,18 @@ def test_strictness_may_stand_in_a_table_of_its_own(tmp_path: Path, load: Any) -
     file = tmp_path / "holdfast.toml"
     file.write_text('name = "f"\n[stomp]\naddress = "127.0.0.1:7"\nstrict = true\n', "utf-8")
     config = NodeConfig.load(flags={"data": tmp_path}, environment={}, file=file)
-    assert (str(config.stomp), config.stomp_strict, config.name) == ("127.0.0.1:7", True, "f")
+    assert (str(config.stomp), config.sections.stomp.is_strict, config.name) == (
+        "127.0.0.1:7",
+        True,
+        "f",
+    )
     variables = {"HOLDFAST_STOMP_STRICT": "false"}
     assert not NodeConfig.load(
         flags={"data": tmp_path}, environment=variables, file=file
-    ).stomp_strict
-    assert not load().stomp_strict
+    ).sections.stomp.is_strict
+    assert not load().sections.stomp.is_strict
     file.write_text("[stomp]\nstrikt = true\n", "utf-8")
-    with pytest.raises(ConfigError, match="stomp_strikt: unknown setting; did you mean stomp_str"):
+    with pytest.raises(
+        ConfigError, match=r"stomp.strikt: unknown setting; did you mean stomp\.strict"
+    ):
         NodeConfig.load(flags={"data": tmp_path}, environment={}, file=file)

@@ -8,6 +8,7 @@ import pytest
 import structlog.testing
 from tests.unit.server.whole_node import config
 
+from holdfast.config.node import NodeConfig
 from holdfast.server.node import Node
 
 
@@ -23,3 +24,30 @@ def test_few_open_files_are_told_with_what_to_do(tmp_path, monkeypatch: pytest.M
     told = [line for line in lines if "too few files may be open" in line["event"]]
     assert [line["clients"] for line in told] == [node.parts.shares.clients]
     assert "LimitNOFILE" in told[0]["remedy"]
+
+
+def test_every_part_has_the_settings_of_its_section(tmp_path) -> None:
+    """
+    A setting that reached nobody would be checked, shown, and of no use.
+    """
+    file = tmp_path / "node.toml"
+    file.write_text(
+        "memory = '20MiB'\nsegment = '64KiB'\n"
+        "[broker]\nprefetch_max = 7_000\n"
+        "[stomp]\nheader_count_max = 77\n"
+        "[server]\ndrain_seconds = 1.5\n"
+        "[journal]\nspare_segments = 3\n"
+        "[replication]\nretry_seconds_min = 0.05\n"
+        "[links]\nping_seconds = 1.25\n"
+    )
+    flags = {"data": tmp_path / "data"}
+    parts = Node(NodeConfig.load(flags=flags, environment={}, file=file)).parts
+    parts.journal.close()
+    assert parts.broker.settings.memory_bytes == 20 * 1024 * 1024
+    assert parts.broker.settings.prefetch_max == 7_000
+    assert parts.conductor.stomp_settings.header_count_max == 77
+    assert parts.conductor.settings.drain_seconds == 1.5
+    assert parts.journal.settings.spare_segments == 3
+    assert parts.journal.settings.segment_bytes == 64 * 1024
+    assert parts.driver._state.settings.retry_seconds_min == 0.05
+    assert parts.links.settings.ping_seconds == 1.25

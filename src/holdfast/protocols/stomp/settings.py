@@ -9,7 +9,9 @@ The limits on command, header line, header count and connect time are the ones A
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from holdfast.model.allowed import Allowed
 from holdfast.model.limits import MESSAGE_BODY_BYTES_MAX, KiB
 
 
@@ -24,7 +26,7 @@ class StompSettings:
     spaces around a content-length, NULs between frames, a frame without a header it must have.
     """
 
-    command_bytes_max: int = 1024
+    command_bytes_max: Annotated[int, Allowed(len("UNSUBSCRIBE"))] = 1024
     """The longest command line, without its line end."""
 
     header_line_bytes_max: int = 10 * KiB
@@ -36,7 +38,7 @@ class StompSettings:
     header_block_bytes_max: int = 256 * KiB
     """Command and header lines of one frame together."""
 
-    body_bytes_max: int = MESSAGE_BODY_BYTES_MAX
+    body_bytes_max: Annotated[int, Allowed(0, MESSAGE_BODY_BYTES_MAX)] = MESSAGE_BODY_BYTES_MAX
     """The largest body."""
 
     connect_timeout_seconds: float = 30.0

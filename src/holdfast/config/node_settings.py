@@ -1,0 +1,71 @@
+"""
+What only the node itself is told: who it is, where it listens, who the others are.
+
+These keys stand at the top of the file. The settings of every package stand in its own class, see
+`sections`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BeforeValidator
+
+from holdfast.config.address import Address, read_address, read_host_names
+from holdfast.config.members import MemberConfig, check_name, read_members
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["human", "json"]
+
+_CLIENTS: Final = Address("127.0.0.1", 61613)
+_OPERATORS: Final = Address("127.0.0.1", 8161)
+"""ActiveMQ's usual ports, on this machine only."""
+
+_Name = Annotated[str, BeforeValidator(lambda value: check_name(str(value)))]
+_Site = Annotated[str, BeforeValidator(lambda value: check_name(str(value)) if value else "")]
+_Address = Annotated[Address, BeforeValidator(read_address)]
+_Names = Annotated[tuple[str, ...], BeforeValidator(read_host_names)]
+_Members = Annotated[tuple[MemberConfig, ...], BeforeValidator(read_members)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """The node's own settings, as they are read or as they are worked out."""
+
+    data: Path = Path()
+    """The directory that holds all that must survive."""
+
+    name: _Name = "holdfast"
+    """This node's name among the members."""
+
+    stomp: _Address = _CLIENTS
+    """Where clients connect."""
+
+    admin: _Address = _OPERATORS
+    """Where operators connect."""
+
+    admin_names: _Names = ()
+    """Names under which the admin port may be asked, beside those it knows by itself."""
+
+    peers: _Address | None = None
+    """Where peers connect; None on a single node, which listens for none."""
+
+    members: _Members = ()
+    """All members, this node among them; empty on a single node."""
+
+    secret_file: Path | None = None
+    """The file of what the members of a cluster know of each other."""
+
+    site: _Site = ""
+    """Where this node stands."""
+
+    default_persistent: bool = False
+    """Whether a message without a `persistent` header is kept; False, as ActiveMQ has it."""
+
+    log_level: LogLevel = "info"
+    """From which level on the log tells."""
+
+    log_format: LogFormat = "human"
+    """Whether the log is for people or for programs."""

@@ -1,0 +1,147 @@
+"""
+What was given, put together: where it is from, and what of it nobody knows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config.draft import PROBLEMS_MAX, Draft, draft, require_data
+from holdfast.config.sources import FILE_BYTES_MAX, Origin
+
+SAME = "is the same setting as"
+
+
+def read(tmp_path: Path, content: str | bytes, **flags: Any) -> Draft:
+    file = tmp_path / "node.toml"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return draft(flags, {"HOLDFAST_SITE": "s", "HOLDFAST_NAME": "variable"}, file)
+
+
+def test_every_value_knows_where_it_is_from(tmp_path: Path) -> None:
+    """
+    The nearest to the operator's fingers is the one that counts, and the one that is told.
+    """
+    made = read(
+        tmp_path, 'name = "file"\n[broker]\nprefetch_max = 5000\n', stomp="h:1", memory=None
+    )
+    assert made.problems == []
+    assert made.origins == {
+        "name": Origin("variable", "HOLDFAST_NAME"),
+        "site": Origin("variable", "HOLDFAST_SITE"),
+        "stomp": Origin("flag", "--stomp"),
+        "broker.prefetch_max": Origin("file", "node.toml line 3"),
+    }
+    assert (made.value("name"), made.value("broker.prefetch_max")) == ("variable", 5000)
+    assert made.origin("broker.memory_bytes") == Origin()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("copis = 2", "copis: unknown setting; did you mean copies? (n line 1)"),
+        ("\n[brokr]\nx = 1", "brokr: unknown section; did you mean broker? (n line 2)"),
+        (
+            "[broker]\nprefetch_mx = 1",
+            "broker.prefetch_mx: unknown setting; did you mean broker.prefetch_max? (n line 2)",
+        ),
+        (
+            "prefetch_max = 1",
+            "prefetch_max: unknown setting; did you mean broker.prefetch_max? (n line 1)",
+        ),
+        ("zzz = 1", "zzz: unknown setting (n line 1)"),
+        (
+            "broker = 3",
+            "broker: is a section: write [broker] and its keys below it (n line 1)",
+        ),
+        (
+            "memory = '1g'\n[broker]\nmemory_bytes = '1g'",
+            f"broker.memory_bytes: {SAME} memory (n line 1); give one of them (n line 3)",
+        ),
+        ("[data]\nx = 1", "data: {'x': 1}: is not a path (n line 1)"),
+        (
+            "[[broker]]\nprefetch_max = 1",
+            "broker: is a section: write [broker] and its keys below it (n line 1)",
+        ),
+    ],
+)
+def test_what_nobody_knows_is_told_with_its_line(
+    tmp_path: Path, content: str, sentence: str
+) -> None:
+    """
+    And with what may have been meant.
+    """
+    assert read(tmp_path, content).problems == [sentence.replace("(n ", "(node.toml ")]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"name = '\xff'", "is not UTF-8 text: invalid start byte at byte 8"),
+        ("[stomp]\n[stomp]\n", "is not TOML: Cannot declare ('stomp',) twice (at line 2"),
+        ("name = 'a'\nname = 'b'\n", "is not TOML: Cannot overwrite a value (at line 2"),
+        ("stomp = 'h:1'\n[stomp]\nstrict = true\n", "is not TOML: "),
+        ("x = 1\n" * 1_000_000, f"has more than {FILE_BYTES_MAX:,} bytes; allowed: fewer"),
+        ("a = " + "[" * 100_000, "it is nested too deeply"),
+        ("name\0 = 1", "is not TOML: "),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_one_sentence(
+    tmp_path: Path, content: str | bytes, sentence: str
+) -> None:
+    """
+    Whatever was named by accident, there is one line that says what is wrong with it.
+    """
+    (told,) = read(tmp_path, content).problems
+    assert told.startswith(f"config: {tmp_path / 'node.toml'} ")
+    assert sentence in told
+    assert "\n" not in told
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    """
+    As the system says it.
+    """
+    assert draft({}, {}, tmp_path).problems == [
+        f"config: {tmp_path} cannot be read: Is a directory"
+    ]
+
+
+@pytest.mark.slow
+def test_of_very_many_unknown_keys_some_are_told(tmp_path: Path) -> None:
+    """
+    Nobody reads a hundred thousand lines, and to guess what was meant takes time for each.
+    """
+    made = read(tmp_path, "".join(f"key{number} = 1\n" for number in range(60_000)))
+    assert len(made.problems) == PROBLEMS_MAX + 1
+    assert made.problems[-1] == f"and {60_000 - PROBLEMS_MAX:,} more keys like these"
+
+
+@pytest.mark.slow
+def test_a_million_empty_lines_are_an_empty_file(tmp_path: Path) -> None:
+    """
+    They mean nothing, so nothing is wrong with them.
+    """
+    made = read(tmp_path, "\n" * 1_000_000 + "name = 'a'")
+    assert made.problems == []
+
+
+def test_a_wrong_variable_is_told_by_its_name() -> None:
+    """
+    It may have been set long ago, by somebody else.
+    """
+    made = draft({}, {"HOLDFAST_COPIES": "99"}, None)
+    assert made.problems == ["copies: 99 is out of range; allowed: 1 to 15 (HOLDFAST_COPIES)"]
+    assert (made.value("replication.copies"), made.wrong) == (0, {"copies"})
+
+
+def test_a_directory_for_the_data_is_asked_for() -> None:
+    """
+    By whatever means it can be given.
+    """
+    made = draft({}, {}, None)
+    require_data(made)
+    assert made.problems == ["data: missing; give --data, HOLDFAST_DATA or 'data = …'"]
