@@ -44,6 +44,9 @@ class Draft:
     """By path; what is not in it has its default."""
 
     wrong: set[str] = field(default_factory=set)
+    unfit: set[str] = field(default_factory=set)
+    """Names of settings that are right by themselves and do not fit others."""
+
     problems: list[str] = field(default_factory=list)
 
     def value(self, path: str) -> Any:
@@ -66,6 +69,14 @@ class Draft:
             if setting.section == name
         }
 
+    def is_told_of(self, section: str) -> bool:
+        """Whether something in it was found not to fit: its class would tell it again."""
+        return any(
+            setting.name in self.unfit
+            for setting in CATALOGUE.values()
+            if setting.section == section
+        )
+
     def report(self, setting: Setting, spelling: str, sentence: str, origin: Origin) -> None:
         """Note a mistake in one setting, with where it stands."""
         self.wrong.add(setting.name)
@@ -75,6 +86,7 @@ class Draft:
         """Report the sentence unless it holds, or one of the keys is wrong anyway."""
         if holds or not self.wrong.isdisjoint(keys.split()):
             return
+        self.unfit.update(keys.split())
         setting = SPELLINGS.get(sentence.partition(":")[0])
         where = placed(self.origin(setting.path)) if setting is not None else ""
         self.problems.append(sentence + where)

@@ -128,10 +128,11 @@ def _build(made: Draft) -> Sections:
     """Make each section's class, which says what is wrong among its own fields."""
     built: dict[str, Any] = {}
     for section in fields(Sections):
+        if made.is_told_of(section.name):
+            continue  # Its class would tell it again, or take it for a mistake of the program.
         kind = type(getattr(DEFAULTS, section.name))
         try:
             built[section.name] = kind(**made.section(section.name))
         except ConfigError as error:
-            if not made.problems:  # Else it may be what was told already.
-                made.problems += [f"{section.name}.{it}" for it in error.problems]
+            made.problems += [f"{section.name}.{it}" for it in error.problems]
     return Sections(**built)

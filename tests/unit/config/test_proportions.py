@@ -67,3 +67,31 @@ def test_what_a_class_says_of_itself_is_told_with_its_section(tmp_path: Path) ->
     assert problems(tmp_path, "segment = 100_000\n") == [
         "journal.segment_bytes: 100,000 is not a multiple of 4,096"
     ]
+
+
+def test_mistakes_of_several_kinds_are_told_together(tmp_path: Path) -> None:
+    """
+    In one value, between two of a package, between packages, between keys of the node.
+    """
+    text = """
+copies = 3
+heartbeat_seconds = 1
+[stomp]
+header_block_bytes_max = 20
+[server]
+drain_seconds = -1
+[broker]
+prefetch_max = 10
+[journal]
+segment_bytes = 100_000
+"""
+    told = sorted(it.partition(":")[0] for it in problems(tmp_path, text))
+    assert told == [
+        "broker.prefetch_max",
+        "copies",
+        "election_seconds_min",
+        "journal.segment_bytes",
+        "server.drain_seconds",
+        "stomp.header_block_bytes_max",
+        "stomp.header_block_bytes_max",
+    ]
