@@ -44,7 +44,7 @@ NOTICED: dict[Bound, str] = {
         f"{_SERVER}test_unfinished_frames.py::test_who_has_begun_the_largest_frame_is_closed"
     ),
     (ServerSettings, "held_bytes_max"): (
-        f"{_SERVER}test_holdings.py::test_who_makes_the_node_hold_the_most_is_closed"
+        f"{_SERVER}test_held_memory.py::test_who_makes_the_node_hold_the_most_is_closed"
     ),
     (ServerSettings, "connection_uncommitted_bytes_max"): (
         f"{_SERVER}test_connection.py::test_a_client_ahead_of_the_disk_is_not_read"
