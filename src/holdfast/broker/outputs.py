@@ -145,4 +145,7 @@ class Batch:
 
 def size_of(record: Record) -> int:
     """About how many bytes a record takes in the log."""
-    return int(getattr(record, "size", 0)) + MESSAGE_OVERHEAD_BYTES
+    if type(record) is not MessageRecord:
+        return MESSAGE_OVERHEAD_BYTES
+    facts = record.facts
+    return record.size + MESSAGE_OVERHEAD_BYTES + (0 if facts is None else facts.size)

@@ -109,3 +109,17 @@ class MessageFacts:
     form: Form | None = None
     hops: Hops | None = None
     origin: Origin | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that they take in the log."""
+        size = 0 if self.attributes is None else 16
+        size += 0 if self.due_ms is None else 8
+        size += 2 + 12 * len(self.places) if self.places else 0
+        size += 2 + len(self.skips) if self.skips else 0
+        size += self.form is not None
+        if self.hops is not None:
+            size += 1 + 4 * len(self.hops.clusters) + 12
+        if self.origin is not None:
+            size += 5 + len(self.origin.queue.encode()) + len(self.origin.message_id.encode())
+        return size

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.queue import TransientMessage
 from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.model.limits import KiB
@@ -107,6 +108,9 @@ class DeliveryFormat:
         lines = message.headers
         body = message.body
         assert lines is not None and body is not None
+        facts = message.facts
+        if facts is not None and facts.origin is not None:
+            lines = with_origin(lines, facts.origin)
         digits = b"%d" % key if key > 0 else _TRANSIENT % (self.term, -key)
         acknowledge = self.acknowledge
         if len(acknowledge) > 1:

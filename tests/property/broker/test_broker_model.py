@@ -34,6 +34,7 @@ from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryE
 from holdfast.model.records import (
     CleanedRecord,
     ForgetProducerRecord,
+    FormatRecord,
     HoldRecord,
     MessageRecord,
     Record,
@@ -286,6 +287,10 @@ class BrokerMachine(RuleBasedStateMachine):
         self.broker.reject(consumer.subscription, key, record, self, receipt)
 
     # ---- transactions
+
+    @rule()
+    def raise_the_level(self) -> None:
+        self.broker.receipts.record(FormatRecord(2))
 
     @rule()
     def begin(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
 from holdfast.model.facts import Attributes, MessageFacts
+from holdfast.store.fact_blocks import encode_facts
+from holdfast.testing.written_log import EACH_FACT
 
 
 def test_nothing_is_set_unless_it_is_given() -> None:
@@ -15,6 +18,14 @@ def test_nothing_is_set_unless_it_is_given() -> None:
     assert facts.attributes == (7, 0, 4, 0)
     others = [getattr(facts, each.name) for each in dataclasses.fields(facts)[1:]]
     assert not any(others)
+
+
+@pytest.mark.parametrize("count", range(1, len(EACH_FACT) + 1))
+def test_their_size_is_that_of_their_bytes(count: int) -> None:
+    """What a message takes in the log is counted without encoding it."""
+    for names in itertools.combinations(EACH_FACT, count):
+        facts = MessageFacts(**{name: EACH_FACT[name] for name in names})
+        assert facts.size == len(encode_facts(facts)[1])
 
 
 def test_facts_do_not_change() -> None:

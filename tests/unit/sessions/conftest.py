@@ -196,3 +196,11 @@ def desk() -> Desk:
 @pytest.fixture
 def new_desk() -> Callable[[BrokerSettings], Desk]:
     return Desk
+
+
+@pytest.fixture(params=[1, 2], ids=["level-1", "level-2"])
+def any_level(request: pytest.FixtureRequest, desk: Desk) -> int:
+    """Let the log have reached each level of the format in turn."""
+    level: int = request.param
+    desk.broker.state.format_level = level
+    return level

@@ -418,6 +418,7 @@ def test_a_late_rejection_is_refused(desk) -> None:
 # NACK ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("any_level")
 def test_nack_moves_to_the_dead_letter_queue(desk) -> None:
     """
     As ActiveMQ: no redelivery; headers and body kept, with where it came from.
@@ -460,6 +461,7 @@ def test_a_non_persistent_message_is_dropped_when_it_is_rejected(desk) -> None:
     assert client.refusal("NACK", id="1--1").headers["code"] == "unknown-delivery"
 
 
+@pytest.mark.usefixtures("any_level")
 def test_a_dead_letter_that_is_rejected_again_says_where_from_now(desk) -> None:
     """
     An operator sends it again as it is: the headers are the new ones, each once.
@@ -488,6 +490,31 @@ def test_a_dead_letter_that_is_rejected_again_says_where_from_now(desk) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 20])
+def test_a_dead_letter_is_the_same_at_every_level(new_desk, version, memory_bytes) -> None:
+    """
+    Byte for byte, whether its lines are stored or made when it is read, from memory or the log.
+    """
+    seen = []
+    for level in (1, 2):
+        desk = new_desk(BrokerSettings(memory_bytes=memory_bytes))
+        desk.broker.state.format_level = level
+        worker = desk.connect()
+        extra = {"original_message_id": "ID:old", "reply_to": "/queue/r", "own": "a:b\\"}
+        worker.send(b"bad", "/queue/in\\:here", timestamp="5", **extra)
+        worker.subscribe("/queue/in\\:here")
+        desk.turn()
+        (rejected,) = worker.frames()
+        worker.ask("NACK", id=rejected.headers["ack"])
+        reader = desk.connect(version)
+        reader.subscribe("/queue/ActiveMQ.DLQ", "d")
+        desk.turn()
+        seen.append(reader.bytes())
+    assert seen[0] == seen[1]
+    assert b"dlqDeliveryFailureCause:rejected\n" in seen[0]
+
+
 def test_nack_is_one_entry(desk) -> None:
     """
     The copy and the removal stand or fall together.
@@ -504,6 +531,7 @@ def test_nack_is_one_entry(desk) -> None:
     assert desk.broker.state.live_count() == 1
 
 
+@pytest.mark.usefixtures("any_level")
 def test_the_name_of_a_queue_cannot_break_a_header(desk) -> None:
     """
     A queue's name may hold a line feed: in the dead letter it stays one header.
@@ -520,6 +548,7 @@ def test_the_name_of_a_queue_cannot_break_a_header(desk) -> None:
     assert "evil" not in dead.headers
 
 
+@pytest.mark.usefixtures("any_level")
 def test_nack_reads_what_is_not_in_memory(desk) -> None:
     """
     Its content is in the log.

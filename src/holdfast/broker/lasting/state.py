@@ -195,6 +195,8 @@ class BrokerState:
             if record.body is not None and size + overhead <= room:
                 cache[sequence] = record
                 room -= size + overhead
+            if record.facts is not None:
+                size += record.facts.size
             producer_id = record.producer_id
             if producer_id is not None:
                 size += len(producer_id) + _PRODUCER_BYTES
@@ -228,6 +230,8 @@ class BrokerState:
         size = record.size
         producer_id = record.producer_id
         in_log = size if producer_id is None else size + len(producer_id) + _PRODUCER_BYTES
+        if record.facts is not None:
+            in_log += record.facts.size
         if queue.index.put(record.sequence, number, in_log):
             cost = size + self.overhead
             room = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes

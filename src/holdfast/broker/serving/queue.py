@@ -34,6 +34,9 @@ class TransientMessage:
 
     __slots__ = ("body", "headers", "key", "order", "size", "stored_at", "waiting_count")
 
+    facts: ClassVar[None] = None
+    """Nothing of it lasts, so nothing was noted beside its headers."""
+
     def __init__(
         self, key: int, headers: bytes, body: bytes, order: int, stored_at: int = 0
     ) -> None:

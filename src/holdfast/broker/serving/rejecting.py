@@ -7,6 +7,7 @@ one of the two queues, whatever happens.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.broker.outputs import Replier
@@ -14,7 +15,8 @@ from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.late import not_in_delivery
 from holdfast.broker.serving.queue import Queue, TransientMessage
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.model.facts import Cause, Origin
+from holdfast.model.facts import Cause, MessageFacts, Origin
+from holdfast.model.format_level import FACTS_LEVEL
 from holdfast.model.records import DeadLetterRecord, MessageRecord
 
 if TYPE_CHECKING:
@@ -61,9 +63,21 @@ def _send_dead_letter(
     message_id: str,
 ) -> None:
     assert record.headers is not None and record.body is not None
-    headers = with_origin(record.headers, Origin(Cause.REJECTED, queue.name, message_id))
+    origin = Origin(Cause.REJECTED, queue.name, message_id)
     dead_letters = broker.queue(broker.settings.dead_letter_queue)
-    broker.send(dead_letters, headers, record.body, replier, None)
+    if broker.state.format_level < FACTS_LEVEL:
+        broker.send(dead_letters, with_origin(record.headers, origin), record.body, replier, None)
+        return
+    receipts = broker.receipts
+    place = len(receipts.batch.records)
+    broker.send(dead_letters, record.headers, record.body, replier, None)
+    sent = receipts.batch.records[place]
+    assert type(sent) is MessageRecord
+    # What it was is kept; where it stood, and from when on, is over.
+    before = record.facts or MessageFacts()
+    sent.facts = facts = replace(before, origin=origin, places=(), skips=b"", due_ms=None)
+    receipts.batch.size_bytes += facts.size
+    receipts.uncommitted_bytes += facts.size
 
 
 def put_back(broker: Broker, subscription: Subscription, key: int) -> None:

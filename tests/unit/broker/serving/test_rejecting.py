@@ -11,6 +11,8 @@ import pytest
 from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
+from holdfast.model.facts import Attributes, Cause, MessageFacts, Origin, Place
+from holdfast.model.records import FormatRecord
 
 
 @pytest.mark.parametrize("mode", list(AcknowledgeMode))
@@ -72,6 +74,42 @@ def test_what_is_moved_to_the_dead_letter_queue_is_counted(desk) -> None:
     desk.broker.follow()
     desk.broker.begin_anew()
     assert desk.broker.receipts.dead_lettered_total == 1
+
+
+def test_a_dead_letter_keeps_what_it_was_and_says_where_it_was(desk) -> None:
+    """
+    Its headers as they were sent, which nobody looked into, beside the origin as a fact.
+    """
+    desk.broker.receipts.record(FormatRecord(2))
+    desk.broker.send(desk.queue(), b"own:1\n", b"x", desk.client, None)
+    desk.broker.receipts.batch.records[-1].facts = MessageFacts(
+        attributes=Attributes(priority=9), due_ms=5, places=(Place(9, 9),), skips=b"\1"
+    )
+    desk.turn()
+    subscription = desk.subscribe()
+    desk.turn()
+    record = subscription.queue.cache[1]
+    desk.broker.reject(subscription, 1, record, desk.client, b"r", "ID:c-1-1")
+    desk.turn()
+    (dead,) = desk.queue("ActiveMQ.DLQ").cache.values()
+    assert (dead.headers, dead.body) == (b"own:1\n", b"x")
+    assert dead.facts == MessageFacts(
+        attributes=Attributes(priority=9), origin=Origin(Cause.REJECTED, "orders", "ID:c-1-1")
+    )
+    assert desk.broker.receipts.uncommitted_bytes == 0
+    assert desk.replayed().digest() == desk.state.digest()
+
+
+def test_below_the_level_of_facts_the_lines_are_stored(desk) -> None:
+    """
+    A member of before that takes over must show the same.
+    """
+    subscription, key = delivered(desk)
+    reject(desk, subscription, key)
+    desk.turn()
+    (dead,) = desk.queue("ActiveMQ.DLQ").cache.values()
+    assert dead.facts is None
+    assert dead.headers.endswith(b"dlqDeliveryFailureCause:rejected\n")
 
 
 def test_what_ends_without_being_moved_is_no_dead_letter(desk) -> None:
