@@ -17,6 +17,7 @@ from holdfast import __version__
 from holdfast.cli import (
     archive_table,
     cluster,
+    config,
     destinations,
     messages,
     pipelines,
@@ -39,8 +40,10 @@ app = typer.Typer(
 )
 for group in (
     serve,
+    config,
     messages,
     cluster,
+    config,
     destinations,
     store_tools,
     pipelines,

@@ -29,6 +29,11 @@ class MemberConfig:
     kind: MemberKind = "voter"
     site: str = ""
 
+    def __str__(self) -> str:
+        kind = f",{self.kind}" if self.kind != "voter" else ""
+        site = f",site={self.site}" if self.site else ""
+        return f"{self.name}={self.address}{kind}{site}"
+
     @property
     def keeps_log(self) -> bool:
         """It counts towards `sites`: a witness keeps the log while a voter is away."""

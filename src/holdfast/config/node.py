@@ -51,17 +51,20 @@ class NodeConfig(NodeSettings):
         flags: Mapping[str, Any],
         environment: Mapping[str, str],
         file: Path | None = None,
+        is_data_needed: bool = True,
     ) -> Self:
         """
         Put together flags, environment variables and file, in this order of precedence.
 
         A flag that is None was not given. An environment variable that is empty counts as not set.
+        A configuration without a directory for the data is good for being looked at only.
 
         Raises:
             ConfigError: With every mistake at once.
         """
         made = draft(flags, environment, file)
-        require_data(made)
+        if is_data_needed:
+            require_data(made)
         sections, secret = _checked(made)
         if made.problems:
             raise ConfigError(made.problems)
