@@ -40,6 +40,7 @@ from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.listener import Listener
 from holdfast.server.loop import Conductor
 from holdfast.server.parts import Parts
+from holdfast.server.protocols import served
 from holdfast.server.refusal_log import RefusalLog
 from holdfast.server.restoring import restore
 from holdfast.sessions.context import SessionContext
@@ -102,7 +103,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         context=context,
         clock=clock,
         settings=replace(config.sections.server, connection_count_max=shares.clients),
-        stomp_settings=config.sections.stomp,
+        protocols=served(config.sections.stomp),
         on_role_change=hearer.role_changed,
         on_damage=hearer.damaged,
         on_failure=hearer.fail,

@@ -19,17 +19,70 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, Protocol, cast
 
+from holdfast.environment.clock import Clock
 from holdfast.server.keep_alive import AGAIN_SECONDS, keep_alive
-from holdfast.sessions.client_ids import let_go
-from holdfast.sessions.stomp import LARGE_BYTES, StompSession
-
-if TYPE_CHECKING:
-    from holdfast.server.loop import Conductor
+from holdfast.server.reading import Reading
+from holdfast.server.settings import ServerSettings
+from holdfast.sessions.registration import Registration
+from holdfast.sessions.session import LARGE_BYTES, Session
 
 _NOTED_BYTES: Final = 4096
 """What waits for a socket below this is not worth a note."""
+
+
+class Watch(Protocol):
+    """Who counts what clients make the node hold."""
+
+    is_half_full: bool
+
+    def note_unsent(self, connection: ClientConnection, size: int) -> None:
+        """Take note of what a connection's socket has not taken."""
+
+
+class Keeper(Protocol):
+    """The loop, as far as a connection needs it."""
+
+    settings: ServerSettings
+    reading: Reading
+    ready: list[ClientConnection]
+    """Those who brought something."""
+    commit_count: int
+    protocols: tuple[Registration, ...]
+    """What is spoken on a port that says nothing else."""
+    received_bytes: int
+    """What all clients sent since the last commit, while something waits to be committed."""
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+
+    @property
+    def held_memory(self) -> Watch:
+        """Who is told of what is not taken."""
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether something waits to be committed."""
+
+    def opened(self, connection: ClientConnection) -> None:
+        """Take a new client, or turn it away."""
+
+    def lost(self, connection: ClientConnection) -> None:
+        """Give back what a client held."""
+
+    def part(self, connection: ClientConnection) -> None:
+        """Give a client a while to take its last words."""
+
+    def pause(self, connection: ClientConnection) -> None:
+        """Stop reading from a client until there is room for more."""
+
+    def output_drained(self, connection: ClientConnection) -> None:
+        """Let a client have deliveries again: its socket has caught up."""
+
+    def schedule(self) -> None:
+        """Turn as soon as the sockets that are ready now have been read."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -50,18 +103,23 @@ class ClientConnection(asyncio.BufferedProtocol):
         "is_paused",
         "is_ready",
         "look_at",
+        "protocols",
         "session",
         "transport",
         "uncommitted_bytes",
         "written_bytes",
     )
 
-    def __init__(self, conductor: Conductor) -> None:
+    def __init__(
+        self, conductor: Keeper, protocols: tuple[Registration, ...] | None = None
+    ) -> None:
+        """Serve a client of a port for these protocols; None: for all that the node serves."""
         self.conductor = conductor
+        self.protocols = conductor.protocols if protocols is None else protocols
         self.incoming: deque[bytes] = deque()
         self.incoming_bytes = 0
         """What was added to `incoming` since it was last empty."""
-        self.session: StompSession
+        self.session: Session
         self.transport: asyncio.Transport
         self.has_unfinished = False
         """Whether it is among the conductor's unfinished frames."""
@@ -113,7 +171,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.uncommitted_bytes = 0
         self.uncommitted_bytes += len(data)
         self.incoming_bytes += len(data)
-        if conductor.broker.receipts.proposed_count:
+        if conductor.is_committing:
             conductor.received_bytes += len(data)
         settings = conductor.settings
         if (
@@ -152,8 +210,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The client is gone: what it held goes back."""
         del exc
         self.is_lost = True
-        let_go(self.session)  # At once: it may be back before what it held is given back.
+        self.session.disconnected()  # At once: it may be back before what it held is given back.
         self.conductor.lost(self)
+
+    @property
+    def peer(self) -> str:
+        """Where the client is."""
+        peer = self.transport.get_extra_info("peername")
+        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) > 1 else "?"
+
+    def abort(self) -> None:
+        """End it here and now."""
+        self.transport.abort()
 
     def flush(self) -> int:
         """Send what the session has written and give how much; close if it is done."""

@@ -27,8 +27,7 @@ import structlog
 from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
-from holdfast.server.connection import ClientConnection
-from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.session import Session
 
 log = structlog.get_logger("holdfast.server")
 
@@ -45,7 +44,7 @@ class Containment:
     def broke(self, whose: object, error: Exception) -> None:
         """Close the session whose work failed; an operator's request is only told of."""
         self._note(error)
-        if not isinstance(whose, StompSession):
+        if not isinstance(whose, Session):
             log.error("a request broke", exc_info=error)
             return
         log.error("a session broke; its connection is closed", session=whose.id, exc_info=error)
@@ -59,7 +58,7 @@ class Containment:
         )
         self._renew(destination)
 
-    def leave(self, session: StompSession) -> None:
+    def leave(self, session: Session) -> None:
         """Give back everything a session holds, whatever state it is in; step by step if much."""
         leaving = self._leaving(session)
         if session.held_count > self.broker.settings.step_count_max:
@@ -68,7 +67,7 @@ class Containment:
         for _ in leaving:
             pass
 
-    def _leaving(self, session: StompSession) -> Iterator[None]:
+    def _leaving(self, session: Session) -> Iterator[None]:
         queues = [each.queue for each in session.subscriptions.values() if each.queue is not None]
         is_broken = False
         for _ in range(session.held_count + 1):
@@ -87,10 +86,10 @@ class Containment:
         self.mistake_count += 1
         self.mistakes = [*self.mistakes[-9:], error]
 
-    def _close(self, session: StompSession) -> None:
+    def _close(self, session: Session) -> None:
         session.is_closing = True
-        if isinstance(session.owner, ClientConnection):
-            session.owner.transport.abort()
+        if session.connection is not None:
+            session.connection.abort()
         self.leave(session)
 
     def _renew(self, destination: Queue | Topic) -> None:
@@ -100,5 +99,5 @@ class Containment:
         else:
             receivers = [each.receiver for each in destination.subscriptions]
         for receiver in receivers:
-            if isinstance(receiver, StompSession):
+            if isinstance(receiver, Session):
                 self._close(receiver)

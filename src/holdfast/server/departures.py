@@ -89,7 +89,7 @@ class Departures:
             connection = self._gone.popleft()
             self._containment.leave(connection.session)
             # Else the two hold each other, and thousands wait for the collector of cycles.
-            connection.session.owner = None
+            connection.session.connection = None
             if is_spent():
                 return
 
@@ -103,5 +103,4 @@ class Departures:
             else:
                 connection.transport.abort()
         finally:
-            session.owner = None
-            self._broker.state.discards.add(session.subscriptions, session.by_ordinal)
+            self._broker.state.discards.add(*session.forget())

@@ -13,7 +13,6 @@ from typing import Final
 
 from holdfast.environment.clock import Clock
 from holdfast.model.limits import KiB
-from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.resuming import Resuming
 from holdfast.server.turn_budget import TurnBudget
@@ -52,18 +51,18 @@ class Flushing:
         again = False
         effort = 0
         for place, session in enumerate(dirty, 1):
-            connection = session.owner
-            if not isinstance(connection, ClientConnection):
+            connection = session.connection
+            if connection is None:
                 continue
-            was_full = connection.session.room_bytes <= 0
+            was_full = session.room_bytes <= 0
             try:
                 effort += 1 + connection.flush() // _BYTES_PER_CONNECTION
-                connection.session.protocol.note_sent(now)
+                session.note_sent(now)
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 self._containment.broke(session, error)
                 continue
-            if was_full and connection.session.room_bytes > 0:
-                self._resuming.resume(connection.session)
+            if was_full and session.room_bytes > 0:
+                self._resuming.resume(session)
                 again = True
             if again or effort >= _CONNECTIONS_PER_LOOK:
                 effort = 0

@@ -18,12 +18,10 @@ import math
 from collections.abc import Collection, Iterator
 
 from holdfast.broker.errands import IsSpent
-from holdfast.protocols.stomp.heart_beat import HeartBeat
 from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.keep_alive import AGAIN_SECONDS, has_vanished
 
-HEART_BEAT = b"\n"
 _LOOKED_AT_PER_STEP = 16
 
 
@@ -65,23 +63,21 @@ class HeartBeats:
             connection.transport.abort()
 
     def _look(self, connection: ClientConnection, now: float) -> None:
-        protocol = connection.session.protocol
+        session = connection.session
         if connection.is_paused:
-            protocol.note_received(now)
-        deadline = protocol.deadline
+            session.note_received(now)
+        deadline = session.deadline
         if deadline is None or deadline > now:
-            if connection.session.is_connected:
+            if session.is_connected:
                 connection.look_at = math.inf if deadline is None else deadline
             return
         try:
-            outcome = protocol.handle_deadline(now)
-            if outcome is HeartBeat.SEND:
-                # What its socket has not taken is a sign of life as well. Beats behind it would
-                # only heap up, ten a second for as long as it reads nothing.
-                if not connection.transport.get_write_buffer_size():
-                    connection.transport.write(HEART_BEAT)
-                protocol.note_sent(now)
-            elif outcome is HeartBeat.PEER_DEAD:
+            beat = session.handle_deadline(now)
+            if beat is None:
                 connection.transport.abort()
+            # What its socket has not taken is a sign of life as well. Beats behind it would
+            # only heap up, ten a second for as long as it reads nothing.
+            elif beat and not connection.transport.get_write_buffer_size():
+                connection.transport.write(beat)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-            self._containment.broke(connection.session, error)
+            self._containment.broke(session, error)

@@ -34,7 +34,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.server.shared_messages import SharedMessages
 from holdfast.server.slow_consumers import SLOW_CONSUMER, SlowConsumers
 from holdfast.server.unfinished_frames import TOO_MUCH_UNFINISHED, UnfinishedFrames
-from holdfast.sessions.stomp import LARGE_BYTES, StompSession
+from holdfast.sessions.session import LARGE_BYTES, Session
 
 log = structlog.get_logger("holdfast.server")
 
@@ -111,12 +111,12 @@ class HeldMemory:
     def close_slow_consumers(self) -> None:
         """Close whom too much of topics waits for."""
         for session, why in self.slow_consumers.look():
-            assert isinstance(session, StompSession), "every receiver here is a session"
+            assert isinstance(session, Session), "every receiver here is a session"
             log.warning("a slow consumer is closed", session=session.id, reason=why)
             session.farewell(why, SLOW_CONSUMER)
             self._containment.leave(session)
-            if isinstance(session.owner, ClientConnection):
-                session.owner.flush()
+            if session.connection is not None:
+                session.connection.flush()
 
     def look(
         self,
@@ -210,9 +210,9 @@ class HeldMemory:
             sizes[connection] += self.shared.of(connection)
         yield
         for receiver, size in self._broker.publishing.backlogs.sizes.items():
-            owner = getattr(receiver, "owner", None)
-            if isinstance(owner, ClientConnection):
-                sizes[owner] += size
+            whose = receiver.connection if isinstance(receiver, Session) else None
+            if isinstance(whose, ClientConnection):
+                sizes[whose] += size
         yield
         for connection in connections:
             if connection.session.transactions:
@@ -222,7 +222,7 @@ class HeldMemory:
     def _close(self, connection: ClientConnection, why: str, code: str, until: float) -> None:
         log.warning("a client is closed", session=connection.session.id, reason=why)
         connection.session.farewell(why, code)
-        connection.session.protocol.give_up()
+        connection.session.give_up()
         self.unfinished.note(connection, 0)
         if code == TOO_MUCH_HELD:
             self._containment.leave(connection.session)

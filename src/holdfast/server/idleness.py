@@ -35,11 +35,9 @@ def client_admission(count_max: int) -> Admission[ClientConnection]:
 def is_idle(connection: ClientConnection, now: float) -> bool:
     """Whether this client does nothing, and has sent nothing for so long."""
     session = connection.session
-    if session.subscriptions or session.transactions or session.waiting or session.held:
+    if connection.is_ready or not session.is_idle:
         return False
-    if connection.is_ready or session.rollback_count:
-        return False
-    received_at = session.protocol.received_at
+    received_at = session.received_at
     return received_at is not None and now - received_at >= IDLE_SECONDS
 
 

@@ -31,6 +31,7 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.record_steps import record_steps
+from holdfast.broker.serving.subscription import Receiver
 from holdfast.broker.serving.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
@@ -41,7 +42,6 @@ from holdfast.errors import (
 from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteResult
 from holdfast.model.limits import KiB
-from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.confirming import Confirming
 from holdfast.server.connection import ClientConnection
@@ -64,7 +64,8 @@ from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
 from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
-from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.registration import Arrival, Registration
+from holdfast.sessions.undecided import begin
 from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
@@ -93,7 +94,7 @@ class Conductor:
         context: SessionContext,
         clock: Clock,
         settings: ServerSettings,
-        stomp_settings: StompSettings,
+        protocols: tuple[Registration, ...],
         on_role_change: Callable[[], None],
         on_damage: Callable[[CorruptEntryError], None],
         on_failure: Callable[[Exception], None],
@@ -103,7 +104,7 @@ class Conductor:
         self.context = context
         self.clock = clock
         self.settings = settings
-        self.stomp_settings = stomp_settings
+        self.protocols = protocols
         self.on_damage = on_damage
         self.on_failure = on_failure
         self.containment = Containment(broker)
@@ -295,22 +296,23 @@ class Conductor:
 
     # ---- connections
 
+    @property
+    def is_committing(self) -> bool:
+        """Whether something waits to be committed."""
+        return self.broker.receipts.proposed_count > 0
+
     def opened(self, connection: ClientConnection) -> None:
         """Take a new client, or turn it away."""
-        session = StompSession(
-            self.broker,
-            self.context,
-            self.stomp_settings,
-            self.store.read,
-            opened_at=self.clock.monotonic(),
-        )
-        session.owner = connection
+        now = self.clock.monotonic()
+        arrival = Arrival(self.broker, self.context, self.store.read, now)
+        session = begin(connection.protocols, arrival)
+        session.connection = connection
         session.room_bytes = self.settings.output_bytes_max
         connection.session = session
         if not self.role.is_serving:
             connection.transport.abort()
             return
-        leaving = self.admission.enter(connection, self.clock.monotonic())
+        leaving = self.admission.enter(connection, now)
         if leaving is not None:
             turn_away(leaving)
         if leaving is connection:
@@ -368,7 +370,7 @@ class Conductor:
                 continue
             is_deaf = connection.is_output_full and connection.is_deaf
             try:
-                if is_deaf and session.go_on_rolling_back(is_spent):
+                if is_deaf and session.proceed_with_endings(is_spent):
                     connection.is_deferred = True
                     self.pause(connection)
                     continue
@@ -384,8 +386,9 @@ class Conductor:
             elif connection.is_lost:
                 self._forget(connection)
                 continue
-            session.protocol.note_received(now)
-            if session.held or (session.waiting.bytes and session.waiting.is_full):
+            session = connection.session  # What it speaks may have been found out just now.
+            session.note_received(now)
+            if session.is_full:
                 self.pause(connection)
             if place < len(ready) and is_spent():
                 # Whoever was not read goes first next time.
@@ -394,7 +397,7 @@ class Conductor:
         if broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready[:place]:
                 self.pause(connection)
-        if self.ready and any(it.session.spreading is None for it in self.ready):
+        if self.ready and not all(it.session.is_spreading for it in self.ready):
             self.schedule()
 
     def _receive(self, connection: ClientConnection) -> bool:
@@ -412,7 +415,7 @@ class Conductor:
             if len(data) > bytes_max:
                 incoming.appendleft(data[bytes_max:])
                 data = data[:bytes_max]
-            is_done = session.receive(data, is_spent)
+            is_done = connection.session.receive(data, is_spent)
             self._close_full_batch()
             if incoming and is_spent():
                 is_done = False
@@ -420,7 +423,7 @@ class Conductor:
         if is_done:
             connection.incoming_bytes = 0
             self.paused.served(connection)
-        unfinished_bytes = session.protocol.unfinished_bytes
+        unfinished_bytes = connection.session.unfinished_bytes
         if unfinished_bytes or connection.has_unfinished:
             until = self.turned_at + self.settings.drain_seconds
             self.held_memory.note_unfinished(connection, unfinished_bytes, until)
@@ -672,12 +675,11 @@ class Conductor:
 
     def _deliver(self, deliveries: Iterator[Delivery]) -> bool:
         """Hand deliveries to their sessions; False where one broke and others are left."""
-        session: object = None
+        session: Receiver | None = None
         count = 0
         try:
             for subscription, key, message, record_number, redelivered in deliveries:
                 session = subscription.receiver
-                assert type(session) is StompSession, "every receiver here is a session"
                 if message is None:
                     message = self.withheld.read(subscription, key, record_number)  # noqa: PLW2901 - the same message, now with its content
                 if message is not None:

@@ -65,7 +65,7 @@ class Pausing:
             self._uncommitted.clear()
         self._commit_count = commit_count
         for connection in list(self._others):
-            if connection.session.held or connection.session.waiting.is_full:
+            if connection.session.is_full:
                 continue
             del self._others[connection]
             if connection.is_ready:
@@ -75,7 +75,7 @@ class Pausing:
                 continue
             connection.is_paused = False
             connection.uncommitted_bytes = 0
-            connection.session.protocol.note_received(now)
+            connection.session.note_received(now)
             connection.transport.resume_reading()
             if is_spent():
                 return False

@@ -15,7 +15,7 @@ import structlog
 
 from holdfast.environment.clock import Clock
 from holdfast.sessions.refusals import IGNORED
-from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.session import Session
 
 log = structlog.get_logger("holdfast.server")
 
@@ -34,7 +34,7 @@ class RefusalLog:
         self._written = 0
         self._left_out = 0
 
-    def __call__(self, session: StompSession, code: str, reason: str) -> None:
+    def __call__(self, session: Session, code: str, reason: str) -> None:
         """Write a line, or count it where there are too many."""
         second = int(self._clock.monotonic())
         if second != self._second:
@@ -49,11 +49,10 @@ class RefusalLog:
         what = "wish of a client ignored" if code in IGNORED else "client refused"
         reason = reason[:_REASON_CHARACTERS_MAX]
         log.info(
-            what, client=_address_of(session), session=session.id, code=code, reason=reason, **more
+            what,
+            client=session.connection.peer if session.connection is not None else "?",
+            session=session.id,
+            code=code,
+            reason=reason,
+            **more,
         )
-
-
-def _address_of(session: StompSession) -> str:
-    transport = getattr(session.owner, "transport", None)
-    peer = transport.get_extra_info("peername") if transport is not None else None
-    return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) and len(peer) > 1 else "?"

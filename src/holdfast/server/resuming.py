@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
+from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
-from holdfast.sessions.stomp import StompSession
-
-if TYPE_CHECKING:
-    from holdfast.server.connection import ClientConnection
+from holdfast.sessions.session import Session
 
 
 class Resuming:
@@ -52,7 +49,7 @@ class Resuming:
                     return not self._drained
         return True
 
-    def resume(self, session: StompSession) -> None:
+    def resume(self, session: Session) -> None:
         """Let a session have deliveries again; one that breaks over it costs that client."""
         try:
             self._broker.resume(session)

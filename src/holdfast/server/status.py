@@ -273,7 +273,7 @@ def connection_statuses(node: Parts) -> Iterator[ConnectionStatus]:
         ConnectionStatus(
             id=connection.session.id,
             peer=_peer(connection.transport.get_extra_info("peername")),
-            protocol=f"STOMP {connection.session.protocol.version}",
+            protocol=connection.session.protocol_name,
             connected_seconds=node.clock.monotonic() - connection.connected_at,
             subscriptions=len(connection.session.subscriptions),
             unacknowledged=sum(

@@ -21,7 +21,6 @@ from holdfast.environment.clock import Clock
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import MessageRecord
 from holdfast.server.counters import Counters
-from holdfast.sessions.stomp import StompSession
 from holdfast.store.replicated_store import ReplicatedStore
 
 
@@ -71,9 +70,7 @@ class WithheldMessages:
             queue = subscription.queue
             assert queue is not None, "only queues keep messages"
             self._broker.withhold(subscription, key)
-            session = subscription.receiver
-            assert isinstance(session, StompSession), "every receiver here is a session"
-            session.recount_room()
+            subscription.receiver.recount_room()
             index = error.index if isinstance(error, CorruptEntryError) else 0
             self._messages.append(_Withheld(self._clock.monotonic(), queue, key, index))
             self._counters.damaged += 1

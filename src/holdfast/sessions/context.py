@@ -7,28 +7,10 @@ Written by `server`, read by the sessions; a session never asks the clock or the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
 
-from holdfast.broker.errands import IsSpent
 from holdfast.sessions.refusals import Refusals
+from holdfast.sessions.session import Session
 from holdfast.sessions.shared_frames import SharedFrames
-
-if TYPE_CHECKING:
-    from holdfast.sessions.stomp import StompSession
-
-
-class Session(Protocol):
-    """A session as the server sees it, whatever it speaks."""
-
-    out: list[bytes]
-    is_closing: bool
-    owner: object
-
-    def send_waiting(self, is_spent: IsSpent = ...) -> None:
-        """Do what waited for room, as far as there is room and time now."""
-
-    def leave(self) -> None:
-        """Give back everything it holds."""
 
 
 class SessionContext:
@@ -94,9 +76,9 @@ class SessionContext:
         """Header lines that say nothing a MESSAGE has from us; some thousand at most."""
         self.shared_frames = SharedFrames()
         """What several subscribers of a topic get of the message that is being written."""
-        self.client_ids: dict[str, StompSession] = {}
+        self.client_ids: dict[str, Session] = {}
         """Who has which client-id now."""
-        self.shown_by: dict[str, StompSession] = {}
+        self.shown_by: dict[str, Session] = {}
         """By what a client of ours shows: its connection, until that has given back all it held."""
 
     def forget_sessions(self) -> None:

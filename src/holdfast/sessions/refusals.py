@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.session import Session
 
 IGNORED_OPTION: Final = "ignored-option"
 """An option of a destination that nobody here obeys."""
@@ -37,10 +36,10 @@ class Refusals:
 
     def __init__(self) -> None:
         self.by_code: Counter[str] = Counter()
-        self.tell: Callable[[StompSession, str, str], None] = lambda _session, _code, _text: None
+        self.tell: Callable[[Session, str, str], None] = lambda _session, _code, _text: None
         """Where the first of each connection goes, with its code and a sentence."""
 
-    def note(self, session: StompSession, code: str, text: str) -> None:
+    def note(self, session: Session, code: str, text: str) -> None:
         """Count what this client is told, and tell the operator if it is its first of the kind."""
         self.by_code[code] += 1
         kind = _IGNORED_BIT if code in IGNORED else _REFUSED_BIT

@@ -11,9 +11,9 @@ The session is fed bytes and collects bytes in `out`; the server sends them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
@@ -29,7 +29,6 @@ from holdfast.errors import (
     TransactionError,
 )
 from holdfast.model.destination import Destination, Kind, parse_destination
-from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_frame, encode_receipt, escape
 from holdfast.protocols.stomp.connection import StompConnection
@@ -42,11 +41,13 @@ from holdfast.protocols.stomp.frames import (
     ProtocolFailed,
     SendFrame,
 )
+from holdfast.protocols.stomp.heart_beat import HEART_BEAT, HeartBeat
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.client_ids import forget_shown, introduce, let_go
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.refusals import IGNORED_EXPIRY, IGNORED_OPTION
+from holdfast.sessions.session import LARGE_BYTES, Session
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
 from holdfast.sessions.stomp_delivery import DeliveryFormat
 from holdfast.sessions.stomp_headers import (
@@ -73,17 +74,13 @@ _HEART_BEAT_MS_MIN = 100
 """A client that wants beats more often gets them so often; more would only cost."""
 
 
-LARGE_BYTES: Final = 64 * KiB
-"""A piece of this size is not copied: many sockets may wait for the same one."""
-
-
 class LastReceipt(bytes):
     """The receipt id of a DISCONNECT: told apart from an equal one of an earlier frame."""
 
     __slots__ = ()
 
 
-class StompSession:
+class StompSession(Session):
     """One client connection."""
 
     def __init__(
@@ -95,36 +92,22 @@ class StompSession:
         *,
         opened_at: float | None = None,
     ) -> None:
+        context.session_count += 1
+        super().__init__(f"{context.node}-{context.term}-{context.session_count}")
         self.broker = broker
         self.context = context
         self.protocol = StompConnection("server", settings, opened_at=opened_at)
         self.read_message = read_message
         """Reads a stored message by record number; a rejected one may not be in memory."""
-        self.out: list[bytes] = []
-        self.large: list[TransientMessage] = []
-        """What of that others may have been given, too; see `server.shared_messages`."""
-        self.room_bytes = 0
-        self.subscriptions: dict[str, Subscription] = {}
         self.by_ordinal: dict[bytes, Subscription] = {}
-        self.transactions: dict[str, Transaction] = {}
-        self.transaction_bytes = 0
-        """What those hold: kept as they grow, as there may be a hundred thousand on a node."""
         self.ordinal = 0
-        self.is_connected = False
-        self.is_closing = False
-        """Nothing more is read; the connection is to be closed when `out` is sent."""
         self.held: list[Event] = []
         """An acknowledgement that waits until no other leader may deliver, and what came after."""
         self.waiting = WaitingSends(context, broker.settings)
         self._is_next = False
         """What is being done is the first of what waited."""
-        context.session_count += 1
-        self.owner: object = None
-        """The server's own: the connection this session is of."""
         self.events: Iterator[Event] = iter(())
         """What came and is not done yet."""
-        self.is_left_off = False
-        """Whether `proceed` has something to do before more is taken."""
         self.effort = 0
         """What the present frame cost beside itself, in ordinary frames."""
         self.rollback: Iterator[None] | None = None
@@ -139,27 +122,17 @@ class StompSession:
         """Receipts that wait until what they confirm is out: only this node has it."""
         self.last_receipt: LastReceipt | None = None
         """A goodbye that waits for those."""
-        self.id = f"{context.node}-{context.term}-{context.session_count}"
-        self.delivered_count = 0
-        self.client = ""
-        """By what this client can be known again on another connection; empty: by nothing."""
-        self.client_id = ""
-        self.shown = ""
         self._leaving: Iterator[None] | None = None
         self.carries_headers = False
         """Its messages are copies: what their headers wish was an affair of another broker."""
-        self.told_kinds = 0
-        """Of what the operator was told about this client: see `Refusals`."""
+
+    @property
+    def protocol_name(self) -> str:
+        return f"STOMP {self.protocol.version}"
 
     # ---- what comes in
 
     def receive(self, data: bytes, is_spent: IsSpent = lambda: False) -> bool:
-        """
-        Take bytes from the client and do what they ask; answers are in `out`.
-
-        False if `is_spent` said that the time is over: `proceed` must do the rest before more is
-        taken.
-        """
         self._parse(data)
         return self.proceed(is_spent)
 
@@ -169,7 +142,6 @@ class StompSession:
         self.events = iter(self.protocol.events_received())
 
     def go_on(self) -> bool:
-        """Let `proceed` do what came since an acknowledgement that had to wait, if any did."""
         if not self.held:
             return False
         self.events = chain(self.held, self.events)
@@ -178,7 +150,6 @@ class StompSession:
         return True
 
     def proceed(self, is_spent: IsSpent) -> bool:
-        """Do what was left when the time was over; True if all is done now."""
         self.is_left_off = not (self._proceed(is_spent) and self._parse_on(is_spent))
         return not self.is_left_off
 
@@ -193,9 +164,9 @@ class StompSession:
         return True
 
     def _proceed(self, is_spent: IsSpent) -> bool:
-        if self.rollback is not None and not self.go_on_rolling_back(is_spent):
+        if self.rollback is not None and not self.proceed_with_endings(is_spent):
             return False
-        if self.spreading is not None and self._is_spreading():
+        if self.spreading is not None and self._is_on_its_way():
             return False
         effort = 0
         effort_max = self.broker.settings.step_count_max
@@ -224,7 +195,7 @@ class StompSession:
                 self.effort = 0
             if effort >= effort_max:
                 effort = 0
-                if is_spent() or not self.go_on_rolling_back(is_spent) or self._is_spreading():
+                if is_spent() or not self.proceed_with_endings(is_spent) or self._is_on_its_way():
                     return False
         self.events = iter(())
         return True
@@ -249,8 +220,7 @@ class StompSession:
         elif type(event) is FrameRefused:
             self._refuse(event.error, event)
 
-    def go_on_rolling_back(self, is_spent: IsSpent) -> bool:
-        """Do steps of what an ABORT left; True if all of it is done."""
+    def proceed_with_endings(self, is_spent: IsSpent) -> bool:
         if self.rollback is not None:
             for _ in self.rollback:
                 if is_spent():
@@ -259,7 +229,7 @@ class StompSession:
             self.rollback_count = 0
         return True
 
-    def _is_spreading(self) -> bool:
+    def _is_on_its_way(self) -> bool:
         """Whether a message published is still on its way; else more would come in than leaves."""
         if self.spreading is not None and not self.spreading.spread_count:
             self.spreading = None
@@ -344,17 +314,12 @@ class StompSession:
         self.context.waiting[self] = None
 
     def send_waiting(self, is_spent: IsSpent = lambda: False) -> None:
-        """
-        Do what waited for room, as far as there is room now, and refuse what waited too long.
-
-        Where `is_spent` says that the time is over, the rest goes on waiting.
-        """
         waiting = self.waiting
         effort = 0
         while effort < self.broker.settings.step_count_max or not is_spent():
             effort = effort % self.broker.settings.step_count_max + 1 + self.effort
             self.effort = 0
-            if self._is_spreading():
+            if self._is_on_its_way():
                 return
             if not waiting:
                 self.context.waiting.pop(self, None)
@@ -630,6 +595,50 @@ class StompSession:
         "DISCONNECT": _disconnect,
     }
 
+    # ---- how it is
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self.held) or self.waiting.is_full
+
+    @property
+    def is_spreading(self) -> bool:
+        return self.spreading is not None
+
+    @property
+    def is_idle(self) -> bool:
+        return super().is_idle and not (self.waiting or self.held or self.rollback_count)
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return self.protocol.unfinished_bytes
+
+    def give_up(self) -> None:
+        self.protocol.give_up()
+
+    # ---- time
+
+    @property
+    def received_at(self) -> float | None:
+        return self.protocol.received_at
+
+    def note_received(self, now: float) -> None:
+        self.protocol.note_received(now)
+
+    def note_sent(self, now: float) -> None:
+        self.protocol.note_sent(now)
+
+    @property
+    def deadline(self) -> float | None:
+        return self.protocol.deadline
+
+    def handle_deadline(self, now: float) -> bytes | None:
+        outcome = self.protocol.handle_deadline(now)
+        if outcome is HeartBeat.SEND:
+            self.protocol.note_sent(now)
+            return HEART_BEAT
+        return None if outcome is HeartBeat.PEER_DEAD else b""
+
     # ---- what goes out
 
     def write(self, data: bytes) -> None:
@@ -639,16 +648,10 @@ class StompSession:
         self.out.append(data)
 
     def recount_room(self) -> None:
-        """
-        Let what may be delivered be worked out anew at the end of the turn.
-
-        Something was given room and is not written: else the room would never be there again.
-        """
         if not self.out:
             self.context.dirty.append(self)
 
     def reply(self, receipt: bytes) -> None:
-        """Tell the client that a request is complete and, where it must last, stored."""
         if type(receipt) is LastReceipt:
             if self.unconfirmed_count:
                 self.last_receipt = receipt
@@ -676,12 +679,10 @@ class StompSession:
         *,
         redelivered: bool,
     ) -> None:
-        """Write one delivery to the client."""
         form = subscription.memo
         assert type(form) is DeliveryFormat, "every subscription has its format"
         if not self.out:
             self.context.dirty.append(self)
-        self.delivered_count += 1
         if subscription.topic is not None and type(message) is TransientMessage:
             form.write_shared(self.out, key, message)
             if message.size >= LARGE_BYTES:
@@ -728,18 +729,14 @@ class StompSession:
     # ---- the end
 
     def farewell(self, text: str, code: str) -> None:
-        """Tell the client why this connection ends."""
         self.context.refusals.count(code)
         self._error(text, code, None)
         self.is_closing = True
 
-    def leave(self) -> None:
-        """Give back everything this connection holds; called again it goes on where it failed."""
-        for _ in self.leaving():
-            pass
+    def disconnected(self) -> None:
+        let_go(self)
 
     def leaving(self) -> Iterator[None]:
-        """Do what `leave` does in short steps, the same ones for all who ask."""
         if self._leaving is None:
             self._leaving = self._leave_in_steps()
         return self._leaving
@@ -773,7 +770,9 @@ class StompSession:
 
     @property
     def held_count(self) -> int:
-        """What `leave` has to give back."""
         held = sum(each.operation_count for each in self.transactions.values())
         held += len(self.subscriptions) + len(self.transactions) + self.rollback_count
         return held + self.broker.temporaries.count_of(self)
+
+    def forget(self) -> list[Collection[object]]:
+        return [*super().forget(), self.by_ordinal]

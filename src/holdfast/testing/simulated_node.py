@@ -43,6 +43,7 @@ from holdfast.replication.settings import ReplicationSettings
 from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
+from holdfast.server.protocols import served
 from holdfast.sessions.context import SessionContext
 from holdfast.store.replicated_store import ReplicatedStore
 from holdfast.testing.mixed_housekeeper import MixedHousekeeper
@@ -384,7 +385,7 @@ class SimulatedNode:
             context=context,
             clock=clock,
             settings=world.server_settings,
-            stomp_settings=_STOMP,
+            protocols=served(_STOMP),
             on_role_change=self._on_role_change,
             on_damage=self._on_damage,
             on_failure=self._end,

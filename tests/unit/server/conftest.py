@@ -20,8 +20,10 @@ from holdfast.model.records import MessageRecord, Record
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
+from holdfast.server.protocols import served
 from holdfast.server.settings import ServerSettings
 from holdfast.sessions.context import SessionContext
+from holdfast.sessions.registration import Registration
 from holdfast.store.record_codec import decode_records, encode_records
 
 
@@ -290,7 +292,7 @@ class Node:
             context=SessionContext(node="n", version="1", cluster="c"),
             clock=self.clock,
             settings=settings or ServerSettings(),
-            stomp_settings=StompSettings(),
+            protocols=served(StompSettings()),
             on_role_change=self.role_changed,
             on_damage=self.damage.append,
             on_failure=self.failures.append,
@@ -305,9 +307,9 @@ class Node:
         self.turn()
         assert self.conductor.is_serving
 
-    def open(self) -> ClientConnection:
-        """A connection on which nothing was said yet."""
-        connection = ClientConnection(self.conductor)
+    def open(self, *protocols: Registration) -> ClientConnection:
+        """A connection on which nothing was said yet, of a port for these protocols, or for all."""
+        connection = ClientConnection(self.conductor, protocols or None)
         connection.connection_made(FakeTransport())  # type: ignore[arg-type]
         return connection
 

@@ -10,6 +10,8 @@ from tests.unit.server.whole_node import config
 
 from holdfast.config.node import NodeConfig
 from holdfast.server.node import Node
+from holdfast.sessions.registration import Arrival
+from holdfast.sessions.stomp import StompSession
 
 
 def test_few_open_files_are_told_with_what_to_do(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +47,11 @@ def test_every_part_has_the_settings_of_its_section(tmp_path) -> None:
     parts.journal.close()
     assert parts.broker.settings.memory_bytes == 20 * 1024 * 1024
     assert parts.broker.settings.prefetch_max == 7_000
-    assert parts.conductor.stomp_settings.header_count_max == 77
+    arrival = Arrival(parts.broker, parts.context, parts.store.read, 0.0)
+    (stomp,) = parts.conductor.protocols
+    session = stomp.accept(arrival)
+    assert isinstance(session, StompSession)
+    assert session.protocol._settings.header_count_max == 77
     assert parts.conductor.settings.drain_seconds == 1.5
     assert parts.journal.settings.spare_segments == 3
     assert parts.journal.settings.segment_bytes == 64 * 1024

@@ -50,7 +50,7 @@ def test_clients_that_are_lost_at_once_leave_one_by_one(hasty, send) -> None:
     heir = hasty.connect(SUBSCRIBE)
     settled(hasty)
     assert b"MESSAGE" in heir.transport.written
-    assert all(client.session.owner is None for client in clients)
+    assert all(client.session.connection is None for client in clients)
 
 
 def test_a_deposed_leader_closes_its_clients_one_by_one(hasty) -> None:

@@ -20,9 +20,7 @@ class Client:
         self.uncommitted_bytes = 5
         self.heard_at = 0.0
         self.look_count = 0
-        waiting = SimpleNamespace(is_full=False)
-        protocol = SimpleNamespace(note_received=self._note)
-        self._session = SimpleNamespace(held=is_held, waiting=waiting, protocol=protocol)
+        self._session = SimpleNamespace(is_full=is_held, note_received=self._note)
         self.transport = SimpleNamespace(
             pause_reading=lambda: self._read(is_read=False),
             resume_reading=lambda: self._read(is_read=True),
@@ -34,10 +32,10 @@ class Client:
         return self._session
 
     def release(self) -> None:
-        self._session.held = False
+        self._session.is_full = False
 
     def fill(self, *, is_full: bool) -> None:
-        self._session.waiting.is_full = is_full
+        self._session.is_full = is_full
 
     def _note(self, now: float) -> None:
         self.heard_at = now

@@ -13,8 +13,8 @@ from holdfast.server.refusal_log import LINES_PER_SECOND_MAX, RefusalLog
 
 def session(port: int) -> SimpleNamespace:
     """A session with a socket, as far as the log looks at it."""
-    transport = SimpleNamespace(get_extra_info=lambda _: ("192.0.2.7", port))
-    return SimpleNamespace(id=f"n1-1-{port}", owner=SimpleNamespace(transport=transport))
+    connection = SimpleNamespace(peer=f"192.0.2.7:{port}")
+    return SimpleNamespace(id=f"n1-1-{port}", connection=connection)
 
 
 def test_a_line_says_who_and_why() -> None:
@@ -25,7 +25,7 @@ def test_a_line_says_who_and_why() -> None:
     told = RefusalLog(clock)
     with capture_logs() as lines:
         told(session(7), "unknown-command", "unknown command 'NONSENSE'")
-        told(SimpleNamespace(id="n1-1-8", owner=None), "ignored-option", "x" * 9000)
+        told(SimpleNamespace(id="n1-1-8", connection=None), "ignored-option", "x" * 9000)
     assert lines[0] == {
         "event": "client refused",
         "log_level": "info",

@@ -14,6 +14,8 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from holdfast.model.records import MessageRecord
+
 if TYPE_CHECKING:
     from holdfast.broker.serving.queue import Queue, TransientMessage
     from holdfast.broker.serving.topic import Topic
@@ -46,6 +48,19 @@ class Receiver(Protocol):
     """What may still be handed to the connection before its socket has taken more."""
 
     subscriptions: dict[str, Subscription]
+
+    def deliver(
+        self,
+        subscription: Subscription,
+        key: int,
+        message: MessageRecord | TransientMessage,
+        *,
+        redelivered: bool,
+    ) -> None:
+        """Write one delivery to the client; the loop asks for it, the broker does not."""
+
+    def recount_room(self) -> None:
+        """Note that something was given room and will not be delivered."""
 
 
 class Subscription:

@@ -1,0 +1,30 @@
+"""
+What clients may speak with this node: one line for each protocol.
+
+A port that is bound to one of them is given that one alone; one that is given several finds out by
+the first bytes of each client.
+"""
+
+from __future__ import annotations
+
+from holdfast.protocols.detect import by_words
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.protocols.stomp.states import CLIENT_COMMANDS
+from holdfast.sessions.registration import Arrival, Registration
+from holdfast.sessions.session import Session
+from holdfast.sessions.stomp import StompSession
+
+
+def served(stomp: StompSettings) -> tuple[Registration, ...]:
+    """Give all protocols, with their settings."""
+
+    def accept_stomp(arrival: Arrival) -> Session:
+        return StompSession(
+            arrival.broker,
+            arrival.context,
+            stomp,
+            arrival.read_message,
+            opened_at=arrival.opened_at,
+        )
+
+    return (Registration("STOMP", by_words(CLIENT_COMMANDS, b"\r\n"), accept_stomp),)
