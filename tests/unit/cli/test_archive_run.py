@@ -16,7 +16,8 @@ from holdfast.cli import archive_run
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import ArchiveError, LinkLostError, RecordNotFoundError
 from holdfast.spark.archive.places import Place
-from holdfast.spark.archive.store import DATA, Archive
+from holdfast.spark.archive.range_writer import DATA
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.holds import Hold

@@ -29,7 +29,8 @@ from typing import Final
 
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.manifests import Catalogue, Manifest, Span, joined_spans, range_of_name
-from holdfast.spark.archive.store import DATA, MANIFESTS, Archive
+from holdfast.spark.archive.range_writer import DATA
+from holdfast.spark.archive.store import MANIFESTS, Archive
 from holdfast.spark.archive.table import table_files
 
 logger = logging.getLogger("holdfast.spark")

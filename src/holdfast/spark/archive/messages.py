@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.spark.archive.rows import archived_facts
+from holdfast.spark.archive.entries import archived_facts
 from holdfast.spark.archive.source import FilePart
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.columns.facts import (

@@ -1,5 +1,5 @@
 """
-The files of an archive: writing ranges, finding what counts, reading entries back.
+The files of an archive: finding what counts, reading entries back; `range_writer.py` writes.
 
 Layout below the archive's path:
 
@@ -18,21 +18,19 @@ An `Archive` is a value that is sent to the workers.
 from __future__ import annotations
 
 import posixpath
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date, timedelta
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchiveError
-from holdfast.journal.entry import CHAIN_BYTES, Entry
+from holdfast.journal.entry import Entry
+from holdfast.spark.archive.entries import entries_of
 from holdfast.spark.archive.file_digest import NEW, DigestKind, FileDigest, kind_of
 from holdfast.spark.archive.manifest_snapshot import (
     SNAPSHOT_NAME,
@@ -53,20 +51,13 @@ from holdfast.spark.archive.manifests import (
     range_of_name,
     resolve,
 )
-from holdfast.spark.archive.places import DurableFile, FoundFile, Options, Place, absolute
-from holdfast.spark.archive.rows import RECORDS, RangeFacts, block_rows, entries_of
+from holdfast.spark.archive.places import FoundFile, Options, Place, absolute
+from holdfast.spark.archive.range_writer import COMPRESSION, RangeWriter
+from holdfast.spark.archive.rows import RECORDS
 from holdfast.spark.archive.store_answers import asked_again
-from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.source import NO_CHAIN
 
 MANIFESTS: Final = "_holdfast"
-DATA: Final = "records"
-COMPRESSION: Final = "snappy"
-"""Measured on 1 KiB bodies, half of them random: snappy took a quarter of zstd's time for 5 % more
-bytes, and less than writing them uncompressed."""
-FILE_BYTES_MAX: Final = 256 * 1024 * 1024
-_DAY_MICROSECONDS: Final = 24 * 3600 * 1_000_000
-_EPOCH: Final = date(1970, 1, 1)
 _READ_BYTES: Final = 4 * 1024 * 1024
 _READERS: Final = 16
 """So many manifests are asked for at once: an object store answers each in some 10 ms."""
@@ -210,7 +201,7 @@ class Archive:
         self, chain_before: str, names: dict[int, str], compression: str = COMPRESSION
     ) -> RangeWriter:
         """Give a writer for the entries that follow this chain value."""
-        return RangeWriter(self, chain_before, names, compression)
+        return RangeWriter(self.place, chain_before, names, compression)
 
     def digest(self, path: str, kind: DigestKind = NEW) -> tuple[int, str]:
         """
@@ -443,144 +434,3 @@ def missing(file: ArchivedFile) -> CorruptArchiveError:
         f" with {file.messages:,} messages"
     )
     return CorruptArchiveError(reason, path=file.path)
-
-
-class RangeWriter:
-    """
-    Writes blocks of entries in order as data files, one per day and `FILE_BYTES_MAX`.
-
-    Nothing it writes counts until its files are named by a published manifest.
-    """
-
-    def __init__(
-        self, archive: Archive, chain_before: str, names: dict[int, str], compression: str
-    ) -> None:
-        self._archive = archive
-        self._compression = compression
-        self.facts = RangeFacts(names)
-        self.files: list[ArchivedFile] = []
-        self._chain_before = chain_before
-        self._chain = chain_before
-        self._first = self._last = 0
-        self._day = ""
-        self._before = (0, 0)
-        self._written = 0
-        self._output: _HashedFile | None = None
-        self._table: Any = None
-        self._path = ""
-
-    def add(self, block: EntryBlock) -> None:
-        """Take the next block; it was proven to continue the log."""
-        days = block.field("timestamp") // _DAY_MICROSECONDS
-        starts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist()]
-        ends = [*starts[1:], len(block)]
-        for start, end in zip(starts, ends, strict=True):
-            first, last = block.first_index + start, block.first_index + end - 1
-            day = f"{_EPOCH + timedelta(days=int(days[start])):%Y-%m-%d}"
-            self._add_of_day(block.between(first, last), day)
-
-    def _add_of_day(self, block: EntryBlock, day: str) -> None:
-        if day != self._day or self._written >= FILE_BYTES_MAX or self._table is None:
-            self.finish()
-            self._begin(block.first_index, day)
-        rows = block_rows(block, self.facts)
-        self._table.write_table(pa.Table.from_batches([rows]), row_group_size=rows.num_rows)
-        self._written += int(block.ends[-1] - block.starts[0])
-        self._last = block.last_index
-        self._chain = block.chains[-CHAIN_BYTES:].hex()
-
-    def finish(self) -> list[ArchivedFile]:
-        """Close what is open; gives all files written so far, durable."""
-        if self._table is None:
-            return self.files
-        self._table.close()
-        output = self._output
-        assert output is not None
-        output.close()
-        self.files.append(
-            ArchivedFile(
-                path=self._path,
-                day=self._day,
-                first_index=self._first,
-                last_index=self._last,
-                rows=self.facts.rows - self._before[0],
-                messages=self.facts.messages - self._before[1],
-                bytes=output.digest.size,
-                digest=output.digest.text,
-                chain_before=self._chain_before,
-                chain_after=self._chain,
-            )
-        )
-        self._table = self._output = None
-        return self.files
-
-    def abandon(self) -> None:
-        """Remove everything written: the job failed."""
-        if self._output is not None:
-            self._table.close()
-            self._output.close()
-            self._archive.place.remove(self._path)
-        for file in self.files:
-            self._archive.place.remove(file.path)
-
-    def _begin(self, index: int, day: str) -> None:
-        self._day, self._first, self._chain_before = day, index, self._chain
-        self._written = 0
-        self._before = (self.facts.rows, self.facts.messages)
-        # The last index is not known yet, and a name must not be taken by another attempt.
-        self._path = f"{DATA}/day={day}/{index:020d}-{uuid.uuid4().hex[:12]}.parquet"
-        self._output = _HashedFile(self._archive.place.write_durable(self._path))
-        self._table = pq.ParquetWriter(
-            pa.PythonFile(self._output, "w"),
-            RECORDS,
-            compression=self._compression,
-            # The chain proves bodies, not all that an entry's header says: of when it is, for one.
-            write_page_checksum=True,
-            use_dictionary=[
-                "index",
-                "term",
-                "entry_kind",
-                "entry_time",
-                "chain",
-                "kind",
-                "queue_number",
-                "destination",
-                "producer_id",
-                "header_lines",
-            ],
-            write_statistics=["index", "record_number", "entry_time", "stored_at", "destination"],
-        )
-
-
-class _HashedFile:
-    """What pyarrow writes to: passes bytes on and keeps their digest."""
-
-    def __init__(self, target: DurableFile) -> None:
-        self._target = target
-        self.digest = FileDigest()
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        self._target.write(data)
-        self.digest.update(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self._target.__exit__()
-
-    def tell(self) -> int:
-        return self.digest.size
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False

@@ -29,8 +29,9 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.cleaning import retire
 from holdfast.spark.archive.manifests import ArchivedFile, Catalogue, Manifest
+from holdfast.spark.archive.range_writer import COMPRESSION
 from holdfast.spark.archive.source import ArchivedSource
-from holdfast.spark.archive.store import COMPRESSION, Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.proof import (
     RangeEnd,
     chain_at,

@@ -28,7 +28,8 @@ from holdfast.spark.archive.cleaning import UNNAMED_SECONDS, retire, sweep
 from holdfast.spark.archive.file_digest import DigestKind
 from holdfast.spark.archive.manifests import Manifest
 from holdfast.spark.archive.places import Place
-from holdfast.spark.archive.store import DATA, Archive
+from holdfast.spark.archive.range_writer import DATA
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.archive.table import TABLE_LOG, has_table, keep_table, table_files
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import LogRange, joined, merge_range, write_range

@@ -13,7 +13,8 @@ import pytest
 from holdfast.errors import ArchiveError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive.manifests import Manifest
-from holdfast.spark.archive.store import DATA, Archive
+from holdfast.spark.archive.range_writer import DATA
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines import archive as module
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
