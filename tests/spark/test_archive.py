@@ -26,11 +26,9 @@ from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.proof import CommittedDirectory
-from holdfast.spark.pipelines.archive import (
-    ArchiveSettings,
+from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once, compact
+from holdfast.spark.pipelines.written_ranges import (
     LogRange,
-    archive_once,
-    compact,
     joined,
     merge_range,
     write_range,

@@ -41,12 +41,9 @@ from holdfast.spark.pipelines.log_state import (
     log_records,
     without_content,
 )
-from holdfast.spark.pipelines.replica_audit import (
+from holdfast.spark.pipelines.replica_audit import ReplicaAudit, Told, audit_replicas, spread
+from holdfast.spark.pipelines.replica_proof import (
     Replica,
-    ReplicaAudit,
-    Told,
-    audit_replicas,
-    spread,
 )
 from holdfast.spark.pipelines.served_depths import ServedDepths, compared, served_depths
 from holdfast.spark.worker_memory import keep_loaded

@@ -9,14 +9,11 @@ import pytest
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.manifests import Catalogue, Manifest
 from holdfast.spark.log.source import LogPosition
-from holdfast.spark.pipelines.archive import (
-    RANGE_ENTRIES_MAX,
-    ArchiveSettings,
+from holdfast.spark.pipelines.archive import RANGE_ENTRIES_MAX, ArchiveSettings, mergeable, plan
+from holdfast.spark.pipelines.written_ranges import (
     LogRange,
     WrittenRange,
     joined,
-    mergeable,
-    plan,
 )
 
 CHAIN = "aa" * 16

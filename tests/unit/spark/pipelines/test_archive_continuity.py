@@ -14,8 +14,12 @@ from holdfast.spark.archive.manifests import Catalogue
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import LogPosition
-from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.archive_continuity import check_same_log
+from holdfast.spark.pipelines.written_ranges import (
+    LogRange,
+    joined,
+    write_range,
+)
 from holdfast.testing.written_log import orders_log
 
 

@@ -14,7 +14,6 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.accounting import Account
-from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.audit import (
     AuditResult,
     _compare,
@@ -24,8 +23,16 @@ from holdfast.spark.pipelines.audit import (
     prove_file,
 )
 from holdfast.spark.pipelines.findings import Finding
-from holdfast.spark.pipelines.replica_audit import Replica, ReplicaAudit
+from holdfast.spark.pipelines.replica_audit import ReplicaAudit
+from holdfast.spark.pipelines.replica_proof import (
+    Replica,
+)
 from holdfast.spark.pipelines.served_depths import ServedDepths
+from holdfast.spark.pipelines.written_ranges import (
+    LogRange,
+    joined,
+    write_range,
+)
 from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, block_of, message
 
 

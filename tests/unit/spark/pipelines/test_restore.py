@@ -16,13 +16,17 @@ from holdfast.spark.archive.manifests import Catalogue
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
-from holdfast.spark.pipelines.archive import LogRange, joined, write_range
 from holdfast.spark.pipelines.restore import (
     RestoreSettings,
     _scratch,
     as_of_index,
     index_at,
     usable_files,
+)
+from holdfast.spark.pipelines.written_ranges import (
+    LogRange,
+    joined,
+    write_range,
 )
 from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
 
