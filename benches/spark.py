@@ -36,10 +36,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.proof import chain_before_log
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, write_range
 from holdfast.spark.session import spark_session
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options

@@ -38,7 +38,7 @@ from rich.table import Table
 from holdfast.admin.remote import RemoteNode
 from holdfast.client import connect
 from holdfast.client.connection import Connection
-from holdfast.client.consumer import Message
+from holdfast.client.message import Message
 from holdfast.errors import HoldfastError, MembershipError
 from holdfast.spark.archive.store import Archive
 from holdfast.testing.local_cluster import LocalCluster, LocalNode

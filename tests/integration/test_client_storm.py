@@ -240,7 +240,7 @@ class Storm:
     def check_cancelled(self) -> None:
         """What was cancelled waits for nothing any more, and took nothing."""
         session = self.connection._session
-        waiting = (session._room, session._idle, session._free_sequence)
+        waiting = (session._room, session._idle, session.loans.waiters)
         waiting += tuple(waiters for p in self.producers for waiters in (p._places, p._settled))
         assert sum(len(waiters) for waiters in waiting) == 0, "nobody is left that waits"
         known = set().union(*self.books.ids.values())
@@ -284,7 +284,7 @@ def check_books_of(session: ClientSession) -> None:
     """Nothing of all the calls is left in the client."""
     assert len(session.outstanding) == 0
     assert session.outstanding.bytes == 0
-    assert session._sequences_busy == 0
+    assert session.loans.busy_count == 0
     assert not session.subscribers, "still subscribed"
     assert session.buffered_bytes == 0
     assert session.overflow.count == 0

@@ -27,12 +27,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.proof import CommittedDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once, compact
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    joined,
-    merge_range,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, joined, merge_range, write_range
 from holdfast.store.record_codec import decode_records
 from holdfast.testing.operation_log import OperationLog
 from holdfast.testing.written_log import clean_first_segment

@@ -19,9 +19,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import AuditResult, audit
-from holdfast.spark.pipelines.replica_proof import (
-    Replica,
-)
+from holdfast.spark.pipelines.replica_proof import Replica
 from holdfast.testing.operation_log import OperationLog
 from holdfast.testing.written_log import WrittenLog, message
 

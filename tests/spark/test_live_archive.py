@@ -9,9 +9,7 @@ from holdfast.client import blocking
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import audit
-from holdfast.spark.pipelines.replica_proof import (
-    Replica,
-)
+from holdfast.spark.pipelines.replica_proof import Replica
 
 
 @pytest.mark.slow

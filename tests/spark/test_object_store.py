@@ -21,11 +21,7 @@ from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.source import LogSource
 from holdfast.spark.pipelines.archive import plan
-from holdfast.spark.pipelines.written_ranges import (
-    joined,
-    merge_range,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import joined, merge_range, write_range
 from holdfast.spark.source.open_source import open_source
 from holdfast.spark.source.options import read_options
 from holdfast.testing.s3_server import S3Server

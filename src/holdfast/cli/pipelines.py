@@ -269,9 +269,7 @@ def audit(
     from holdfast.spark.log.directory import LogDirectory
     from holdfast.spark.pipelines.audit import audit as run_audit
     from holdfast.spark.pipelines.findings import write_findings
-    from holdfast.spark.pipelines.replica_proof import (
-        Replica,
-    )
+    from holdfast.spark.pipelines.replica_proof import Replica
 
     replicas = [
         Replica(address, remote_log(address, secret_file))

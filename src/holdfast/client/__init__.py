@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 
 from holdfast.client.connection import Connection, connect
-from holdfast.client.consumer import Message, Subscription
+from holdfast.client.consumer import Subscription
 from holdfast.client.events import BrokerComplaint, Interrupted, Resumed
+from holdfast.client.message import Message
 from holdfast.client.producer import Confirmation, Producer
 from holdfast.client.settings import ClientSettings, TlsSettings
 from holdfast.client.transaction import Transaction

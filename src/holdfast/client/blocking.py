@@ -19,26 +19,23 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextlib
 import logging
 import threading
 import warnings
-from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from holdfast.client import connection as asynchronous
 from holdfast.client.blocking_producer import BlockingProducer, Handover
+from holdfast.client.blocking_subscription import BlockingMessage, BlockingSubscription
 from holdfast.client.confirmation import BlockingConfirmation
-from holdfast.client.consumer import AcknowledgeMode, Message, Subscription
+from holdfast.client.consumer import AcknowledgeMode, Subscription
 from holdfast.client.events import Interrupted, Resumed
 from holdfast.client.loop_thread import LoopThread
-from holdfast.client.settlements import ACKNOWLEDGE, REJECT
 from holdfast.client.transaction import Transaction
 from holdfast.client.wire import Body, Headers
-from holdfast.errors import HoldfastError, LinkError, LinkLostError
-from holdfast.model.limits import KiB
+from holdfast.errors import HoldfastError
 
 __all__ = [
     "BlockingConfirmation",
@@ -54,12 +51,6 @@ logger = logging.getLogger("holdfast.client")
 
 EXIT_SECONDS_MAX = 5.0
 """How long a program that ends without `close` waits for what it has handed over."""
-
-BATCH_COUNT_MAX = 100
-"""Most messages a subscription takes over from the loop's thread at once."""
-
-BATCH_BYTES = 256 * KiB
-"""With so much of it a batch is large enough, whatever its count."""
 
 
 def connect(uri: str, **options: Any) -> BlockingConnection:
@@ -264,194 +255,6 @@ def _end_all() -> None:
 
 async def _opened(connecting: asynchronous.Connecting) -> asynchronous.Connection:
     return await connecting
-
-
-class BlockingMessage:
-    """`holdfast.client.Message` for plain functions."""
-
-    __slots__ = ("_thread", "message")
-
-    def __init__(self, thread: LoopThread, message: Message) -> None:
-        self._thread = thread
-        self.message = message
-
-    @property
-    def id(self) -> str:
-        """The message's own id, the same after a failover."""
-        return self.message.id
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """All headers."""
-        return self.message.headers
-
-    @property
-    def body(self) -> bytes:
-        """The body as it was sent."""
-        return self.message.body
-
-    @property
-    def text(self) -> str:
-        """The body as text; UnicodeDecodeError if it is not UTF-8."""
-        return self.message.text
-
-    @property
-    def destination(self) -> str:
-        """Where it was sent to."""
-        return self.message.destination
-
-    @property
-    def redelivered(self) -> bool:
-        """Whether it may have been delivered before."""
-        return self.message.redelivered
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it was acknowledged or rejected."""
-        return self.message.is_settled
-
-    def acknowledge(self, *, confirm: bool = False) -> None:
-        """
-        Tell the broker that it is done; see `Message.acknowledge`.
-
-        Without `confirm` an error (settled otherwise, in a transaction) is only logged; that the
-        connection has ended is told by its `close`, too.
-        """
-        if confirm:
-            self._thread.run(self.message.acknowledge(confirm=True))
-        else:
-            self._thread.call(_settle, self.message, ACKNOWLEDGE)
-
-    def reject(self, *, confirm: bool = False) -> None:
-        """Tell the broker that it cannot be processed; otherwise as `acknowledge`."""
-        if confirm:
-            self._thread.run(self.message.reject(confirm=True))
-        else:
-            self._thread.call(_settle, self.message, REJECT)
-
-    def __repr__(self) -> str:
-        return repr(self.message)
-
-
-def _settle(message: Message, verb: bytes) -> None:
-    try:
-        message.subscription.settle(message, verb)
-    except HoldfastError as error:
-        logger.warning("%s could not be settled: %s", message, error)
-        if isinstance(error, LinkError):
-            message.subscription.failures.add(message.subscription, "acknowledged", error)
-
-
-class BlockingSubscription:
-    """
-    `holdfast.client.Subscription` for plain functions, an iterator; for one thread.
-
-    A signal handler may raise in the middle of any call here. What was taken from the loop's thread
-    and not handed over by then is handed over by the next call.
-    """
-
-    def __init__(self, thread: LoopThread, subscription: Subscription, *, is_auto: bool) -> None:
-        self._thread = thread
-        self._subscription = subscription
-        self._is_auto = is_auto
-        self._taken: deque[Message] = deque()
-        """Filled by the loop's thread, emptied by ours: it never depends on an answer's arrival."""
-
-        self._taking: asyncio.Task[None] | None = None
-        self._last: BlockingMessage | None = None
-
-    def __enter__(self) -> Self:
-        """Subscribe, and wait until the broker has it."""
-        try:
-            self._thread.run(self._subscription.open())
-        except BaseException:
-            # It may be open by now: the broker would fill it, and nobody would read it.
-            self._abandon()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Unsubscribe; in mode "auto" the last message is acknowledged first if all went well."""
-        if self._thread.is_stopping:
-            return
-        if error is None:
-            self._acknowledge_last()
-        try:
-            self._thread.run(self._close())
-        except BaseException:
-            self._abandon()
-            raise
-        finally:
-            self._taken.clear()
-
-    def _abandon(self) -> None:
-        with contextlib.suppress(HoldfastError):
-            self._thread.call(self._subscription.abandon)
-
-    async def _close(self) -> None:
-        try:
-            await self._subscription.close()
-        except LinkLostError as error:
-            logger.debug("unsubscribing: %s", error)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> BlockingMessage:
-        """The next message; waits for it. Errors as with `Subscription`."""
-        message = self.receive()
-        if message is None:
-            raise StopIteration
-        return message
-
-    def receive(self, seconds: float | None = None) -> BlockingMessage | None:
-        """The next message, or None if none comes within `seconds` or the subscription ended."""
-        self._acknowledge_last()
-        taken = self._taken
-        if not taken:
-            self._thread.run(self._take(seconds))
-            if not taken:
-                return None
-        message = BlockingMessage(self._thread, taken[0])
-        # The interpreter looks for signals where something is called. From here to the caller's
-        # own next line nothing is: a message is either still here or in the caller's hands.
-        del taken[0]
-        self._last = message
-        return message
-
-    async def _take(self, seconds: float | None) -> None:
-        """Take over what is there; runs on the loop's thread."""
-        before, self._taking = self._taking, asyncio.current_task()
-        if before is not None and not before.done():
-            # Of a call that was interrupted before it could cancel it.
-            before.cancel()
-            await asyncio.wait([before])
-        taken = self._taken
-        if taken:
-            return
-        first = await self._subscription.receive(seconds)
-        if first is not None:
-            taken.append(first)
-            size_bytes = first.size_bytes
-            while (
-                self._subscription.buffered_count
-                and len(taken) < BATCH_COUNT_MAX
-                and size_bytes < BATCH_BYTES
-            ):
-                taken.append(await anext(self._subscription))
-                size_bytes += taken[-1].size_bytes
-
-    def _acknowledge_last(self) -> None:
-        last = self._last
-        if self._is_auto and last is not None and not last.is_settled:
-            last.acknowledge()
-        # Afterwards: acknowledging twice does no harm, and never would keep it from everybody.
-        self._last = None
 
 
 class BlockingTransaction:

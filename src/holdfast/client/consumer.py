@@ -25,12 +25,13 @@ from typing import Literal, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 from holdfast.client.failures import Failures
+from holdfast.client.message import Message
 from holdfast.client.overflow import Overflowed
 from holdfast.client.refusal import anew
 from holdfast.client.requests import SubscribeRequest, fail, succeed
 from holdfast.client.sequence import is_lasting
 from holdfast.client.session import ClientSession
-from holdfast.client.settlements import ACKNOWLEDGE, REJECT, Promise, Settlement
+from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement
 from holdfast.client.wire import VERSION, Headers, control, subscribe_headers
 from holdfast.errors import HoldfastError, TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.codec import encode_frame
@@ -46,114 +47,6 @@ WIRE_MODES: dict[str, str] = {
     "client": "client",
     "client-individual": "client-individual",
 }
-
-
-class Message:
-    """
-    A message the application has, until it settles it.
-
-    `headers` and `body` are as the producer gave them, with what the broker adds.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "body",
-        "delivery_id",
-        "generation",
-        "headers",
-        "id",
-        "is_out_of_order",
-        "number",
-        "size_bytes",
-        "subscription",
-        "transaction",
-        "verb",
-    )
-
-    def __init__(self, frame: Frame, subscription: Subscription, generation: int) -> None:
-        self.headers = frame.headers
-        self.body = frame.body
-        self.id = frame.headers["message-id"]
-        self.subscription = subscription
-        self.generation = generation
-        self.delivery_id = frame.headers.get("ack", "")
-        self.number = 0
-        self.size_bytes = size_of(frame)
-        self.is_out_of_order = False
-        """Whether what was delivered before it may have been taken after it, or not at all."""
-
-        self.verb = b""
-        self.transaction: object | None = None
-
-    @property
-    def destination(self) -> str:
-        """Where it was sent to."""
-        return self.headers.get("destination", "")
-
-    @property
-    def redelivered(self) -> bool:
-        """Whether it may have been delivered before, to us or to somebody else."""
-        return self.headers.get("redelivered") == "true"
-
-    @property
-    def persistent(self) -> bool:
-        """Whether it was stored."""
-        return self.headers.get("persistent") == "true"
-
-    @property
-    def text(self) -> str:
-        """
-        The body as text.
-
-        Raises:
-            UnicodeDecodeError: It is not UTF-8.
-        """
-        return self.body.decode()
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it was acknowledged or rejected."""
-        return bool(self.verb)
-
-    async def acknowledge(self, *, confirm: bool = False) -> None:
-        """
-        Tell the broker that it is done; in mode "client" with all taken before it.
-
-        Returns at once: if the link breaks now it is said again on the next one. With `confirm`
-        it waits until the broker has stored it, after which it is never delivered again;
-        cancelling stops the wait, not the acknowledgement. Doing it twice does nothing more, but
-        with `confirm` waits as the first time.
-
-        Raises:
-            UnknownDeliveryError: It was rejected before; or, with `confirm`, the broker no longer
-                waits for it, or for one of those before it. What it refuses without `confirm` is
-                told by the connection's `close`.
-            TransactionError: It belongs to a transaction that is not finished.
-            LinkError: The connection has ended.
-        """
-        outcome = self.subscription.settle(self, ACKNOWLEDGE, confirm=confirm)
-        if outcome is not None:
-            await outcome
-
-    async def reject(self, *, confirm: bool = False) -> None:
-        """
-        Tell the broker that it cannot be processed: it goes to the dead-letter queue.
-
-        Waiting, cancelling and errors as with `acknowledge`; but if the link is lost before it is
-        confirmed, the message may first be delivered to another consumer (LinkLostError). If it
-        comes here again it is rejected again.
-        """
-        outcome = self.subscription.settle(self, REJECT, confirm=confirm)
-        if outcome is not None:
-            await outcome
-
-    def __repr__(self) -> str:
-        return f"<Message {self.id} from {self.destination}, {len(self.body):,} bytes>"
-
-
-def size_of(frame: Frame) -> int:
-    """What a message takes in memory, but for what every one takes."""
-    return len(frame.body) + len("".join(frame.headers.values()))
 
 
 class Subscription:

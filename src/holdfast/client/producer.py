@@ -25,7 +25,8 @@ from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.refusal import anew
 from holdfast.client.requests import fail, succeed
 from holdfast.client.sequence import ProducerSequence, is_lasting
-from holdfast.client.session import ClientSession, Waiters
+from holdfast.client.session import ClientSession
+from holdfast.client.waiters import Waiters
 from holdfast.client.wire import (
     Body,
     Headers,
@@ -348,7 +349,7 @@ class SingleMessage(Operation):
 
     def received(self, receipt: str) -> None:
         if self.sequence is not None:
-            self.session.return_sequence(self.sequence)
+            self.session.loans.give_back(self.sequence)
         succeed(self.outcome)
 
     def refused(self, receipt: str, error: HoldfastError) -> None:
@@ -360,7 +361,7 @@ class SingleMessage(Operation):
         if self.sequence is not None:
             code = error.code if isinstance(error, RefusedError) else ""
             self.sequence.refused(self.sequence.last, code)
-            self.session.return_sequence(self.sequence)
+            self.session.loans.give_back(self.sequence)
         self._fail(error)
 
     def _repeat(self, error: HoldfastError) -> bool:
@@ -382,7 +383,7 @@ class SingleMessage(Operation):
     def abandoned(self, error: HoldfastError) -> None:
         if self.sequence is not None:
             self.sequence.renew()
-            self.session.return_sequence(self.sequence)
+            self.session.loans.give_back(self.sequence)
         self._fail(error)
 
     def _fail(self, error: HoldfastError) -> None:
@@ -411,7 +412,7 @@ async def send_single(
     await session.wait_room()
     sequence = None
     if persistent and session.is_holdfast and is_lasting(destination):
-        sequence = await session.take_sequence()
+        sequence = await session.loans.take()
     # Nothing is awaited from here to the request, so a cancelled caller has borrowed nothing.
     receipt = session.next_receipt()
     if sequence is None:

@@ -22,29 +22,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
-from typing import Protocol
 
+from holdfast.client.contract import EventSink, Subscriber
 from holdfast.client.dialer import Dialer, term_of
-from holdfast.client.events import BrokerComplaint, Event, Interrupted, Resumed
+from holdfast.client.events import BrokerComplaint, Interrupted, Resumed
 from holdfast.client.failures import Failures
 from holdfast.client.link import Link
 from holdfast.client.outstanding import Operation, Outstanding
 from holdfast.client.overflow import Overflow
 from holdfast.client.refusal import anew, refusal
+from holdfast.client.request_timeouts import RequestTimeouts
 from holdfast.client.requests import Farewell, Goodbye, SettlementRequest
-from holdfast.client.sequence import ProducerSequence
+from holdfast.client.sequence_loans import SequenceLoans
 from holdfast.client.settings import ClientSettings
 from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement, Settlements
 from holdfast.client.uri import Address, Target
+from holdfast.client.waiters import Waiters
 from holdfast.client.wire import control, settlement
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import (
-    HoldfastError,
-    LinkLostError,
-    RefusedError,
-    UnknownDeliveryError,
-)
+from holdfast.errors import HoldfastError, LinkLostError, RefusedError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import Frame
 
 logger = logging.getLogger("holdfast.client")
@@ -54,76 +50,6 @@ _OF_SETTLEMENTS = (UnknownDeliveryError.code, RefusedError.code)
 
 _QUORUM_LOST = "quorum-lost"
 """The code with which a broker takes leave that has lost its cluster."""
-
-
-class Subscriber(Protocol):
-    """A subscription as the session sees it."""
-
-    def delivered(self, frame: Frame) -> None:
-        """A MESSAGE for this subscription."""
-
-    def interrupted(self) -> None:
-        """The link is lost: what was not taken yet will be delivered again."""
-
-    def resubscribe(self) -> None:
-        """A new link is there: ask for messages again."""
-
-    def drop_copy(self, id: str) -> None:
-        """A message is settled: one of this id that was not taken yet need not be."""
-
-    def ended(self, error: HoldfastError | None) -> None:
-        """No more messages will come; None if the application closed the connection."""
-
-
-class EventSink(Protocol):
-    """Who hears about the connection's ups and downs."""
-
-    def happened(self, event: Event) -> None:
-        """Something happened; must not raise."""
-
-    def ended(self) -> None:
-        """Nothing more will happen."""
-
-
-class Waiters:
-    """Tasks that wait for one condition."""
-
-    __slots__ = ("_loop", "_waiting")
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    async def wait(self) -> None:
-        """Wait to be woken; the condition is then to be checked again."""
-        waiter = self._loop.create_future()
-        self._waiting[waiter] = None
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            # What is waited for may be long in coming, and many may give up until then.
-            self._waiting.pop(waiter, None)
-            # Woken and cancelled at once: the place goes to the next in line.
-            if waiter.done() and not waiter.cancelled():
-                self.wake_one()
-            raise
-
-    def wake_one(self) -> None:
-        """Wake who has waited longest."""
-        waiting = self._waiting
-        while waiting:
-            waiter, _ = waiting.popitem(last=False)
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    def wake_all(self) -> None:
-        """Wake everybody."""
-        while self._waiting:
-            self.wake_one()
 
 
 class ClientSession:
@@ -154,7 +80,9 @@ class ClientSession:
         self._is_closing = False
         self._reconnecting: asyncio.Task[None] | None = None
         self._interrupted_at = 0.0
-        self._timeout: asyncio.TimerHandle | None = None
+        self._timeouts = RequestTimeouts(
+            self.outstanding, self._dialer.options.timeout_seconds, self._told_outcomes
+        )
         self._identity = randomness.bytes(12).hex()
         # Nothing that follows from the identity: that is in the ids of producers, which are kept.
         self._dialer.shown = randomness.bytes(16).hex()
@@ -163,16 +91,12 @@ class ClientSession:
         self._receipts = 0
         self._room = Waiters()
         self._idle = Waiters()
-        self._free_sequence = Waiters()
-        self._sequences: list[ProducerSequence] = []
-        self._sequences_busy = 0
+        self.loans = SequenceLoans(self)
         self._marked_number = 0
         self._complaint: HoldfastError | None = None
         self._faults = 0
         self._is_useful = False
         """Whether the present link has brought a frame yet."""
-
-    # Life ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """
@@ -254,14 +178,13 @@ class ClientSession:
         link, self._link = self._link, None
         if link is not None:
             link.close()
-        if self._timeout is not None:
-            self._timeout.cancel()
+        self._timeouts.stop()
         for operation in self.outstanding.take_all():
             operation.abandoned(self.failure)
         for subscriber in list(self.subscribers.values()):
             subscriber.ended(error)
         self.subscribers.clear()
-        for waiters in (self._room, self._idle, self._free_sequence):
+        for waiters in (self._room, self._idle, self.loans.waiters):
             waiters.wake_all()
         self._sink.ended()
 
@@ -288,8 +211,6 @@ class ClientSession:
     def term(self) -> int:
         """The highest term seen; 0 if no broker told one."""
         return self._dialer.fence.term
-
-    # Requests ------------------------------------------------------------------------------------
 
     def next_receipt(self) -> str:
         """A receipt id that this session has not used."""
@@ -319,9 +240,8 @@ class ClientSession:
                 link.resume_reading()
             return
         operation.links = 0
-        if operation.is_limited_by_timeout and self._dialer.options.timeout_seconds is not None:
-            operation.deadline = self.loop.time() + self._dialer.options.timeout_seconds
-            self._plan_timeout()
+        if operation.is_limited_by_timeout:
+            self._timeouts.limit(operation)
 
     def write(self, frame: bytes) -> None:
         """Send a frame nobody waits for; without a link it is dropped."""
@@ -341,50 +261,17 @@ class ClientSession:
             LinkError: The session ended.
         """
         while not self.has_room and self.failure is None:
-            await self._room.wait()
+            await self.room_was_made()
         self.check_open()
+
+    async def room_was_made(self) -> None:
+        """Wait until there may be room; the limit is then to be looked at again."""
+        await self._room.wait()
 
     async def wait_idle(self) -> None:
         """Wait until every request has its outcome. Cancelling stops the wait."""
         while len(self.outstanding):
             await self._idle.wait()
-
-    async def take_sequence(self) -> ProducerSequence:
-        """
-        Borrow a producer id that has nothing under way; `return_sequence` gives it back.
-
-        Sends that are independent of each other need ids of their own: under one id the refusal of
-        one would take the others with it. Ids are used again, so there are few. There is room, too,
-        in the moment in which this returns: it may have gone while a place was waited for.
-        """
-        while self.failure is None:
-            if self._sequences_busy >= self.settings.concurrent_sends_count_max:
-                await self._free_sequence.wait()
-            elif not self.has_room:
-                await self._wait_room_with_a_place()
-            else:
-                break
-        self.check_open()
-        self._sequences_busy += 1
-        if self._sequences:
-            return self._sequences.pop()
-        return ProducerSequence(self.next_producer_id)
-
-    async def _wait_room_with_a_place(self) -> None:
-        try:
-            await self._room.wait()
-        except asyncio.CancelledError:
-            # The place we were woken for is another one's.
-            self._free_sequence.wake_one()
-            raise
-
-    def return_sequence(self, sequence: ProducerSequence) -> None:
-        """Give a borrowed producer id back: nothing is under way under it any more."""
-        self._sequences_busy -= 1
-        self._sequences.append(sequence)
-        self._free_sequence.wake_one()
-
-    # Settlements ---------------------------------------------------------------------------------
 
     def settle(
         self, settled: Settlement, delivery_id: str | None, promise: Promise | None = None
@@ -456,8 +343,6 @@ class ClientSession:
             link.write(frame)
         for promise in promises:
             self._ask_whether_settled(promise)
-
-    # Receiving -----------------------------------------------------------------------------------
 
     def frames_received(self, link: Link, frames: list[Frame]) -> None:
         """Hand frames to whom they concern (LinkOwner)."""
@@ -532,8 +417,6 @@ class ClientSession:
         if not self.outstanding:
             self._idle.wake_all()
 
-    # Links come and go ---------------------------------------------------------------------------
-
     def link_lost(self, link: Link, error: HoldfastError) -> None:
         """The link is gone; with a failover URI look for another one (LinkOwner)."""
         if link is not self._link or self.failure is not None:
@@ -562,10 +445,7 @@ class ClientSession:
         for operation in self.outstanding.take_done_by_loss():
             operation.abandoned(error)
         self._told_outcomes()
-        seconds = self._dialer.options.timeout_seconds
-        if seconds is not None:
-            self.outstanding.set_deadlines(self._interrupted_at + seconds)
-            self._plan_timeout()
+        self._timeouts.limit_all()
         self._sink.happened(Interrupted(str(link.address), str(error), len(self.outstanding)))
         self._dialer.lost(link.address, was_useful=self._is_useful)
         self._reconnecting = self.loop.create_task(self._reconnect())
@@ -586,10 +466,7 @@ class ClientSession:
         self._reconnecting = None
         self._is_useful = False
         self.generation += 1
-        self.outstanding.clear_deadlines()
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None
+        self._timeouts.clear()
         was_holdfast, self.cluster = self.is_holdfast, link.greeting.get("holdfast-cluster")
         self.settlements.knows_names = self.is_holdfast
         if not was_holdfast:
@@ -614,23 +491,3 @@ class ClientSession:
         node = link.greeting.get("holdfast-node")
         event = Resumed(str(link.address), seconds, resent_count, node, term_of(link))
         self._sink.happened(event)
-
-    # The failover option `timeout` ---------------------------------------------------------------
-
-    def _plan_timeout(self) -> None:
-        # Deadlines are set in the order of time, so the timer that runs is the earliest.
-        deadline = self.outstanding.next_deadline() if self._timeout is None else None
-        if deadline is not None:
-            self._timeout = self.loop.call_at(deadline, self._timed_out)
-
-    def _timed_out(self) -> None:
-        self._timeout = None
-        seconds = self._dialer.options.timeout_seconds
-        error = LinkLostError(
-            f"no broker for {seconds:g} s (failover option timeout);"
-            " whether this was stored is unknown"
-        )
-        for operation in self.outstanding.take_expired(self.loop.time()):
-            operation.abandoned(error)
-        self._told_outcomes()
-        self._plan_timeout()

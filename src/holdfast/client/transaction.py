@@ -23,7 +23,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from holdfast.client.consumer import Message
+from holdfast.client.message import Message
 from holdfast.client.outstanding import Operation, doubtful
 from holdfast.client.refusal import anew
 from holdfast.client.requests import Farewell, fail, succeed
@@ -128,7 +128,7 @@ class Transaction:
         session = self._session
         try:
             await session.wait_room()
-            sequence = await session.take_sequence()
+            sequence = await session.loans.take()
         except BaseException:
             self._state = "rolled back"
             self._release()
@@ -360,7 +360,7 @@ class Commit(Operation):
             message.is_out_of_order = True
 
     def _finish(self, error: HoldfastError | None) -> None:
-        self._session.return_sequence(self._sequence)
+        self._session.loans.give_back(self._sequence)
         self._is_finished = True
         self._error = error
         if error is None:

@@ -24,9 +24,7 @@ from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import audit
 from holdfast.spark.pipelines.replay import Choice, replay
-from holdfast.spark.pipelines.replica_proof import (
-    Replica,
-)
+from holdfast.spark.pipelines.replica_proof import Replica
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember
 from holdfast.spark.source.options import read_options

@@ -13,11 +13,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.proof import chain_before_log
 from holdfast.spark.log.source import search_names
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    joined,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
 
 
 def archived_log(log: LogDirectory, folder: Path, *, per_range: int) -> Archive:

@@ -22,11 +22,7 @@ from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.holds import Hold
 from holdfast.spark.pipelines.archive import ArchiveSettings
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    joined,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
 from holdfast.testing.paper_spark import PaperSpark
 from holdfast.testing.written_log import WrittenLog, message, orders_log
 

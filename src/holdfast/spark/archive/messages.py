@@ -23,12 +23,7 @@ import pyarrow.compute as pc
 from holdfast.spark.archive.entries import archived_facts
 from holdfast.spark.archive.source import FilePart
 from holdfast.spark.archive.store import Archive
-from holdfast.spark.columns.facts import (
-    FACT_COLUMNS,
-    fact_column,
-    with_origins,
-    with_priorities,
-)
+from holdfast.spark.columns.facts import FACT_COLUMNS, fact_column, with_origins, with_priorities
 from holdfast.spark.columns.headers import HEADER_COLUMNS, HeaderReader
 from holdfast.spark.columns.messages import message_ids, queue_column
 from holdfast.spark.columns.schema import PROBLEM, arrow_schema

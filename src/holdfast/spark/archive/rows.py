@@ -24,13 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.journal.entry import (
-    CHAIN_BYTES,
-    HEADER_BYTES,
-    KIND_CONFIG,
-    KIND_NOOP,
-    KIND_RECORDS,
-)
+from holdfast.journal.entry import CHAIN_BYTES, HEADER_BYTES, KIND_CONFIG, KIND_NOOP, KIND_RECORDS
 from holdfast.journal.record import RECORD_HEADER_BYTES
 from holdfast.model.records import (
     AcknowledgeRecord,

@@ -24,12 +24,7 @@ import pyarrow.compute as pc
 
 from holdfast.journal.entry import CHAIN_BYTES, HEADER_BYTES
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
-from holdfast.spark.columns.facts import (
-    FACT_COLUMNS,
-    fact_column,
-    with_origins,
-    with_priorities,
-)
+from holdfast.spark.columns.facts import FACT_COLUMNS, fact_column, with_origins, with_priorities
 from holdfast.spark.columns.headers import HEADER_COLUMNS, HeaderReader
 from holdfast.spark.columns.schema import PROBLEM, TIMESTAMP, View, arrow_schema, arrow_type
 from holdfast.spark.log.entry_block import EntryBlock, Integers

@@ -20,13 +20,7 @@ import numpy.typing as npt
 from google_crc32c import value as crc32c
 
 from holdfast.errors import CorruptEntryError, TruncatedEntryError
-from holdfast.journal.entry import (
-    HEADER,
-    HEADER_BYTES,
-    MAGIC,
-    VERSION,
-    parse_entry,
-)
+from holdfast.journal.entry import HEADER, HEADER_BYTES, MAGIC, VERSION, parse_entry
 
 Integers = npt.NDArray[np.int64]
 

@@ -18,13 +18,7 @@ from struct import Struct
 from typing import Final
 
 from holdfast.errors import CorruptEntryError
-from holdfast.journal.entry import (
-    CHAIN_BYTES,
-    FIRST_CHAIN,
-    HEADER,
-    KIND_CONFIG,
-    Entry,
-)
+from holdfast.journal.entry import CHAIN_BYTES, FIRST_CHAIN, HEADER, KIND_CONFIG, Entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, decode_segment_header, segment_name
 from holdfast.replication.membership import Membership, decode_membership
 from holdfast.spark.log.directory import LogDirectory

@@ -28,10 +28,7 @@ from holdfast.spark.archive.cleaning import retire
 from holdfast.spark.archive.manifests import Catalogue, Manifest
 from holdfast.spark.archive.range_writer import COMPRESSION
 from holdfast.spark.archive.store import Archive
-from holdfast.spark.log.proof import (
-    chain_before_log,
-    next_record_of,
-)
+from holdfast.spark.log.proof import chain_before_log, next_record_of
 from holdfast.spark.log.source import NO_CHAIN, LogPosition, LogSource
 from holdfast.spark.pipelines.archive_continuity import check_same_log
 from holdfast.spark.pipelines.job_ahead import JobAhead

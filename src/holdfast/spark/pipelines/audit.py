@@ -35,16 +35,9 @@ from holdfast.spark.log.proof import chain_at
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.accounting import Account, take_account
 from holdfast.spark.pipelines.findings import Finding
-from holdfast.spark.pipelines.log_state import (
-    archived_records,
-    live,
-    log_records,
-    without_content,
-)
+from holdfast.spark.pipelines.log_state import archived_records, live, log_records, without_content
 from holdfast.spark.pipelines.replica_audit import ReplicaAudit, Told, audit_replicas, spread
-from holdfast.spark.pipelines.replica_proof import (
-    Replica,
-)
+from holdfast.spark.pipelines.replica_proof import Replica
 from holdfast.spark.pipelines.served_depths import ServedDepths, compared, served_depths
 from holdfast.spark.worker_memory import keep_loaded
 

@@ -23,12 +23,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from holdfast.environment.clock import Clock, SystemClock
-from holdfast.errors import (
-    ArchiveError,
-    ConfigError,
-    CorruptArchiveError,
-    UnreadableArchiveError,
-)
+from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, UnreadableArchiveError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
 from holdfast.spark.archive.places import Place, absolute

@@ -17,11 +17,7 @@ from holdfast.spark.archive.manifests import ArchivedFile, Catalogue, Manifest
 from holdfast.spark.archive.range_writer import COMPRESSION
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
-from holdfast.spark.log.proof import (
-    RangeEnd,
-    chain_at,
-    proven_blocks,
-)
+from holdfast.spark.log.proof import RangeEnd, chain_at, proven_blocks
 from holdfast.spark.log.source import NO_CHAIN, LogSource
 from holdfast.spark.worker_memory import keep_loaded
 

@@ -19,11 +19,7 @@ from holdfast.spark.columns.schema import check_columns, spark_schema
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import ReadOptions, read_options
 from holdfast.spark.source.stream_reader import StreamReader
-from holdfast.spark.source.table_options import (
-    options_of_new_table,
-    options_of_query,
-    with_options,
-)
+from holdfast.spark.source.table_options import options_of_new_table, options_of_query, with_options
 from holdfast.spark.source.writer import BatchWriter, StreamWriter, write_options
 from holdfast.spark.worker_memory import keep_loaded
 

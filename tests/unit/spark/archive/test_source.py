@@ -22,10 +22,7 @@ from holdfast.spark.archive.source import (
 )
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.source import DamagedRange
-from holdfast.spark.pipelines.written_ranges import (
-    joined,
-    merge_range,
-)
+from holdfast.spark.pipelines.written_ranges import joined, merge_range
 from holdfast.testing.written_archive import archived_log
 from holdfast.testing.written_log import orders_log
 

@@ -6,12 +6,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.model.facts import MessageFacts
-from holdfast.spark.columns.facts import (
-    FACT_COLUMNS,
-    fact_column,
-    with_origins,
-    with_priorities,
-)
+from holdfast.spark.columns.facts import FACT_COLUMNS, fact_column, with_origins, with_priorities
 from holdfast.spark.columns.schema import arrow_type
 from holdfast.testing.written_log import EACH_FACT
 

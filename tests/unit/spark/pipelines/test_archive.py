@@ -10,11 +10,7 @@ from holdfast.errors import ArchiveError
 from holdfast.spark.archive.manifests import Catalogue, Manifest
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.archive import RANGE_ENTRIES_MAX, ArchiveSettings, mergeable, plan
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    WrittenRange,
-    joined,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, WrittenRange, joined
 
 CHAIN = "aa" * 16
 

@@ -15,11 +15,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.archive_continuity import check_same_log
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    joined,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
 from holdfast.testing.written_log import orders_log
 
 

@@ -18,11 +18,7 @@ from holdfast.spark.pipelines.replica_audit import (
     parted,
     remote_digests,
 )
-from holdfast.spark.pipelines.replica_proof import (
-    Part,
-    Replica,
-    prove,
-)
+from holdfast.spark.pipelines.replica_proof import Part, Replica, prove
 from holdfast.testing.written_log import WrittenLog, message
 
 

@@ -15,15 +15,8 @@ from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
-from holdfast.spark.pipelines.replica_audit import (
-    ReplicaAudit,
-    _parts,
-)
-from holdfast.spark.pipelines.replica_proof import (
-    Part,
-    Replica,
-    prove,
-)
+from holdfast.spark.pipelines.replica_audit import ReplicaAudit, _parts
+from holdfast.spark.pipelines.replica_proof import Part, Replica, prove
 from holdfast.store.record_codec import encode_records
 
 

@@ -23,11 +23,7 @@ from holdfast.spark.pipelines.restore import (
     index_at,
     usable_files,
 )
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    joined,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
 from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
 
 

@@ -14,11 +14,7 @@ from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import DamagedRange
-from holdfast.spark.pipelines.written_ranges import (
-    LogRange,
-    joined,
-    write_range,
-)
+from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
 from holdfast.spark.source import stream_reader
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
