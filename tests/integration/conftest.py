@@ -38,12 +38,14 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
             name: str = "c",
             open_files_max: int = 0,
             is_patient: bool = False,
+            environment: dict[str, str] | None = None,
         ) -> LocalCluster:
             folder = tmp_path / f"{name}{len(started)}"
             timings = [*QUICK, *(PATIENT if is_patient else ())]
             cluster = stack.enter_context(LocalCluster(folder, topology, [*timings, *arguments]))
             for node in cluster.nodes.values():
                 node.open_files_max = open_files_max
+                node.environment |= environment or {}
             started.append(cluster)
             cluster.start()
             return cluster

@@ -352,6 +352,9 @@ class NodeStatus:
     """The longest that a core has worked for one turn; what a turn takes beyond that is waiting."""
 
     version: str = ""
+    format_level: int = 1
+    """The level of the log's format that is reached, see docs/reference/journal-format.md."""
+
     stomp: str = ""
     admin: str = ""
     connections: int = 0

@@ -113,6 +113,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("term", status.term),
         ("commit index", status.commit_index),
         ("applied index", status.applied_index),
+        ("format level", status.format_level),
         ("members", ", ".join(_named(status, it) for it in status.members) or "single node"),
         *[("waits for", f"{it.name} at {it.address}: {it.reason}") for it in status.awaits],
         ("copies, sites", f"{status.copies}, {status.sites}"),

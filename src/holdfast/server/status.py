@@ -67,6 +67,7 @@ def node_status(node: Parts) -> NodeStatus:
         turn_cpu_seconds_max=conductor.counters.turn_cpu_seconds_max,
         uptime_seconds=node.clock.monotonic() - node.started_at,
         version=__version__,
+        format_level=node.broker.state.format_level,
         stomp=node.config.advertised_stomp,
         admin=node.config.advertised_admin,
         connections=len(conductor.connections),

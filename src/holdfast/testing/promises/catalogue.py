@@ -312,9 +312,11 @@ _PROMISES = [
     ),
     Promise(
         fault="F38",
-        injected="A rolling upgrade to the next version and back.",
-        promised="",
-        absent="There is one version so far, and nothing to upgrade to.",
+        injected="A rolling upgrade, node by node under load, to a newer level of the log's format,"
+        " and back; then an old node is started again.",
+        promised="Nothing is lost, and the logs are the same bytes. Until all members know the new"
+        " level any of them may be taken back; then an old one ends with a sentence.",
+        limit="Between two levels of one version: the old one is held back by its environment.",
     ),
     Promise(
         fault="F39",
