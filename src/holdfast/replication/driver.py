@@ -25,12 +25,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from holdfast.environment.randomness import Randomness
-from holdfast.errors import (
-    CorruptEntryError,
-    FencedError,
-    JournalFailedError,
-    NotLeaderError,
-)
+from holdfast.errors import CorruptEntryError, FencedError, JournalFailedError, NotLeaderError
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.journal.entry_body import EntryBody
@@ -54,7 +49,7 @@ from holdfast.replication import (
 )
 from holdfast.replication.directory_owner import require_own_directory
 from holdfast.replication.disk_watch import DiskWatch
-from holdfast.replication.editions import EditionTable
+from holdfast.replication.edition_table import EditionTable
 from holdfast.replication.fencing import Fence
 from holdfast.replication.formation import Refusal
 from holdfast.replication.link_events import MOVING, MOVING_ENTRIES, LinkDown, LinkUp, Moving

@@ -23,39 +23,13 @@ Pure: the time is the state's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from holdfast.replication.lease_promise import Answer
 from holdfast.replication.messages import Hello, VoteResponse
 from holdfast.replication.quorum import majority
-
-if TYPE_CHECKING:
-    from holdfast.replication.state import State
+from holdfast.replication.state import State
 
 _NEVER = float("-inf")
 _ALWAYS = float("inf")
-
-
-class Promise:
-    """What one voter has promised, by its own clock; in memory only."""
-
-    __slots__ = ("holder", "older_until", "term", "until")
-
-    def __init__(self) -> None:
-        self.term = 0
-        """Of the leader that was promised to last."""
-        self.holder: Hello | None = None
-        """Its node and process."""
-        self.until = _NEVER
-        self.older_until = _NEVER
-        """The same for all leaders before that one."""
-
-
-class Answer(NamedTuple):
-    """What a voter has promised, by the clock of the leader that was told."""
-
-    term: int
-    until: float
-    older_until: float
 
 
 def promise(state: State, leader: str) -> None:

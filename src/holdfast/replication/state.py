@@ -22,8 +22,8 @@ from enum import Enum
 from holdfast.environment.randomness import Randomness
 from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.replication.beginning import Beginning
-from holdfast.replication.editions import EditionTable
-from holdfast.replication.lease import Answer, Promise
+from holdfast.replication.edition_table import EditionTable
+from holdfast.replication.lease_promise import Answer, Promise
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.membership import Lineage, Member, Membership, decode_membership
 from holdfast.replication.messages import AppendRequest, HeldEnd, Hello, Message
@@ -85,7 +85,30 @@ class State:
         self.editions = EditionTable(node_id)
         """Of the ballots: what tells an older copy of a disk."""
 
-        # Members.
+        # Every role.
+        self.role = Role.FOLLOWER
+        self.leader: str | None = None
+        self.commit_index = 0
+        self.taken_index = 0
+        """Through which entry what is committed was given out to be applied."""
+        self.election_timeout = 0.0
+        self.election_deadline = ALWAYS
+        self.fenced_reason = ""
+        self.fenced_by = 0
+        """The generation that shut this node out; 0 if none did."""
+        self.is_shut_out = False
+        """It was shut out of the generation that its ballot names, in this process or before."""
+        self.is_disk_hanging = False
+        """Nothing was stored here for so long that this node must not lead, stand or vote."""
+
+        self._begin_membership(settings)
+        self._begin_following()
+        self._begin_promoting()
+        self._begin_standing()
+        self._begin_leading()
+
+    def _begin_membership(self, settings: ReplicationSettings) -> None:
+        """Who the members are, and what is known of them."""
         self.membership: Membership | None = None
         self.config_index = 0
         self.members: dict[str, Member] = {}
@@ -106,27 +129,6 @@ class State:
         """Whether this node counts in quorums."""
         self.is_witness = False
         """Whether this node keeps the log but never serves."""
-
-        # Every role.
-        self.role = Role.FOLLOWER
-        self.leader: str | None = None
-        self.commit_index = 0
-        self.taken_index = 0
-        """Through which entry what is committed was given out to be applied."""
-        self.election_timeout = 0.0
-        self.election_deadline = ALWAYS
-        self.fenced_reason = ""
-        self.fenced_by = 0
-        """The generation that shut this node out; 0 if none did."""
-        self.is_shut_out = False
-        """It was shut out of the generation that its ballot names, in this process or before."""
-        self.is_disk_hanging = False
-        """Nothing was stored here for so long that this node must not lead, stand or vote."""
-
-        self._begin_following()
-        self._begin_promoting()
-        self._begin_standing()
-        self._begin_leading()
 
     def _begin_following(self) -> None:
         """What a follower keeps of its leader."""

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.journal.ballot import SEEN_MAX
 from holdfast.replication import editions
-from holdfast.replication.editions import EDITIONS_MAX, EditionTable
 from holdfast.replication.messages import Editions, Hello
 
 A, B, C = ("aa" * 16, "bb" * 16, "cc" * 16)
@@ -118,32 +116,6 @@ def test_news_from_nobody_are_dropped(member) -> None:
 
     assert "" == editions.heed(bench.state, "b", Editions({bench.state.node_id: 99}))
     assert 0 == bench.state.editions.own
-
-
-def test_the_newest_edition_stays() -> None:
-    """Late and doubled news change nothing; what the ballot held is there again."""
-    table = EditionTable(A, 3, {B: 10})
-    table.is_news = False
-
-    table.hear("c", {B: 9})
-    assert not table.is_news
-    table.hear("c", {B: 12})
-
-    assert table.is_news
-    assert {A: 3, B: 12} == table.known
-    assert (3, 12, -1) == (table.own, table.newest(B), table.newest(C))
-
-
-def test_what_is_noted_leaves_out_who_never_returns() -> None:
-    """Neither this node itself nor a retired identity; room is bounded."""
-    table = EditionTable(A, 3)
-    table.hear("c", {B: 9, C: 4})
-
-    assert {C: 4} == table.others((B,))
-    assert -1 == table.newest(B)
-
-    table.hear("c", {f"{number:032x}": 1 for number in range(2 * SEEN_MAX)})
-    assert EDITIONS_MAX == SEEN_MAX == len(table.others(()))
 
 
 def test_a_hello_says_edition_and_what_was_seen() -> None:
