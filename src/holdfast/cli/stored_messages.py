@@ -55,6 +55,16 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Not before, ISO 8601, UTC.")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before, ISO 8601.")]
+Destinations = Annotated[
+    list[str] | None,
+    typer.Option("--destination", metavar="NAME", help="Of this queue; may be repeated."),
+]
+Where = Annotated[
+    str, typer.Option("--where", metavar="SQL", help="A condition on the columns of messages.")
+]
+Rate = Annotated[
+    float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
+]
 Senders = Annotated[
     int,
     typer.Option(
@@ -81,18 +91,11 @@ def replay(
     path: Source = None,
     url: Url = None,
     secret_file: SecretFileOption = None,
-    destination: Annotated[
-        list[str] | None,
-        typer.Option("--destination", metavar="NAME", help="Of this queue; may be repeated."),
-    ] = None,
+    destination: Destinations = None,
     start: From = None,
     end: Until = None,
-    where: Annotated[
-        str, typer.Option("--where", metavar="SQL", help="A condition on the columns of messages.")
-    ] = "",
-    rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
-    ] = None,
+    where: Where = "",
+    rate: Rate = None,
     senders: Senders = 1,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only count what would be sent.")
