@@ -58,10 +58,6 @@ STILL_IN_A_CIRCLE = (
     "broker.serving.rejecting",
     "broker.serving.subscription",
     "broker.serving.topic",
-    "sessions.client_ids",
-    "sessions.stomp",
-    "sessions.stomp_acknowledging",
-    "sessions.stomp_subscribing",
 )
 
 Graph = dict[str, set[str]]

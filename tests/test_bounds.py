@@ -18,7 +18,7 @@ import pytest
 from holdfast.broker.settings import BrokerSettings
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server.settings import ServerSettings
-from holdfast.sessions import stomp
+from holdfast.sessions import stomp_transactions
 from holdfast.sessions.waiting_sends import WaitingSends
 
 _NEVER_REACHED = 1 << 30
@@ -132,7 +132,7 @@ NOTICED: dict[Bound, str] = {
     (BrokerSettings, "prefetch_max"): (
         f"{_SESSIONS}test_stomp.py::test_prefetch_zero_or_too_much_is_the_maximum"
     ),
-    (stomp, "require_short"): (
+    (stomp_transactions, "require_short"): (
         f"{_SESSIONS}test_stomp_limits.py::test_a_name_of_a_clients_own_has_a_bound"
     ),
     (StompSettings, "header_line_bytes_max"): _HEADS,
@@ -253,7 +253,7 @@ def test_a_bound_that_is_missing_is_noticed(
 
 
 def _is_seen(failure: Failure) -> bool:
-    product = Path(stomp.__file__).parents[1]
+    product = Path(stomp_transactions.__file__).parents[1]
     is_broken = Path(failure.traceback[-1].path).is_relative_to(product)
     return not is_broken and "Timeout" not in str(failure.value)
 

@@ -15,27 +15,35 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from holdfast.errors import RemoteProtocolError
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX
-
-if TYPE_CHECKING:
-    from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.context import SessionContext
+from holdfast.sessions.session import Session
 
 CLIENT_ID_IN_USE: Final = "client-id-in-use"
 """The code of the ERROR for whom is refused, or has to go for himself."""
 
 
-def introduce(session: StompSession, headers: dict[str, str]) -> str:
+class Introduction(NamedTuple):
+    """What a client has said of itself."""
+
+    known_by: str
+    """By what it is known again; empty: by nothing."""
+    lost: Session | None
+    """Its old connection, which is ended: what that held is to be given back first."""
+
+
+def introduce(
+    session: Session, context: SessionContext, *, client_id: str, shown: str
+) -> Introduction:
     """
-    Take the client-id of a CONNECT and give by what this client is known again, empty: by nothing.
+    Take the client-id of a client, and the secret that it shows; either may be empty.
 
     Raises:
         RemoteProtocolError: The client-id is another connection's, or too long.
     """
-    shown = headers.get("holdfast-client", "")
-    client_id = headers.get("client-id", "")
     for name in (shown, client_id):
         if len(name.encode()) > CLIENT_NAME_BYTES_MAX:
             raise RemoteProtocolError(
@@ -44,26 +52,23 @@ def introduce(session: StompSession, headers: dict[str, str]) -> str:
             )
     known_by = f"shown {shown}" if shown else f"client-id {client_id}" if client_id else ""
     if client_id:
-        _take(session, client_id, known_by)
-    if shown:
-        _succeed(session, shown)
-    return known_by
+        _take(session, context, client_id, known_by)
+    return Introduction(known_by, _succeed(session, context, shown) if shown else None)
 
 
-def _succeed(session: StompSession, shown: str) -> None:
+def _succeed(session: Session, context: SessionContext, shown: str) -> Session | None:
     """End the old connection of a client of ours, which is lost, whoever knows of it already."""
-    shown_by = session.context.shown_by
+    shown_by = context.shown_by
     other = shown_by.get(shown)
     shown_by[shown] = session
     session.shown = shown
-    if other is not None:
-        if not other.is_closing:
-            other.farewell("this client has connected again", CLIENT_ID_IN_USE)
-        session.wait_for(other.leaving(), other.held_count)
+    if other is not None and not other.is_closing:
+        other.farewell("this client has connected again", CLIENT_ID_IN_USE)
+    return other
 
 
-def _take(session: StompSession, client_id: str, known_by: str) -> None:
-    client_ids = session.context.client_ids
+def _take(session: Session, context: SessionContext, client_id: str, known_by: str) -> None:
+    client_ids = context.client_ids
     other = client_ids.get(client_id)
     if (
         other is not None
@@ -79,14 +84,14 @@ def _take(session: StompSession, client_id: str, known_by: str) -> None:
     session.client_id = client_id
 
 
-def let_go(session: StompSession) -> None:
+def let_go(session: Session, context: SessionContext) -> None:
     """Let another connection have the client-id of one that is gone, if it had one."""
     client_id, session.client_id = session.client_id, ""
-    if client_id and session.context.client_ids.get(client_id) is session:
-        del session.context.client_ids[client_id]
+    if client_id and context.client_ids.get(client_id) is session:
+        del context.client_ids[client_id]
 
 
-def forget_shown(session: StompSession) -> None:
+def forget_shown(session: Session, context: SessionContext) -> None:
     """Note that a connection has given back all it held."""
-    if session.shown and session.context.shown_by.get(session.shown) is session:
-        del session.context.shown_by[session.shown]
+    if session.shown and context.shown_by.get(session.shown) is session:
+        del context.shown_by[session.shown]

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.sessions.session import Session
@@ -46,6 +46,12 @@ class Refusals:
         if not session.told_kinds & kind:
             session.told_kinds |= kind
             self.tell(session, code, text)
+
+    def note_ignored(self, session: Session, options: Iterable[str]) -> None:
+        """Tell the operator of options that are cut off a destination and not obeyed."""
+        for name in options:
+            text = f"option {name[:80]!r} of a destination is not obeyed here"
+            self.note(session, IGNORED_OPTION, text)
 
     def count(self, code: str) -> None:
         """Count what a client is told that is no answer to anything it sent."""

@@ -7,27 +7,16 @@ delivery up. The plain ACK, of which there are a hundred thousand per second, st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from holdfast.broker.serving.late import settled_by
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.errors import (
-    RefusedError,
-    StoreError,
-    TransactionError,
-    UnknownDeliveryError,
-)
-from holdfast.model.records import MessageRecord
+from holdfast.errors import TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import AcknowledgeFrame
+from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.stomp_delivery import read_identity
 from holdfast.sessions.stomp_headers import unknown_name
 
-if TYPE_CHECKING:
-    from holdfast.sessions.stomp import StompSession
-
 
 def settle(
-    session: StompSession,
+    session: ClientSession,
     frame: AcknowledgeFrame,
     subscription: Subscription,
     key: int,
@@ -42,35 +31,36 @@ def settle(
     """
     headers = frame.block.headers if frame.block is not None else {}
     _require_named(headers, subscription)
+    holdings = session.holdings
     transaction = None
     if "transaction" in headers:
-        transaction = session.transaction(headers["transaction"])
+        transaction = holdings.transactions.get(headers["transaction"])
     if frame.negative:
         if transaction is not None:
             raise TransactionError("NACK cannot be part of a transaction; use it outside")
-        _reject(session, subscription, key, frame.receipt)
+        holdings.reject(session, subscription, key, frame.receipt)
     elif transaction is None:
-        session.broker.acknowledge(subscription, key, session, frame.receipt, exact=exact)
+        holdings.acknowledge(subscription, key, session, frame.receipt, exact=exact)
     else:
-        keys = settled_by(subscription, key, exact=exact)
-        transaction.add_settlement(subscription, keys)
-        session.broker.refill(subscription)
-        if frame.receipt is not None:
-            session.reply(frame.receipt)
+        holdings.acknowledge_within(
+            session, transaction, subscription, key, frame.receipt, exact=exact
+        )
 
 
-def acknowledge_identity(session: StompSession, frame: AcknowledgeFrame) -> None:
+def acknowledge_identity(
+    session: ClientSession, frame: AcknowledgeFrame, *, is_late_only: bool
+) -> None:
     """
     Settle a message by its message id, as STOMP before 1.2 does and late acknowledgements do.
 
-    In STOMP 1.2 only late ones have this form, so that they mean exactly this message: what
-    stands before it may be new to the client.
+    In STOMP 1.2 only late ones have this form (`is_late_only`), so that they mean exactly this
+    message: what stands before it may be new to the client.
 
     Raises:
         RefusedError: It was not delivered to this client as far as can be known, or cannot be
             settled in this way.
     """
-    context = session.context
+    context, holdings = session.context, session.holdings
     identity = read_identity(frame.id, context.cluster)
     if identity is None:
         raise unknown_name(frame.id)
@@ -87,19 +77,16 @@ def acknowledge_identity(session: StompSession, frame: AcknowledgeFrame) -> None
                 and number == (subscription.queue.number if subscription.queue else 0)
                 and (wanted is None or subscription is wanted)
             ):
-                exact = session.protocol.version == "1.2"
-                settle(session, frame, subscription, key, exact=exact)
+                settle(session, frame, subscription, key, exact=is_late_only)
                 return
         if frame.negative:
             raise unknown_name(frame.id)
+    transaction = None
     if "transaction" in headers:
-        transaction = session.transaction(headers["transaction"])
-        if not is_gone:
-            session.broker.hold_identity(transaction, number, key, session.client)
-    elif not is_gone:
-        session.broker.acknowledge_identity(number, key, session, frame.receipt, session.client)
-        return
-    if frame.receipt is not None:
+        transaction = holdings.transactions.get(headers["transaction"])
+    if not is_gone:
+        holdings.acknowledge_late(session, number, key, frame.receipt, transaction)
+    elif frame.receipt is not None:
         session.reply(frame.receipt)
 
 
@@ -111,7 +98,7 @@ def _require_named(headers: dict[str, str], subscription: Subscription) -> None:
 
 
 def _named_subscription(
-    session: StompSession, headers: dict[str, str], queue_number: int
+    session: ClientSession, headers: dict[str, str], queue_number: int
 ) -> Subscription | None:
     """
     Give the subscription that an acknowledgement by message id names, None if it names none.
@@ -128,24 +115,3 @@ def _named_subscription(
             f"subscription {named[:80]!r} of this connection has no such message"
         )
     return found
-
-
-def _reject(
-    session: StompSession, subscription: Subscription, key: int, receipt: bytes | None
-) -> None:
-    queue = subscription.queue
-    record: MessageRecord | None = None
-    message_id = ""
-    # A non-persistent message ends here, as in ActiveMQ; one that is purged has ended already.
-    if queue is not None and key > 0 and key in subscription.unacknowledged:
-        message_id = f"ID:{session.context.cluster}-{queue.number}-{key}"
-        record = queue.cache.get(key)
-        if record is None and queue.index.is_live(key):
-            try:
-                record = session.read_message(queue.index.record_number(key))
-            except StoreError as error:
-                session.broker.put_back(subscription, key)
-                raise RefusedError(
-                    f"the message cannot be read now; once it can, it comes again: {error}"
-                ) from error
-    session.broker.reject(subscription, key, record, session, receipt, message_id)

@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.broker.broker import Broker
-from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import AcknowledgeMode
-from holdfast.broker.serving.topic import Topic
-from holdfast.errors import (
-    DestinationError,
-    NotServedError,
-    RefusedError,
-    UnknownDeliveryError,
-)
-from holdfast.model.destination import Destination
-from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, FLOOR_ID, PRODUCER_ID_BYTES_MAX
+from holdfast.errors import DestinationError, NotServedError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import Frame
+from holdfast.sessions.requirements import read_number, read_producer_id
 
 _NOT_SERVED: Final = {
     "selector": "selectors",
@@ -58,47 +49,9 @@ _SEND_NOT_SERVED: Final = {
     "AMQ_SCHEDULED_CRON": "scheduled messages",
 }
 
-_NAMES_NOT_SERVED: Final = {
-    "ActiveMQ.Advisory.": "advisory messages",
-    "ActiveMQ.Scheduler.Management": "scheduled messages",
-    "ActiveMQ.Statistics.": "statistics by message",
-}
 
 _PRIORITY: Final = 4
 """Of every message, as long as there are no others."""
-
-
-class SendTarget:
-    """What the constant headers of a SEND come to: worked out once, used for every frame."""
-
-    __slots__ = ("destination", "lines", "persistent", "producer_id", "queue", "transaction")
-
-    def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
-        self.destination = destination
-        self.queue = destination if isinstance(destination, Queue) else None
-        """The destination again, if it is a queue."""
-        self.lines = lines
-        self.persistent = persistent
-        self.producer_id: str | None = None
-        self.transaction: str | None = None
-
-
-def require_subscription_room(broker: Broker, cost: int) -> None:
-    """
-    Refuse one subscription more than there may be on this node.
-
-    Raises:
-        DestinationError: There are too many, or their names are too long.
-    """
-    count_max = broker.settings.subscriptions_count_max
-    if broker.subscription_count >= count_max:
-        raise DestinationError(f"at most {count_max:,} subscriptions of all connections")
-    bytes_max = broker.settings.subscriptions_bytes_max
-    if broker.subscription_bytes + cost > bytes_max:
-        raise DestinationError(
-            f"subscriptions of all connections take {broker.subscription_bytes:,} bytes,"
-            f" at most {bytes_max:,}: there are too many with long names"
-        )
 
 
 def require_served(headers: dict[str, str], options: dict[str, str]) -> list[str]:
@@ -155,18 +108,6 @@ def require_obeyable(headers: dict[str, str], now_milliseconds: int) -> bool:
     return expires_at > 0
 
 
-def require_served_name(destination: Destination) -> None:
-    """
-    Refuse the destinations with which ActiveMQ talks of itself: nothing would ever come of it.
-
-    Raises:
-        DestinationError: It is one.
-    """
-    for prefix, what in _NAMES_NOT_SERVED.items():
-        if destination.name.startswith(prefix):
-            raise DestinationError(f"{what} are not served (destination '{destination}')")
-
-
 def read_mode(text: str) -> AcknowledgeMode:
     """
     Give the acknowledgement mode of a SUBSCRIBE.
@@ -181,47 +122,6 @@ def read_mode(text: str) -> AcknowledgeMode:
         raise DestinationError(f"acknowledgement mode {text!r}; expected one of {modes}") from None
 
 
-def no_room(destination: Queue | Topic) -> str:
-    """Say why a non-persistent message waits, or is refused."""
-    if type(destination) is Topic:
-        return (
-            f"a subscriber of topic {destination.name!r} is too slow; take what this connection"
-            f" was sent, then send again"
-        )
-    return "memory for non-persistent messages is full; acknowledge some first"
-
-
-def read_number(raw: bytes | None, name: str) -> int:
-    """
-    Give a header's number.
-
-    Raises:
-        RefusedError: It is none from 0 to 2^63-1.
-    """
-    try:
-        value = int(raw or b"")
-    except ValueError:
-        value = -1
-    if not 0 <= value < 1 << 63:
-        shown = (raw or b"").decode(errors="replace")[:40]
-        raise RefusedError(f"header {name}: {shown!r} is not a number from 0 to 2^63-1")
-    return value
-
-
-def read_producer_id(text: str) -> str:
-    """
-    Give a producer's id.
-
-    Raises:
-        RefusedError: It is empty or too long, or no client's.
-    """
-    if not text or len(text.encode()) > PRODUCER_ID_BYTES_MAX:
-        raise RefusedError(f"header producer-id: 1 to {PRODUCER_ID_BYTES_MAX} bytes are allowed")
-    if text.startswith(FLOOR_ID):
-        raise RefusedError(f"header producer-id: no client's begins with {FLOOR_ID}")
-    return text
-
-
 def read_finished(frame: Frame) -> tuple[str, int] | None:
     """
     Give whose producers a COMMIT says are done with, and below which number; None: nobody's.
@@ -234,18 +134,6 @@ def read_finished(frame: Frame) -> tuple[str, int] | None:
         return None
     text = frame.headers.get("holdfast-forget-before", "")
     return read_producer_id(name), read_number(text.encode(), "holdfast-forget-before")
-
-
-def require_short(name: str, what: str) -> None:
-    """
-    Refuse a name of a client's own that is too long: it is kept as long as what it names.
-
-    Raises:
-        DestinationError: It is.
-    """
-    size = len(name.encode())
-    if size > CLIENT_NAME_BYTES_MAX:
-        raise DestinationError(f"{what} of {size:,} bytes; at most {CLIENT_NAME_BYTES_MAX:,}")
 
 
 def unknown_name(name: bytes) -> UnknownDeliveryError:

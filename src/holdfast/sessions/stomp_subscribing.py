@@ -9,28 +9,22 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import Subscription, subscription_cost
-from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError
-from holdfast.model.destination import Kind, parse_destination
+from holdfast.model.destination import parse_destination
 from holdfast.protocols.stomp.frames import Frame
+from holdfast.protocols.stomp.states import Version
+from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.holdings import unnamed
+from holdfast.sessions.requirements import read_number
 from holdfast.sessions.stomp_delivery import DeliveryFormat
-from holdfast.sessions.stomp_headers import (
-    read_mode,
-    read_number,
-    require_served,
-    require_short,
-    require_subscription_room,
-)
-
-if TYPE_CHECKING:
-    from holdfast.sessions.stomp import StompSession
+from holdfast.sessions.stomp_headers import read_mode, require_served
+from holdfast.sessions.target import Action
 
 
-def subscribe(session: StompSession, frame: Frame) -> None:
+def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     """
     Add a consumer.
 
@@ -38,83 +32,47 @@ def subscribe(session: StompSession, frame: Frame) -> None:
         RefusedError: It asks for what is not served, or there are too many.
     """
     headers = frame.headers
+    holdings, context = session.holdings, session.context
     written = parse_destination(headers["destination"])
     options = written.read_options() if written.options else {}
-    session.ignored(require_served(headers, options))
-    if written.kind in (Kind.REMOTE_TEMPORARY_QUEUE, Kind.REMOTE_TEMPORARY_TOPIC):
-        raise DestinationError(
-            f"'{written}' belongs to another connection; only that one may subscribe to it"
-        )
+    context.refusals.note_ignored(session, require_served(headers, options))
+    holdings.require_allowed(written, Action.CONSUME)
     subscription_id = headers.get("id")
-    if subscription_id is not None and subscription_id in session.subscriptions:
-        raise DestinationError(f"subscription id {subscription_id!r} is in use already")
-    require_short(subscription_id or "", "subscription id")
-    _require_place(session, subscription_cost(subscription_id or "", str(written)))
+    holdings.require_place(subscription_id, written)
     mode = read_mode(headers.get("ack", "auto"))
-    destination = session.destination(written)
-    prefetch = _prefetch(session, headers, options, destination)
-    session.ordinal += 1
-    subscription = Subscription(
+    destination = holdings.target(session, written, Action.CONSUME)
+    holdings.subscribe(
         session,
-        subscription_id if subscription_id is not None else _unnamed(session.ordinal),
+        destination,
+        subscription_id=subscription_id,
+        written=written,
         mode=mode,
-        prefetch=prefetch,
-        destination=str(written),
-        client=session.client,
-    )
-    subscription.ordinal = session.ordinal
-    session.subscriptions[subscription.id] = subscription
-    session.by_ordinal[b"%d" % session.ordinal] = subscription
-    session.broker.subscribe(subscription, destination)
-    subscription.memo = DeliveryFormat(
-        subscription,
-        version=session.protocol.version,
-        cluster=session.context.cluster,
-        term=session.context.term,
-        named=subscription_id is not None,
-        session=session.id,
-        known_plain=session.context.known_plain,
-        shared=session.context.shared_frames,
+        prefetch=holdings.prefetch(destination, _wanted(headers, options)),
+        form=partial(
+            DeliveryFormat,
+            version=version,
+            cluster=context.cluster,
+            term=context.term,
+            named=subscription_id is not None,
+            session=session.id,
+            known_plain=context.known_plain,
+            shared=context.shared_frames,
+        ),
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.
-        session.broker.receipts.reply_after_pending(session, frame.receipt)
+        holdings.reply_after_pending(session, frame.receipt)
 
 
-def _require_place(session: StompSession, cost: int) -> None:
-    count_max = session.broker.settings.subscription_count_max
-    if len(session.subscriptions) >= count_max:
-        raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
-    require_subscription_room(session.broker, cost)
-
-
-def _unnamed(ordinal: int) -> str:
-    """
-    Give what a subscription without an id is known by; a client never sees it.
-
-    Only STOMP 1.0 has those, where no header holds a line feed: no id is like it.
-    """
-    return f"\n{ordinal}"
-
-
-def _prefetch(
-    session: StompSession,
-    headers: dict[str, str],
-    options: dict[str, str],
-    destination: Queue | Topic,
-) -> int:
-    settings = session.broker.settings
+def _wanted(headers: dict[str, str], options: dict[str, str]) -> int | None:
+    """Give how much a consumer wants to have at once, None if it does not say."""
     text = headers.get("activemq.prefetchSize", headers.get("prefetch-count"))
     if text is None:
         text = options.get("consumer.prefetchSize")
-    if text is None:
-        is_queue = isinstance(destination, Queue)
-        return settings.prefetch_default if is_queue else settings.prefetch_max
-    wanted = read_number(text.encode(), "prefetch")
-    return min(wanted, settings.prefetch_max) or settings.prefetch_max
+    return None if text is None else read_number(text.encode(), "prefetch")
 
 
-def unsubscribe(session: StompSession, frame: Frame) -> None:
+def unsubscribe(session: ClientSession, frame: Frame) -> None:
     """
     End a consumer; what it holds goes back.
 
@@ -122,16 +80,13 @@ def unsubscribe(session: StompSession, frame: Frame) -> None:
         DestinationError: There is no such consumer.
     """
     subscription = _find(session, frame.headers)
-    del session.subscriptions[subscription.id]
-    del session.by_ordinal[b"%d" % subscription.ordinal]
-    session.broker.unsubscribe(subscription)
-    session.recount_room()  # What was on its way to it is not written any more.
+    session.holdings.unsubscribe(session, subscription)
     if frame.receipt is not None:
         # With mode `auto` all it was given is settled: it must not come again after this.
-        session.broker.receipts.reply_after_pending(session, frame.receipt)
+        session.holdings.reply_after_pending(session, frame.receipt)
 
 
-def _find(session: StompSession, headers: dict[str, str]) -> Subscription:
+def _find(session: ClientSession, headers: dict[str, str]) -> Subscription:
     """
     Give the subscription that an UNSUBSCRIBE means.
 
@@ -149,4 +104,4 @@ def _find(session: StompSession, headers: dict[str, str]) -> Subscription:
     of_it = [each for each in session.subscriptions.values() if each.destination == written]
     if not of_it:
         raise DestinationError(f"there is no subscription of {written!r} to end")
-    return min(of_it, key=lambda each: (each.id != _unnamed(each.ordinal), each.ordinal))
+    return min(of_it, key=lambda each: (each.id != unnamed(each.ordinal), each.ordinal))

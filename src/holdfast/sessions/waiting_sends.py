@@ -19,14 +19,11 @@ from typing import Final
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
-from holdfast.protocols.stomp.frames import Frame, HeaderBlock, SendFrame
 from holdfast.sessions.context import SessionContext
+from holdfast.sessions.target import Goodbye, Outgoing, Shared
 
 _FRAME_BYTES: Final = 400
 """What a frame costs beside its body and its headers."""
-
-_HEADER_BYTES: Final = 200
-"""What a decoded header costs beside its text."""
 
 
 class WaitingSends:
@@ -37,7 +34,7 @@ class WaitingSends:
     def __init__(self, context: SessionContext, settings: BrokerSettings) -> None:
         self._settings = settings
         self._context = context
-        self._frames: deque[tuple[float, SendFrame | Frame]] = deque()
+        self._frames: deque[tuple[float, Outgoing | Goodbye]] = deque()
         self._blocks: dict[int, int] = {}
         """By identity of the header block: how many of the frames share it."""
         self.bytes = 0
@@ -75,14 +72,14 @@ class WaitingSends:
 
     def add(
         self,
-        frame: SendFrame | Frame,
+        frame: Outgoing | Goodbye,
         destination: Queue | Topic | None = None,
         producer_id: str | None = None,
     ) -> None:
         """Set a frame aside; what is sent there later, or by this producer, goes behind it."""
         self._frames.append((self._context.now, frame))
         size = _size(frame)
-        if isinstance(frame, SendFrame):
+        if not isinstance(frame, Goodbye):
             size += self._share_block(frame.block, 1)
         self._grow(size)
         if destination is not None:
@@ -90,7 +87,7 @@ class WaitingSends:
         if producer_id is not None:
             self._places.add(producer_id)
 
-    def first(self) -> SendFrame | Frame:
+    def first(self) -> Outgoing | Goodbye:
         """Give the oldest, and leave it."""
         return self._frames[0][1]
 
@@ -103,7 +100,7 @@ class WaitingSends:
         """Take the oldest away."""
         frame = self._frames.popleft()[1]
         size = _size(frame)
-        if isinstance(frame, SendFrame):
+        if not isinstance(frame, Goodbye):
             size += self._share_block(frame.block, -1)
         self._grow(-size)
         if not self._frames:
@@ -118,7 +115,7 @@ class WaitingSends:
         self.bytes += size
         self._context.waiting_bytes += size
 
-    def _share_block(self, block: HeaderBlock, count: int) -> int:
+    def _share_block(self, block: Shared, count: int) -> int:
         """Note that so many frames more have these headers; gives what they cost, once for all."""
         before = self._blocks.pop(id(block), 0)
         if before + count:
@@ -130,14 +127,8 @@ def _place(destination: Queue | Topic) -> tuple[bool, str]:
     return isinstance(destination, Topic), destination.name
 
 
-def _size(frame: SendFrame | Frame) -> int:
+def _size(frame: Outgoing | Goodbye) -> int:
+    if isinstance(frame, Goodbye):
+        return frame.cost_bytes
     size = len(frame.body) + _FRAME_BYTES + len(frame.receipt or b"")
-    if isinstance(frame, SendFrame):
-        return size + len(frame.producer_sequence or b"")
-    headers = frame.headers
-    return (
-        size
-        + sum(map(len, headers))
-        + sum(map(len, headers.values()))
-        + (_HEADER_BYTES * len(headers))
-    )
+    return size + len(frame.producer_sequence or b"")

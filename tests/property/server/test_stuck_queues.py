@@ -112,7 +112,7 @@ class World:
             client.end(chance.choice(("ABORT", "ABORT", "COMMIT")))
             if chance.random() < 0.5:
                 for _ in range(chance.randint(0, 40)):
-                    if client.connection.session.rollback is None:
+                    if client.connection.session.holdings.rollback is None:
                         self.pass_time(1)
                 client.grow_deaf()
         elif client.connection.is_output_full:

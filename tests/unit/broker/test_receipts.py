@@ -16,17 +16,21 @@ SOURCES: Final = Path(holdfast.__file__).parent
 
 # Who may say `reply` or `confirm` beside the ledger, how often, and why nothing of it must last.
 ALLOWED: Final = {
-    # BEGIN, the rest of ROLLBACK, and a SEND held by a transaction live with the connection, and
-    # die with it; a goodbye was let go of by the ledger and waited for messages to be out.
-    "sessions/stomp.py": 4,
-    # An acknowledgement held by a transaction: as above.
-    "sessions/stomp_acknowledging.py": 2,
+    # A goodbye was let go of by the ledger and waited for messages to be out.
+    "sessions/stomp.py": 1,
+    # BEGIN, and a SEND held by a transaction, live with the connection and die with it.
+    "sessions/stomp_transactions.py": 1,
+    "sessions/open_transactions.py": 1,
+    # Acknowledgements held by a transaction, and the rest of a roll-back: as above.
+    "sessions/holdings.py": 3,
+    # An acknowledgement of what another leadership had in memory, and is gone with it.
+    "sessions/stomp_acknowledging.py": 1,
     # Consensus replies to a peer, by a method of the same name.
     "replication/consensus.py": 1,
 }
 LINES: Final = {
     # `Publishing.confirm` only stands in line; whoever comes to its head is told by the ledger.
-    "sessions/stomp.py": 1,
+    "sessions/sending.py": 1,
     "broker/serving/publishing.py": 2,
     # `typer.confirm` asks a person.
     "cli/output.py": 1,

@@ -87,7 +87,7 @@ def test_a_client_of_ours_has_what_its_lost_connection_had(desk, is_noticed) -> 
     for each in ids[:100]:
         first.say("ACK", id=each, transaction="t")
     if is_noticed:
-        let_go(first.session)
+        let_go(first.session, desk.context)
     second = desk.connect(holdfast_client="secret")
     assert not first.session.subscriptions
     assert not first.session.transactions
@@ -99,7 +99,7 @@ def test_a_client_of_ours_has_what_its_lost_connection_had(desk, is_noticed) -> 
     assert desk.broker.queue("orders").index.live_count == 197
     first.leave()
     third = desk.connect(holdfast_client="secret")
-    assert not third.session.rollback
+    assert not third.session.holdings.rollback
     assert second.session.is_closing
 
 
@@ -135,12 +135,14 @@ def test_many_connections_without_a_client_id_are_fine(desk) -> None:
         assert answer_to(desk, holdfast_client="same")[0].command == "CONNECTED"
 
 
-@pytest.mark.parametrize("header", ["client-id", "holdfast-client"])
-def test_a_client_id_is_kept_and_so_bounded(desk, header) -> None:
+@pytest.mark.parametrize("name", ["client_id", "shown"])
+def test_a_client_id_is_kept_and_so_bounded(desk, name) -> None:
     """
     It is kept as long as the connection, and with what it had.
     """
     session = desk.connect("").session
     with pytest.raises(RemoteProtocolError, match="1,025 bytes"):
-        introduce(session, {header: "x" * 1025})
-    assert introduce(session, {header: "x" * 1024})
+        introduce(session, desk.context, **{"client_id": "", "shown": "", name: "x" * 1025})
+    said = introduce(session, desk.context, **{"client_id": "", "shown": "", name: "x" * 1024})
+    assert said.known_by.endswith("x" * 1024)
+    assert said.lost is None

@@ -63,6 +63,23 @@ class Receiver(Protocol):
         """Note that something was given room and will not be delivered."""
 
 
+class DeliveryForm(Protocol):
+    """How a subscription's deliveries are written, in its protocol."""
+
+    def write(
+        self,
+        out: list[bytes],
+        key: int,
+        message: MessageRecord | TransientMessage,
+        *,
+        redelivered: bool,
+    ) -> None:
+        """Append one delivery to what is to be sent."""
+
+    def write_shared(self, out: list[bytes], serial: int, message: TransientMessage) -> None:
+        """Append a topic message, of which all who want the same bytes may share them."""
+
+
 class Subscription:
     """One consumer on one queue or topic."""
 
@@ -71,9 +88,9 @@ class Subscription:
         "cost_bytes",
         "destination",
         "id",
+        "form",
         "is_closed",
         "is_ready",
-        "memo",
         "mode",
         "ordinal",
         "pending",
@@ -119,8 +136,8 @@ class Subscription:
         self.pending_bytes = 0
         self.ordinal = 0
         """The session's number for it."""
-        self.memo: object = None
-        """The session's own: what it needs to write a delivery."""
+        self.form: DeliveryForm | None = None
+        """How its session writes a delivery; None before it is subscribed."""
 
     def has_room(self) -> bool:
         """Whether one more message may be delivered now."""

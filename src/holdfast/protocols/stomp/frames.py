@@ -12,7 +12,7 @@ the connection, so it may be echoed verbatim to the same peer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from holdfast.errors import IncompleteFrameError, RemoteProtocolError
@@ -27,6 +27,12 @@ class PlainLines(bytes):
     """
 
     __slots__ = ()
+
+
+class Memo(Protocol):
+    """What a session worked out from the headers of a SEND; to it alone it means something."""
+
+    persistent: bool
 
 
 @dataclass(slots=True)
@@ -49,7 +55,7 @@ class HeaderBlock:
     cost_bytes: int = field(default=0, compare=False, repr=False)
     """About what it takes of memory: many short headers take far more than their bytes."""
 
-    memo: object | None = field(default=None, compare=False, repr=False)
+    memo: Memo | None = field(default=None, compare=False, repr=False)
     """Free for the session, to keep what it worked out from these headers."""
 
 

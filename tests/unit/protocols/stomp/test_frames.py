@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from holdfast.errors import RemoteProtocolError
@@ -42,7 +44,7 @@ def test_the_memo_of_a_block_is_not_part_of_its_value() -> None:
     A session may keep what it likes in a block without making it another block.
     """
     marked = HeaderBlock(BLOCK.headers, BLOCK.lines)
-    marked.memo = object()
+    marked.memo = SimpleNamespace(persistent=True)
 
     assert marked == BLOCK
     assert "memo" not in repr(marked)

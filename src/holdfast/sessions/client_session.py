@@ -1,0 +1,80 @@
+"""
+A session of a client of the broker: what its holdings do for it, in the words of the contract.
+
+A protocol adds how its bytes are read and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.errands import IsSpent
+from holdfast.sessions.client_ids import let_go
+from holdfast.sessions.context import SessionContext
+from holdfast.sessions.holder import Holder
+from holdfast.sessions.holdings import Holdings, ReadMessage
+
+
+class ClientSession(Holder):
+    """One client connection, whatever it speaks."""
+
+    def __init__(self, broker: Broker, context: SessionContext, read_message: ReadMessage) -> None:
+        context.session_count += 1
+        super().__init__(f"{context.node}-{context.term}-{context.session_count}")
+        self.context = context
+        self.holdings = Holdings(broker, context, read_message)
+        self.subscriptions = self.holdings.subscriptions
+        self.transactions = self.holdings.transactions.by_name
+        self.waiting = self.holdings.sending.waiting
+
+    # ---- what comes in
+
+    def proceed_with_endings(self, is_spent: IsSpent) -> bool:
+        return self.holdings.go_on_rolling_back(is_spent)
+
+    def send_waiting(self, is_spent: IsSpent = lambda: False) -> None:
+        self.holdings.sending.send_waiting(self, is_spent)
+
+    @property
+    def is_full(self) -> bool:
+        return self.waiting.is_full
+
+    @property
+    def is_spreading(self) -> bool:
+        return self.holdings.sending.spreading is not None
+
+    @property
+    def is_idle(self) -> bool:
+        return self.holdings.are_none
+
+    @property
+    def transaction_bytes(self) -> int:
+        return self.holdings.transactions.bytes
+
+    # ---- what goes out
+
+    def write(self, data: bytes) -> None:
+        """Put bytes behind what is to be sent already."""
+        if not self.out:
+            self.context.dirty.append(self)
+        self.out.append(data)
+
+    def recount_room(self) -> None:
+        if not self.out:
+            self.context.dirty.append(self)
+
+    # ---- the end
+
+    def disconnected(self) -> None:
+        let_go(self, self.context)
+
+    def leaving(self) -> Iterator[None]:
+        return self.holdings.leaving(self)
+
+    @property
+    def held_count(self) -> int:
+        return self.holdings.held_count(self)
+
+    def forget(self) -> list[Collection[object]]:
+        return [*super().forget(), self.holdings.by_ordinal]

@@ -1,0 +1,360 @@
+"""
+What a session has of the broker, and the one door through which it asks for more.
+
+Every protocol's session has one: here it is decided which destination a name means for this client
+and whether it may use it, what it holds is counted, and all of it is given back when it is gone.
+
+Invariants:
+    No session reaches the broker but through its holdings.
+    Who leaves is given nothing more from the first step of it on.
+
+Owned by its session, which each call brings along (`holder` says why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.errands import IsSpent
+from holdfast.broker.serving.late import settled_by
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import (
+    AcknowledgeMode,
+    DeliveryForm,
+    Subscription,
+    subscription_cost,
+)
+from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.transactions import Transaction
+from holdfast.errors import DestinationError, RefusedError, StoreError, StoreFullError
+from holdfast.model.destination import Destination, Kind
+from holdfast.model.records import MessageRecord
+from holdfast.sessions.client_ids import forget_shown, let_go
+from holdfast.sessions.context import SessionContext
+from holdfast.sessions.holder import Holder
+from holdfast.sessions.open_transactions import OpenTransactions
+from holdfast.sessions.requirements import (
+    require_served_name,
+    require_short,
+    require_subscription_room,
+)
+from holdfast.sessions.sending import Sending
+from holdfast.sessions.target import Action
+
+ReadMessage = Callable[[int], MessageRecord]
+
+
+class Holdings:
+    """What one connection holds."""
+
+    __slots__ = (
+        *("_leaving", "_ordinal", "_read_message", "acknowledge", "broker", "by_ordinal"),
+        *("context", "rollback", "rollback_count", "sending", "subscriptions", "transactions"),
+    )
+
+    def __init__(self, broker: Broker, context: SessionContext, read_message: ReadMessage) -> None:
+        self.broker = broker
+        self.context = context
+        self._read_message = read_message
+        self.acknowledge = broker.acknowledge
+        """The broker's own, with no step between: it is asked a hundred thousand times a second."""
+        self.transactions = OpenTransactions(broker, context)
+        self.sending = Sending(broker, context, self.transactions)
+        self.subscriptions: dict[str, Subscription] = {}
+        self.by_ordinal: dict[bytes, Subscription] = {}
+        """By the number that each has on this connection, in digits."""
+        self._ordinal = 0
+        self.rollback: Iterator[None] | None = None
+        """The rest of a roll-back, or of the end of this client's old connection; what comes behind
+        it waits, as it counts on what that gives back."""
+        self.rollback_count = 0
+        """The operations of that transaction, or what that connection held."""
+        self._leaving: Iterator[None] | None = None
+
+    # ---- destinations
+
+    def require_allowed(self, written: Destination, action: Action) -> None:
+        """
+        Refuse what this client may not do with a destination.
+
+        Raises:
+            DestinationError: It may not.
+        """
+        is_remote = written.kind in (Kind.REMOTE_TEMPORARY_QUEUE, Kind.REMOTE_TEMPORARY_TOPIC)
+        if is_remote and action is Action.CONSUME:
+            raise DestinationError(
+                f"'{written}' belongs to another connection; only that one may subscribe to it"
+            )
+
+    def target(self, session: Holder, written: Destination, action: Action) -> Queue | Topic:
+        """
+        Give the destination that a name means for this client, declaring it if it is new.
+
+        Raises:
+            DestinationError: It may not be used so, it cannot be, or there are too many.
+        """
+        self.require_allowed(written, action)
+        require_served_name(written)
+        kind, name, broker = written.kind, written.name, self.broker
+        if kind is Kind.QUEUE:
+            return broker.queue(name)
+        if kind is Kind.TOPIC:
+            return broker.topic(name)
+        if kind is Kind.TEMPORARY_QUEUE:
+            return broker.temporaries.queue(f"{session.id}.{name}", owner=session)
+        if kind is Kind.REMOTE_TEMPORARY_QUEUE:
+            return broker.temporaries.queue(name)
+        if kind is Kind.TEMPORARY_TOPIC:
+            return broker.temporaries.topic(f"{session.id}.{name}", owner=session)
+        return broker.temporaries.topic(name)
+
+    # ---- consuming
+
+    def require_place(self, subscription_id: str | None, written: Destination) -> None:
+        """
+        Refuse a consumer that there may not be.
+
+        Raises:
+            DestinationError: Its id is in use or too long, or there are too many.
+        """
+        if subscription_id is not None and subscription_id in self.subscriptions:
+            raise DestinationError(f"subscription id {subscription_id!r} is in use already")
+        require_short(subscription_id or "", "subscription id")
+        cost = subscription_cost(subscription_id or "", str(written))
+        count_max = self.broker.settings.subscription_count_max
+        if len(self.subscriptions) >= count_max:
+            raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
+        require_subscription_room(self.broker, cost)
+
+    def prefetch(self, destination: Queue | Topic, wanted: int | None) -> int:
+        """Give how much a consumer may have at once that wishes so much; 0: as much as may be."""
+        settings = self.broker.settings
+        if wanted is None:
+            is_queue = isinstance(destination, Queue)
+            return settings.prefetch_default if is_queue else settings.prefetch_max
+        return min(wanted, settings.prefetch_max) or settings.prefetch_max
+
+    def subscribe(
+        self,
+        session: Holder,
+        destination: Queue | Topic,
+        *,
+        subscription_id: str | None,
+        written: Destination,
+        mode: AcknowledgeMode,
+        prefetch: int,
+        form: Callable[[Subscription], DeliveryForm],
+    ) -> Subscription:
+        """Add a consumer with a place (`require_place`); without an id it is given one."""
+        self._ordinal += 1
+        subscription = Subscription(
+            session,
+            subscription_id if subscription_id is not None else unnamed(self._ordinal),
+            mode=mode,
+            prefetch=prefetch,
+            destination=str(written),
+            client=session.client,
+        )
+        subscription.ordinal = self._ordinal
+        self.subscriptions[subscription.id] = subscription
+        self.by_ordinal[b"%d" % self._ordinal] = subscription
+        self.broker.subscribe(subscription, destination)
+        subscription.form = form(subscription)
+        return subscription
+
+    def unsubscribe(self, session: Holder, subscription: Subscription) -> None:
+        """End a consumer; what it holds goes back."""
+        del self.subscriptions[subscription.id]
+        del self.by_ordinal[b"%d" % subscription.ordinal]
+        self.broker.unsubscribe(subscription)
+        session.recount_room()  # What was on its way to it is not written any more.
+
+    def reply_after_pending(self, session: Holder, receipt: bytes) -> None:
+        """Tell the client when all that it asked for so far lasts."""
+        self.broker.receipts.reply_after_pending(session, receipt)
+
+    # ---- settling
+
+    def acknowledge_within(
+        self,
+        session: Holder,
+        transaction: Transaction,
+        subscription: Subscription,
+        key: int,
+        receipt: bytes | None,
+        *,
+        exact: bool,
+    ) -> None:
+        """
+        Acknowledge in a transaction; `exact` leaves what was delivered before alone.
+
+        Raises:
+            RefusedError: It is not in delivery, or the transaction has grown too large.
+        """
+        keys = settled_by(subscription, key, exact=exact)
+        transaction.add_settlement(subscription, keys)
+        self.broker.refill(subscription)
+        if receipt is not None:
+            session.reply(receipt)
+
+    def acknowledge_late(
+        self,
+        session: Holder,
+        queue_number: int,
+        key: int,
+        receipt: bytes | None,
+        transaction: Transaction | None,
+    ) -> None:
+        """
+        Acknowledge what was delivered on another connection of this client, by its identity.
+
+        Raises:
+            RefusedError: It cannot have been, as far as is known.
+        """
+        if transaction is None:
+            self.broker.acknowledge_identity(queue_number, key, session, receipt, session.client)
+            return
+        self.broker.hold_identity(transaction, queue_number, key, session.client)
+        if receipt is not None:
+            session.reply(receipt)
+
+    def reject(
+        self, session: Holder, subscription: Subscription, key: int, receipt: bytes | None
+    ) -> None:
+        """
+        Send a delivery to the dead-letter queue.
+
+        Raises:
+            RefusedError: It is not in delivery, or it cannot be read now, and comes again.
+        """
+        queue = subscription.queue
+        record: MessageRecord | None = None
+        message_id = ""
+        # A non-persistent message ends here, as in ActiveMQ; one that is purged has ended already.
+        if queue is not None and key > 0 and key in subscription.unacknowledged:
+            message_id = f"ID:{self.context.cluster}-{queue.number}-{key}"
+            record = queue.cache.get(key)
+            if record is None and queue.index.is_live(key):
+                try:
+                    record = self._read_message(queue.index.record_number(key))
+                except StoreError as error:
+                    self.broker.put_back(subscription, key)
+                    raise RefusedError(
+                        f"the message cannot be read now; once it can, it comes again: {error}"
+                    ) from error
+        self.broker.reject(subscription, key, record, session, receipt, message_id)
+
+    # ---- transactions
+
+    def commit(
+        self,
+        session: Holder,
+        transaction: Transaction,
+        receipt: bytes | None,
+        producer_id: str | None = None,
+        sequence: int = 0,
+        finished: tuple[str, int] | None = None,
+    ) -> None:
+        """
+        Commit: all of it or nothing; `finished` tells whose producers are done with.
+
+        Raises:
+            RefusedError: There is no room for it, or it is not this producer's next.
+        """
+        if self.sending.waiting.holds_producer(producer_id):
+            raise StoreFullError(
+                f"messages of producer {producer_id} with earlier numbers wait for room"
+            )
+        has_sends = transaction.records or transaction.targets
+        has_taken = self.broker.has_taken(producer_id, sequence)
+        if has_sends and not has_taken:
+            self.transactions.require_store(transaction, self.sending.waiting.holds)
+        if finished is not None:
+            self.broker.finished.forget(*finished)
+        self.broker.commit(transaction, session, receipt, producer_id, sequence)
+        self.transactions.forget(transaction)
+        if receipt is not None and transaction.publications and not has_taken:
+            session.unconfirmed_count += 1
+
+    def roll_back(self, session: Holder, transaction: Transaction, receipt: bytes | None) -> None:
+        """Roll back, in steps."""
+        self.transactions.forget(transaction)
+        steps = self._rolling_back(session, transaction, receipt)
+        self.wait_for(session, steps, transaction.operation_count)
+
+    def _rolling_back(
+        self, session: Holder, transaction: Transaction, receipt: bytes | None
+    ) -> Iterator[None]:
+        yield from self.broker.abort(transaction)
+        self.rollback_count = 0
+        if receipt is not None:
+            session.reply(receipt)
+
+    def wait_for(self, session: Holder, steps: Iterator[None], count: int) -> None:
+        """Do nothing else before these steps are done, which give back about so much."""
+        self.rollback = steps
+        self.rollback_count = count
+        # It is gone on with before anything.
+        session.effort = self.broker.settings.step_count_max
+
+    def go_on_rolling_back(self, is_spent: IsSpent) -> bool:
+        """Do some of these steps; True if all of them are done."""
+        if self.rollback is not None:
+            for _ in self.rollback:
+                if is_spent():
+                    return False
+            self.rollback = None
+            self.rollback_count = 0
+        return True
+
+    # ---- the end
+
+    @property
+    def are_none(self) -> bool:
+        """Whether nothing is held, and nothing waits."""
+        held = self.subscriptions or self.transactions.by_name or self.rollback_count
+        return not (held or self.sending.waiting)
+
+    def leaving(self, session: Holder) -> Iterator[None]:
+        """Give all of it back in short steps, the same ones for all who ask."""
+        if self._leaving is None:
+            self._leaving = self._leave_in_steps(session)
+        return self._leaving
+
+    def _leave_in_steps(self, session: Holder) -> Iterator[None]:
+        try:
+            yield from self._give_back(session)
+        except Exception:
+            self._leaving = None  # It can be begun anew.
+            raise
+
+    def _give_back(self, session: Holder) -> Iterator[None]:
+        """Give back what this connection holds; nothing is delivered from the first step on."""
+        self.by_ordinal.clear()
+        let_go(session, self.context)
+        self.sending.stop(session)
+        subscriptions = self.subscriptions
+        for subscription in subscriptions.values():
+            subscription.prefetch = 0
+        while subscriptions:
+            self.broker.unsubscribe(subscriptions.pop(next(iter(subscriptions))))
+            yield
+        yield from self.rollback or ()
+        yield from self.transactions.give_back()
+        yield from self.broker.drop_temporary(session)
+        forget_shown(session, self.context)
+
+    def held_count(self, session: Holder) -> int:
+        """What there is to give back."""
+        held = len(self.subscriptions) + self.transactions.held_count + self.rollback_count
+        return held + self.broker.temporaries.count_of(session)
+
+
+def unnamed(ordinal: int) -> str:
+    """
+    Give what a subscription without an id is known by; a client never sees it.
+
+    Only STOMP 1.0 has those, where no header holds a line feed: no id is like it.
+    """
+    return f"\n{ordinal}"

@@ -1,0 +1,120 @@
+"""
+The transactions of one connection: begun, added to, and committed or rolled back.
+
+Invariants:
+    What they hold is counted as it grows: nobody has to look at each of a hundred thousand.
+
+Owned by its holdings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from holdfast.broker.broker import Broker
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.transactions import Transaction
+from holdfast.errors import StoreFullError, TransactionError
+from holdfast.sessions.context import SessionContext
+from holdfast.sessions.holder import Holder
+from holdfast.sessions.requirements import no_room
+from holdfast.sessions.target import Outgoing, Target
+
+
+class OpenTransactions:
+    """What has begun and is not over."""
+
+    __slots__ = ("_broker", "_context", "by_name", "bytes")
+
+    def __init__(self, broker: Broker, context: SessionContext) -> None:
+        self._broker = broker
+        self._context = context
+        self.by_name: dict[str, Transaction] = {}
+        self.bytes = 0
+        """What they hold."""
+
+    def begin(self, name: str) -> None:
+        """
+        Begin one.
+
+        Raises:
+            TransactionError: It has begun already, or there are too many.
+        """
+        if name in self.by_name:
+            raise TransactionError(f"transaction {name!r} has begun already")
+        count_max = self._broker.settings.transaction_count_max
+        if len(self.by_name) >= count_max:
+            raise TransactionError(f"at most {count_max:,} open transactions on one connection")
+        transaction = self.by_name[name] = self._broker.begin(name)
+        self.bytes += transaction.own_bytes
+
+    def get(self, name: str) -> Transaction:
+        """
+        Give an open transaction of this connection.
+
+        Raises:
+            TransactionError: It has not begun.
+        """
+        transaction = self.by_name.get(name)
+        if transaction is None:
+            raise TransactionError(f"transaction {name!r} has not begun; send BEGIN first")
+        return transaction
+
+    def hold(self, session: Holder, target: Target, sending: Outgoing) -> None:
+        """
+        Hold a message until commit.
+
+        Raises:
+            RefusedError: Its transaction has not begun, or there is no room in it.
+        """
+        assert target.transaction is not None, "a part of one"
+        self.bytes += self._broker.hold(
+            self.get(target.transaction),
+            target.destination,
+            target.lines,
+            sending.body,
+            persistent=target.persistent,
+        )
+        if sending.receipt is not None:
+            session.reply(sending.receipt)
+
+    def fail(self, name: str | None, reason: str) -> None:
+        """Note that a part of one was refused: it cannot commit any more."""
+        transaction = self.by_name.get(name or "")
+        if transaction is not None and transaction.failure is None:
+            transaction.failure = reason
+
+    def forget(self, transaction: Transaction) -> None:
+        """Note that one is over."""
+        del self.by_name[transaction.name]
+        self.bytes -= transaction.held_bytes
+
+    def require_store(
+        self, transaction: Transaction, is_waited_for: Callable[[Queue | Topic], bool]
+    ) -> None:
+        """
+        Refuse to commit what there is no room for, and what would go before what waits for room.
+
+        Raises:
+            StoreFullError: There is none.
+        """
+        if self._context.refusal is not None:
+            raise StoreFullError(self._context.refusal)
+        for destination in transaction.destinations:
+            if is_waited_for(destination):
+                raise StoreFullError(no_room(destination))
+        for destination in transaction.targets:
+            if not self._broker.has_room(destination):
+                raise StoreFullError(no_room(destination))
+
+    @property
+    def held_count(self) -> int:
+        """What is to be given back of all of them."""
+        return len(self.by_name) + sum(each.operation_count for each in self.by_name.values())
+
+    def give_back(self) -> Iterator[None]:
+        """Roll all of them back, in steps."""
+        while self.by_name:
+            yield from self._broker.abort(self.by_name.popitem()[1])
+            yield

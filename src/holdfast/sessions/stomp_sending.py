@@ -1,0 +1,75 @@
+"""
+What the headers of a SEND come to: worked out once for all messages that have the same.
+
+A program sends a hundred thousand messages that differ in their bodies only. So what their headers
+mean is kept with them, unless it may change: a lifetime may be over between two messages.
+
+Called by its session.
+"""
+
+from __future__ import annotations
+
+from holdfast.broker.serving.queue import Queue
+from holdfast.model.destination import Destination, parse_destination
+from holdfast.protocols.stomp.codec import escape
+from holdfast.protocols.stomp.frames import SendFrame
+from holdfast.sessions.client_session import ClientSession
+from holdfast.sessions.refusals import IGNORED_EXPIRY
+from holdfast.sessions.requirements import read_producer_id
+from holdfast.sessions.stomp_headers import require_obeyable
+from holdfast.sessions.target import Action, Target
+
+
+def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Target:
+    """
+    Work out what a SEND with these headers means, and keep it with the headers.
+
+    Args:
+        is_copy: What its headers wish was an affair of another broker.
+
+    Raises:
+        RefusedError: It asks for what is not served, or cannot be sent there.
+    """
+    block, holdings = frame.block, session.holdings
+    headers = block.headers
+    may_be_late = holdings.sending.has_taken(headers.get("producer-id"), frame.producer_sequence)
+    written = parse_destination(headers["destination"])
+    if written.options:
+        session.context.refusals.note_ignored(session, written.read_options())
+    is_to_expire = may_be_late or (not is_copy and _is_to_expire(session, headers))
+    destination = holdings.target(session, written, Action.SEND)
+    lines = block.lines
+    reply_to = headers.get("reply-to", "").strip()
+    if reply_to.startswith(("/temp-queue/", "/temp-topic/")):
+        lines = _with_remote_reply(session, lines, parse_destination(reply_to))
+    persistent = headers.get("persistent")
+    wanted = session.context.default_persistent if persistent is None else persistent == "true"
+    lasting = isinstance(destination, Queue) and not destination.is_temporary
+    target = Target(destination, lines, persistent=wanted and lasting)
+    target.transaction = headers.get("transaction")
+    producer_id = headers.get("producer-id")
+    if producer_id is not None and target.persistent and target.transaction is None:
+        target.producer_id = read_producer_id(producer_id)
+    if not is_to_expire:
+        block.memo = target  # Else it is looked at anew: it may expire between two messages.
+    return target
+
+
+def _is_to_expire(session: ClientSession, headers: dict[str, str]) -> bool:
+    """Whether a SEND has a lifetime; refuses what it wishes that would be ignored."""
+    is_to_expire = require_obeyable(headers, session.holdings.broker.now_microseconds // 1000)
+    if is_to_expire:
+        text = "messages do not expire yet; header 'expires' is kept and does nothing"
+        session.context.refusals.note(session, IGNORED_EXPIRY, text)
+    return is_to_expire
+
+
+def _with_remote_reply(session: ClientSession, lines: bytes, reply_to: Destination) -> bytes:
+    """Show the client's temporary queue to others under its full name."""
+    session.holdings.target(session, reply_to, Action.SEND)
+    name = f"/remote-{reply_to.kind.value}/{session.id}.{reply_to.name}"
+    full = escape(name, "1.2").encode()
+    return b"".join(
+        b"reply-to:%b\n" % full if line.startswith(b"reply-to:") else line
+        for line in lines.splitlines(keepends=True)
+    )

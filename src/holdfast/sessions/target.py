@@ -1,0 +1,69 @@
+"""
+What a session sends, and what it comes to: the words between a protocol's frames and its holdings.
+
+A protocol's parser has frames of its own. What they have in common is said here by what they are
+asked, so that nothing has to be copied out of them for each message.
+
+Values only.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
+
+
+class Action(Enum):
+    """What somebody wants of a destination."""
+
+    SEND = "send"
+    CONSUME = "consume"
+
+
+class Target:
+    """What the constant headers of a send come to: worked out once, used for every one."""
+
+    __slots__ = ("destination", "lines", "persistent", "producer_id", "queue", "transaction")
+
+    def __init__(self, destination: Queue | Topic, lines: bytes, *, persistent: bool) -> None:
+        self.destination = destination
+        self.queue = destination if isinstance(destination, Queue) else None
+        """The destination again, if it is a queue."""
+        self.lines = lines
+        """The headers as they are stored."""
+        self.persistent = persistent
+        self.producer_id: str | None = None
+        self.transaction: str | None = None
+
+
+class Shared(Protocol):
+    """What several sends have in common."""
+
+    @property
+    def cost_bytes(self) -> int:
+        """About what it takes of memory, once for all of them."""
+
+
+class Outgoing(Protocol):
+    """A message that a client sends, as its protocol's parser gives it."""
+
+    body: bytes
+    receipt: bytes | None
+    """What the client wants back once the message is safe; None: nothing."""
+    producer_sequence: bytes | None
+    """The producer's number of it, in digits."""
+
+    @property
+    def block(self) -> Shared:
+        """The headers."""
+
+
+class Goodbye(NamedTuple):
+    """A client's last word, which is obeyed when what it sent before is done."""
+
+    receipt: bytes | None
+    cost_bytes: int
+    """What it takes where it waits."""
