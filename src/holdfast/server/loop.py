@@ -35,6 +35,7 @@ from holdfast.broker.serving.subscription import Receiver
 from holdfast.broker.serving.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
+    AuthenticationError,
     CorruptEntryError,
     HoldfastError,
     NotLeaderError,
@@ -65,6 +66,7 @@ from holdfast.server.turn_budget import TurnBudget
 from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.registration import Arrival, Registration
+from holdfast.sessions.session import Principal
 from holdfast.sessions.undecided import begin
 from holdfast.store.replicated_store import ReplicatedStore
 
@@ -319,6 +321,18 @@ class Conductor:
             return
         self.connections.add(connection)
         self.reading.share(len(self.connections))
+
+    def authenticated(
+        self, connection: ClientConnection, answer: Principal | AuthenticationError
+    ) -> None:
+        """Tell a session who its client is, if it is still there, and go on with what waited."""
+        if connection not in self.connections:
+            return
+        connection.session.authenticated(answer)
+        if not connection.is_ready:
+            connection.is_ready = True
+            self.ready.append(connection)
+        self.schedule()
 
     def lost(self, connection: ClientConnection) -> None:
         """Give back what a client held."""

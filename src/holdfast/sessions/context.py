@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.sessions.credentials import Check, anybody
 from holdfast.sessions.refusals import Refusals
 from holdfast.sessions.session import Session
 from holdfast.sessions.shared_frames import SharedFrames
@@ -17,6 +18,7 @@ class SessionContext:
     """The node as its sessions see it."""
 
     __slots__ = (
+        "check",
         "client_ids",
         "cluster",
         "default_persistent",
@@ -68,6 +70,8 @@ class SessionContext:
         """Sessions that have something to send."""
         self.leave: Callable[[Session], None] = lambda session: session.leave()
         """How a session that says goodbye leaves: all at once, or step by step."""
+        self.check: Check = anybody
+        """Who says whether a client is who it says it is."""
         self.session_count = 0
         self.receipt_count = 0
         """Receipts that clients were sent, since this process started."""

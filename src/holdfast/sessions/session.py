@@ -17,14 +17,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.queue import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
+from holdfast.errors import AuthenticationError
 from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
+
+
+class Principal(NamedTuple):
+    """Who a client is, found out by whoever checks that."""
+
+    name: str
+
 
 LARGE_BYTES: Final = 64 * KiB
 """A piece of this size is not copied: many sockets may wait for the same one."""
@@ -60,6 +68,8 @@ class Session(ABC):
         """What may still be handed to the connection before its socket has taken more."""
         self.is_connected = False
         """It has said who it is, as far as its protocol wants that."""
+        self.principal: Principal | None = None
+        """Who the client is; None: it is not known yet."""
         self.is_closing = False
         """Nothing more is read; the connection is to be closed when `out` is sent."""
         self.is_left_off = False
@@ -90,6 +100,16 @@ class Session(ABC):
 
         False if `is_spent` said that the time is over: `proceed` must do the rest before more is
         taken. Never raises for anything a client says.
+        """
+
+    def authenticated(  # noqa: B027 - who asks nobody is told nothing
+        self, answer: Principal | AuthenticationError
+    ) -> None:
+        """
+        Take the answer to what the client has shown, which took longer than the call (`Check`).
+
+        What came meanwhile has waited in its order, and is done by `proceed`. Nobody waits for it
+        any more where the client is gone.
         """
 
     def proceed(self, is_spent: IsSpent) -> bool:

@@ -19,7 +19,13 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.serving.queue import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
-from holdfast.errors import IncompleteFrameError, ProtocolError, RefusedError
+from holdfast.errors import (
+    AuthenticationError,
+    IncompleteFrameError,
+    ProtocolError,
+    RefusedError,
+    RemoteProtocolError,
+)
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_frame, encode_receipt
 from holdfast.protocols.stomp.connection import StompConnection
@@ -37,18 +43,20 @@ from holdfast.protocols.stomp.states import VERSIONS
 from holdfast.sessions.client_ids import introduce
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.context import SessionContext
+from holdfast.sessions.credentials import Answer
 from holdfast.sessions.holdings import ReadMessage
 from holdfast.sessions.sending import MUCH
 from holdfast.sessions.session import LARGE_BYTES
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
+from holdfast.sessions.stomp_connecting import Login, connected, read_credential
 from holdfast.sessions.stomp_headers import unknown_name
 from holdfast.sessions.stomp_sending import resolve
 from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
 from holdfast.sessions.stomp_transactions import abort, begin, commit
 from holdfast.sessions.target import Goodbye, Outgoing, Target
 
-_HEART_BEAT_MS_MIN: Final = 100
-"""A client that wants beats more often gets them so often; more would only cost."""
+NOT_AUTHENTICATED: Final = "not-authenticated"
+"""The code of the ERROR for who is not let in."""
 
 _FRAME_BYTES: Final = 400
 _HEADER_BYTES: Final = 200
@@ -76,8 +84,14 @@ class StompSession(ClientSession):
         super().__init__(broker, context, read_message)
         self.protocol = StompConnection("server", settings, opened_at=opened_at)
         self.step_count_max = broker.settings.step_count_max
+        self._connect_by = (
+            None if opened_at is None else opened_at + settings.connect_timeout_seconds
+        )
+        self.login: Login | None = None
+        """A CONNECT of which it is found out whose it is."""
         self.held: list[Event] = []
-        """An acknowledgement that waits until no other leader may deliver, and what came after."""
+        """An acknowledgement that waits until no other leader may deliver, and what came after; or
+        what came after a CONNECT that waits."""
         self.events: Iterator[Event] = iter(())
         """What came and is not done yet."""
         self.last_receipt: LastReceipt | None = None
@@ -92,6 +106,9 @@ class StompSession(ClientSession):
     # ---- what comes in
 
     def receive(self, data: bytes, is_spent: IsSpent = lambda: False) -> bool:
+        if self.login is not None:
+            self.login.unread += data
+            return True
         self._parse(data)
         return self.proceed(is_spent)
 
@@ -101,12 +118,16 @@ class StompSession(ClientSession):
         self.events = iter(self.protocol.events_received())
 
     def go_on(self) -> bool:
-        if not self.held:
+        if not self.held or self.login is not None:
             return False
+        self._release()
+        return True
+
+    def _release(self) -> None:
+        """Let `proceed` do what was held."""
         self.events = chain(self.held, self.events)
         self.held = []
         self.is_left_off = True
-        return True
 
     def proceed(self, is_spent: IsSpent) -> bool:
         self.is_left_off = not (self._proceed(is_spent) and self._parse_on(is_spent))
@@ -146,7 +167,7 @@ class StompSession(ClientSession):
                         break
                 else:
                     self._do(event)
-                    if self.is_closing:
+                    if self.is_closing or self.login is not None:
                         break
             except RefusedError as error:
                 self._refuse(error, event)
@@ -167,10 +188,11 @@ class StompSession(ClientSession):
         return True
 
     def _is_stopped(self) -> bool:
-        """Whether nothing more is done now: it is closing, or what comes waits for a lease."""
-        if self.held:
+        """Whether nothing more is done now: it is closing, or what comes waits for something."""
+        is_waiting = self.login is not None or bool(self.held)
+        if is_waiting:
             self.held.extend(self.events)
-        return self.is_closing or bool(self.held)
+        return self.is_closing or is_waiting
 
     def _hold_back(self, frame: AcknowledgeFrame) -> None:
         """Let an acknowledgement, and what comes behind it, wait for a lease."""
@@ -233,43 +255,43 @@ class StompSession(ClientSession):
     # ---- the other frames
 
     def _connect(self, frame: Frame) -> None:
-        self._introduce(frame.headers)
-        self.carries_headers = frame.headers.get("holdfast-carry") == "true"
-        headers = [
-            ("version", self.protocol.version),
-            ("session", self.id),
-            ("server", self.context.server),
-            ("heart-beat", self._heart_beats()),
-            ("holdfast-cluster", self.context.cluster),
-            ("holdfast-term", str(self.context.term)),
-            ("holdfast-node", self.context.node),
-        ]
-        if self.context.promotion:
-            headers.append(("holdfast-promotion", self.context.promotion))
-        request = frame.headers.get("request-id") or frame.headers.get("receipt")
-        if request is not None:
-            headers += [("response-id", request), ("receipt-id", request)]
-        self.is_connected = True
-        self.write(encode_frame("CONNECTED", headers, b"", self.protocol.version))
+        answer = self.context.check(self, read_credential(frame.headers))
+        if answer is not None:
+            self._admit(frame, answer)
+            return
+        self.login = Login(frame, self._connect_by)
+        self.held.extend(self.events)
 
-    def _introduce(self, said: dict[str, str]) -> None:
-        known_by, lost = introduce(
+    def authenticated(self, answer: Answer) -> None:
+        login, self.login = self.login, None
+        if login is None or self.is_closing:
+            return
+        try:
+            self._admit(login.frame, answer)
+        except ProtocolError as error:
+            self._fail(error, login.frame.receipt)
+            return
+        self.protocol.receive_data(login.unread, slow_frames_max=self.step_count_max)
+        self.events = chain(self.events, self.protocol.events_received())
+        self._release()
+
+    def _admit(self, frame: Frame, answer: Answer) -> None:
+        """Let a client in, or not."""
+        if isinstance(answer, AuthenticationError):
+            raise RemoteProtocolError(str(answer), code=NOT_AUTHENTICATED)
+        self.principal = answer
+        said = frame.headers
+        self.client, lost = introduce(
             self,
             self.context,
             client_id=said.get("client-id", ""),
             shown=said.get("holdfast-client", ""),
         )
-        self.client = known_by
         if lost is not None:
             self.holdings.wait_for(self, lost.leaving(), lost.held_count)
-
-    def _heart_beats(self) -> str:
-        """Promise what the client wants and want what it promises, as ActiveMQ does."""
-        theirs = self.protocol.peer_heart_beat
-        mine = tuple(max(_HEART_BEAT_MS_MIN, beat) if beat else 0 for beat in reversed(theirs))
-        outgoing, incoming = mine
-        self.protocol.negotiate_heart_beats((outgoing, incoming), theirs)
-        return f"{outgoing},{incoming}"
+        self.carries_headers = said.get("holdfast-carry") == "true"
+        self.is_connected = True
+        self.write(connected(self.protocol, self.context, self.id, said))
 
     def _subscribe(self, frame: Frame) -> None:
         subscribe(self, frame, self.protocol.version)
@@ -294,17 +316,19 @@ class StompSession(ClientSession):
 
     @property
     def is_full(self) -> bool:
-        return bool(self.held) or self.waiting.is_full
+        return bool(self.held) or self.login is not None or self.waiting.is_full
 
     @property
     def is_idle(self) -> bool:
-        return not self.held and super().is_idle
+        return not self.held and self.login is None and super().is_idle
 
     @property
     def unfinished_bytes(self) -> int:
-        return self.protocol.unfinished_bytes
+        unread = len(self.login.unread) if self.login is not None else 0
+        return self.protocol.unfinished_bytes + unread
 
     def give_up(self) -> None:
+        self.login = None
         self.protocol.give_up()
 
     # ---- time
@@ -321,9 +345,12 @@ class StompSession(ClientSession):
 
     @property
     def deadline(self) -> float | None:
-        return self.protocol.deadline
+        return self.protocol.deadline if self.login is None else self.login.deadline
 
     def handle_deadline(self, now: float) -> bytes | None:
+        if self.login is not None:
+            by = self.login.deadline
+            return None if by is not None and now >= by else b""
         outcome = self.protocol.handle_deadline(now)
         if outcome is HeartBeat.SEND:
             self.protocol.note_sent(now)
@@ -414,4 +441,5 @@ class StompSession(ClientSession):
 
     def leaving(self) -> Iterator[None]:
         self.events = iter(())
+        self.login = None
         return super().leaving()

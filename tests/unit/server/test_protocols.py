@@ -18,6 +18,7 @@ from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.server import assembly
 from holdfast.server.node import Node
 from holdfast.server.protocols import served
+from holdfast.sessions.credentials import ANONYMOUS
 from holdfast.sessions.registration import Arrival, Registration
 from holdfast.sessions.session import Session
 
@@ -115,6 +116,34 @@ def test_a_port_may_be_bound_to_one_protocol(node) -> None:
     assert bound.session.protocol_name == "ECHO"
     assert bound.transport.take() == b"CONNECT\n\n\0"
     assert shared.session.protocol_name == "STOMP 1.0"
+
+
+def test_a_login_may_be_answered_turns_later(node) -> None:
+    """
+    The client is not read on meanwhile, however much it sends, and then goes on where it was.
+    """
+    node.serve()
+    node.conductor.context.check = lambda session, credential: None
+    client, gone = node.open(), node.open()
+    sends = [b"SEND\ndestination:/queue/q\nreceipt:%d\n\nx\0" % it for it in range(50)]
+    for each in (CONNECT, *sends):
+        client.data_received(each)
+        node.turn()
+    gone.data_received(CONNECT)
+    node.settle()
+    assert client.is_paused
+    assert client.transport.take() == b""
+    assert client.session.unfinished_bytes == sum(map(len, sends))
+    gone.connection_lost(None)
+    node.settle()
+    for connection in (client, gone):
+        node.conductor.authenticated(connection, ANONYMOUS)
+    node.settle()
+    answers = client.transport.take()
+    assert answers.startswith(b"CONNECTED\n")
+    assert answers.count(b"RECEIPT\n") == len(sends)
+    assert not client.is_paused
+    assert not gone.session.is_connected
 
 
 def test_what_a_node_serves_is_recognized_by_its_own_beginning() -> None:

@@ -1,0 +1,151 @@
+"""
+A login that takes its time: what comes meanwhile waits in its order, bounded, and then goes on.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import AuthenticationError
+from holdfast.protocols.stomp.frames import Frame
+from holdfast.sessions.credentials import ANONYMOUS, Credential
+from holdfast.sessions.session import Principal
+from holdfast.sessions.stomp_connecting import Login, read_credential
+
+CONNECT = b"CONNECT\naccept-version:1.2\nlogin:me\npasscode:secret\nreceipt:c\n\n\0"
+SENDS = b"".join(
+    b"SEND\ndestination:/queue/a\npersistent:true\nreceipt:%d\n\n%d\0" % (it, it)
+    for it in range(20)
+)
+GOODBYE = b"DISCONNECT\nreceipt:bye\n\n\0"
+
+
+@pytest.fixture
+def asked(desk) -> list[Credential]:
+    """What was asked for, and is not answered yet."""
+    credentials: list[Credential] = []
+
+    def later(session, credential: Credential) -> None:
+        credentials.append(credential)
+
+    desk.context.check = later
+    return credentials
+
+
+def test_a_connect_shows_a_name_and_a_secret() -> None:
+    """
+    Or neither: many clients have none.
+    """
+    assert read_credential({"login": "a", "passcode": "b"}) == Credential("a", "b")
+    assert read_credential({}) == Credential("", "")
+    login = Login(Frame("CONNECT", {}), 5.0)
+    assert (login.deadline, login.unread) == (5.0, b"")
+
+
+@pytest.mark.parametrize("cut", [0, 1, len(SENDS) // 2, len(SENDS)])
+def test_what_came_meanwhile_is_done_in_its_order(desk, asked, cut) -> None:
+    """
+    Whether it came with the CONNECT or later: the answers are those of a login without delay.
+    """
+    client = desk.connect("")
+    client.raw(CONNECT + SENDS[:cut])
+    client.raw(SENDS[cut:])
+    client.raw(GOODBYE)
+    desk.turn()
+    assert asked == [Credential("me", "secret")]
+    session = client.session
+    assert client.bytes() == b""
+    assert not session.is_connected
+    assert session.is_full
+    assert not session.is_idle
+    assert not session.go_on()
+    session.authenticated(Principal("me"))
+    assert session.principal == Principal("me")
+    while session.is_left_off:
+        session.proceed(lambda: False)
+    desk.turn()
+    frames = client.frames()
+    receipts = [frame.headers["receipt-id"] for frame in frames]
+    assert receipts == ["c", *map(str, range(20)), "bye"]
+    assert frames[0].command == "CONNECTED"
+    assert session.is_closing
+    assert not session.is_full
+
+
+def test_who_is_not_let_in_is_told_and_closed(desk, asked) -> None:
+    """
+    Nothing of what it sent is done.
+    """
+    client = desk.connect("")
+    client.raw(CONNECT + SENDS)
+    client.session.authenticated(AuthenticationError("there is no such user"))
+    desk.turn()
+    (error,) = client.frames()
+    assert error.command == "ERROR"
+    assert error.headers["code"] == "not-authenticated"
+    assert error.headers["receipt-id"] == "c"
+    assert error.body == b"there is no such user"
+    assert client.session.is_closing
+    assert desk.broker.state.live_count() == 0
+    assert desk.context.refusals.by_code["not-authenticated"] == 1
+
+
+def test_who_is_refused_at_once_is_told_the_same(desk) -> None:
+    """
+    The answer may come in the same call.
+    """
+    desk.context.check = lambda session, credential: AuthenticationError("no")
+    client = desk.connect("")
+    client.raw(CONNECT)
+    (error,) = client.frames()
+    assert error.headers["code"] == "not-authenticated"
+
+
+def test_an_answer_that_comes_too_late_is_for_nobody(desk, asked) -> None:
+    """
+    The client is gone, or was sent away meanwhile.
+    """
+    for end in (
+        lambda session: session.leave(),
+        lambda session: session.give_up(),
+        lambda session: session.farewell("too much is held", "too-much-held"),
+    ):
+        client = desk.connect("")
+        client.raw(CONNECT + SENDS)
+        end(client.session)
+        client.bytes()
+        client.session.authenticated(ANONYMOUS)
+        assert client.bytes() == b""
+        assert not client.session.is_connected
+
+
+def test_a_login_has_the_time_that_a_connect_has(desk, asked) -> None:
+    """
+    From the opening of the socket; what came is counted as a frame that is not whole.
+    """
+    session = desk.connect("").session
+    session.receive(CONNECT)
+    session.receive(b"x" * 1000)
+    assert session.unfinished_bytes == 1000
+    assert session.deadline == 30.0
+    assert session.handle_deadline(29.0) == b""
+    assert session.handle_deadline(30.0) is None
+
+
+def test_a_lease_that_is_awaited_as_well_is_waited_for_first(desk, asked) -> None:
+    """
+    An acknowledgement of who was let in is held as anybody's.
+    """
+    desk.context.is_lease_awaited = True
+    client = desk.connect("")
+    client.raw(CONNECT + b"ACK\nid:1-1\n\n\0" + SENDS)
+    client.session.authenticated(ANONYMOUS)
+    client.session.proceed(lambda: False)
+    desk.turn()
+    assert [frame.command for frame in client.frames()] == ["CONNECTED"]
+    assert client.session.is_full
+    desk.context.is_lease_awaited = False
+    assert client.session.go_on()
+    client.session.proceed(lambda: False)
+    desk.turn()
+    assert [frame.command for frame in client.frames()] == ["ERROR", *["RECEIPT"] * 20]
