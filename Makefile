@@ -63,7 +63,7 @@ format: setup ## format every file and fix what ruff can fix by itself
 	$(BIN)/ruff check --fix .
 
 test: check test-quick test-whole ## everything CI runs: check, all tests, and what they show of the promises
-	@$(BIN)/python -m holdfast.testing.promises --check
+	@$(BIN)/python -m trials.promises --check
 
 test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 	$(PYTEST) $(BESIDE) $(call existing,$(QUICK)) $(ARGS)
@@ -79,6 +79,7 @@ $(LOWEST)/.ready: pyproject.toml constraints.txt tools/lowest.py | $(STAMP)
 	@$(BIN)/python -m venv --clear $(LOWEST)
 	@$(LOWEST)/bin/python -m pip install -qq --requirement $(LOWEST).txt
 	@$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST).txt --no-build-isolation --editable '.[delta]'
+	@pwd > $$($(LOWEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trials.pth
 	@touch $@
 
 test-python: ## the same as test-quick, on another Python: make test-python PYTHON=python3.13
@@ -87,16 +88,16 @@ test-python: ## the same as test-quick, on another Python: make test-python PYTH
 	var/$(notdir $(PYTHON))/bin/python -m pytest $(BESIDE) $(call existing,$(QUICK)) $(ARGS)
 
 simulate: setup ## whole clusters in virtual time (SEED=n tells one; COUNT=n START=n JOBS=n run many)
-	$(BIN)/python -m holdfast.testing.simulate $(if $(SEED),--seed $(SEED),--count $(COUNT) --start $(START) --jobs $(JOBS)) $(ARGS)
+	$(BIN)/python -m trials.simulate $(if $(SEED),--seed $(SEED),--count $(COUNT) --start $(START) --jobs $(JOBS)) $(ARGS)
 
 ablations: setup ## switch one safeguard off at a time; the simulator must notice each
-	$(BIN)/python -m holdfast.testing.ablations $(ARGS)
+	$(BIN)/python -m trials.ablations $(ARGS)
 
 chaos: setup ## real processes, networks and disks that fail, ten minutes (MINUTES=n; ARGS=--help tells all)
-	$(BIN)/python -m holdfast.testing.chaos --minutes $(MINUTES) $(ARGS)
+	$(BIN)/python -m trials.chaos --minutes $(MINUTES) $(ARGS)
 
 promises: setup ## run what shows each promise and write docs/reference/promises.md
-	$(BIN)/python -m holdfast.testing.promises $(ARGS)
+	$(BIN)/python -m trials.promises $(ARGS)
 
 storm: setup ## 100,000 cancelled calls of the client (CALLS=n, SEED=n) against a broker that is killed meanwhile
 	STORM_CALLS=$(CALLS) STORM_SEED=$(or $(SEED),9) $(PYTEST) --timeout 900 tests/integration/test_client_storm.py $(ARGS)
@@ -105,7 +106,7 @@ spark-cluster: setup ## the pipeline on a Spark cluster with a network of its ow
 	SPARK_CLUSTER=1 $(PYTEST) tests/spark/test_other_network.py tests/spark/test_standalone.py $(ARGS)
 
 soak: setup ## HOURS=n of mixed traffic and mild faults; curves of memory, handles and disk
-	$(BIN)/python -m holdfast.testing.soak --hours $(HOURS) --topology $(TOPOLOGY) $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report $(REPORT)) $(ARGS)
+	$(BIN)/python -m trials.soak --hours $(HOURS) --topology $(TOPOLOGY) $(if $(SEED),--seed $(SEED)) $(if $(REPORT),--report $(REPORT)) $(ARGS)
 
 demo: setup ## kill the leader under real traffic and account for every message (TOPOLOGY=three or witness)
 	$(BIN)/python $(DEMO) --topology $(TOPOLOGY) $(ARGS)

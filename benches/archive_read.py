@@ -28,8 +28,8 @@ from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import LogSource
 from holdfast.spark.source.log_reading import LogReading
 from holdfast.spark.source.options import read_options
-from holdfast.testing.written_archive import archived_log
 from spark import PER_ENTRY, Log
+from trials.pipeline.written_archive import archived_log
 
 FILES = 4
 Batches = Iterator[pa.RecordBatch]

@@ -26,7 +26,7 @@ from machine import KIB, heading
 from options import table_options
 from scenarios import Place
 
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 _UNDER_WAY = 1000
 _UNDER_WAY_BYTES = 32 * KIB * KIB

@@ -23,15 +23,15 @@ from pathlib import Path
 
 from machine import print_heading
 
-from holdfast.testing.hostile_clients import (
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials.clients.hostile_clients import (
     HOSTILE,
     Crowd,
     forget_maximum,
     resident_bytes,
     resident_bytes_max,
 )
-from holdfast.testing.local_cluster import LocalCluster, LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 MiB = 1 << 20
 _PATIENCE_SECONDS = 60.0
@@ -98,7 +98,7 @@ def measure(kinds: list[str], chosen: argparse.Namespace) -> None:
     ):
         for node in cluster.nodes.values():
             if chosen.without:
-                node.program = ["-m", "holdfast.testing.endless", chosen.without]
+                node.program = ["-m", "trials.clients.endless", chosen.without]
         leader = cluster.start()
         before = resident_bytes(leader)
         forget_maximum(leader)

@@ -21,7 +21,7 @@ from pathlib import Path
 from machine import print_heading
 
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 _WINDOW = 500
 _WAIT_SECONDS = 60.0

@@ -20,7 +20,7 @@ from holdfast.model.records import QueueRecord
 from holdfast.spark.pipelines.replay import Choice, replay
 from holdfast.spark.session import spark_session
 from holdfast.testing.local_cluster import LocalCluster
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 QUEUES = 8
 PER_ENTRY = 400

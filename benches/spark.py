@@ -40,7 +40,7 @@ from holdfast.spark.pipelines.written_ranges import LogRange, write_range
 from holdfast.spark.session import spark_session
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
-from holdfast.testing.written_log import WrittenLog
+from trials.pipeline.written_log import WrittenLog
 
 HEADERS = b"content-type:application/json\npersistent:true\ncorrelation-id:abc\n"
 PER_ENTRY = 500

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.session import spark_session
-from holdfast.testing.operation_log import OperationLog
+from trials.pipeline.operation_log import OperationLog
 
 CORES = 2
 SEGMENT_BYTES = 8 * 1024

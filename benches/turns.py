@@ -24,7 +24,7 @@ from machine import print_heading
 from producers import HonestClient
 
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 _WAIT_SECONDS = 60.0
 _WINDOW = 1000

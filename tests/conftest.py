@@ -15,8 +15,8 @@ from itertools import chain, zip_longest
 import pytest
 from hypothesis import HealthCheck, settings
 
-from holdfast.testing.ledger import Account
-from holdfast.testing.promises.books import TestBooks, accounts_of_loads
+from trials.clients.ledger import Account
+from trials.promises.books import TestBooks, accounts_of_loads
 
 BOOKS = TestBooks()
 SLOW_FOLDERS = ("tests/spark/", "tests/integration/")
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 # What tests with the marker `promise` show goes to build/evidence, from which the promise table is
-# written (src/holdfast/testing/promises).
+# written (trials/promises).
 
 
 @pytest.hookimpl(wrapper=True)

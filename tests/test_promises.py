@@ -2,14 +2,14 @@
 docs/reference/promises.md is held to the truth: it has every row and names only what exists.
 
 Whether a row claims more than this run has shown is judged when the run is over, by
-`python -m holdfast.testing.promises --check`. What is known so far is rendered to
+`python -m trials.promises --check`. What is known so far is rendered to
 build/promises.md.
 """
 
 from __future__ import annotations
 
-from holdfast.testing.promises.evidence import REPOSITORY, load
-from holdfast.testing.promises.table import PAGE, check_names, render, write
+from trials.promises.evidence import REPOSITORY, load
+from trials.promises.table import PAGE, check_names, render, write
 
 
 def test_the_promise_table_has_every_row_and_names_only_what_exists() -> None:

@@ -92,6 +92,11 @@ class SourceFile:
         return self.name.startswith("src/")
 
     @property
+    def is_program(self) -> bool:
+        """Also what proves the product is written to last."""
+        return self.name.startswith(("src/", "trials/"))
+
+    @property
     def is_test(self) -> bool:
         return self.name.startswith("tests/")
 
@@ -249,7 +254,7 @@ def module_has_a_header(file: SourceFile) -> Iterator[str]:
     docstring = ast.get_docstring(file.tree)
     if docstring is None:
         yield f"{file.name}: no header: open with a docstring: what, why, invariants, owner"
-    elif file.is_product and not file.name.endswith(("__init__.py", "__main__.py")):
+    elif file.is_program and not file.name.endswith(("__init__.py", "__main__.py")):
         lines = docstring.count("\n") + 1
         if lines < HEADER_LINES_MIN:
             yield (
@@ -260,7 +265,7 @@ def module_has_a_header(file: SourceFile) -> Iterator[str]:
 
 def public_method_says_what(file: SourceFile) -> Iterator[str]:
     """A public method promises something; an override keeps the promise of its base."""
-    if not file.is_product:
+    if not file.is_program:
         return
     for node in file.tree.body:
         if not isinstance(node, ast.ClassDef) or node.name.startswith("_") or node.bases:
@@ -281,7 +286,7 @@ def calls_of(file: SourceFile) -> Iterator[tuple[ast.Call, str]]:
 def nothing_prints(file: SourceFile) -> Iterator[str]:
     """The product logs, and the command line speaks through rich."""
     is_script = file.name.startswith("tests/soak/")  # started by hand, watched by a person
-    if is_script or not (file.is_product or file.is_test):
+    if is_script or not (file.is_program or file.is_test):
         return
     for node, name in calls_of(file):
         if name == "print":
@@ -291,7 +296,7 @@ def nothing_prints(file: SourceFile) -> Iterator[str]:
 
 def time_is_an_argument(file: SourceFile) -> Iterator[str]:
     """Only environment/ asks what time it is, so that a test can say what time it is."""
-    if not file.is_product or file.name.startswith("src/holdfast/environment/"):
+    if not file.is_program or file.name.startswith("src/holdfast/environment/"):
         return
     for node, name in calls_of(file):
         if name in {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now"}:

@@ -45,6 +45,8 @@ fi
 pip="$venv/bin/python -m pip --disable-pip-version-check -qq"
 $pip install --constraint constraints.txt --upgrade pip setuptools
 $pip install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+# `trials` is not installed with the product: what proves it is imported from this repository.
+pwd > "$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/trials.pth"
 
 # The data pipeline runs on Spark, and Spark on Java 17 or newer. Everything else works without.
 java_is_new_enough() {

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.load import Load, LoadSettings
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

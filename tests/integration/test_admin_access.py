@@ -14,7 +14,7 @@ import pytest
 from holdfast.admin.token_file import FILE_NAME
 from holdfast.spark.log.client import RemoteLog
 from holdfast.testing.local_cluster import LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.chaos.bit_rot import wipe
-from holdfast.testing.chaos.faulty_disk import FaultyDisk
-from holdfast.testing.chaos.small_disk import SmallDisk, SmallDiskError
-from holdfast.testing.ledger import Account
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalCluster, LocalNode, LocalNodeError
-from holdfast.testing.stomp_socket import StompSocket
+from trials.chaos.bit_rot import wipe
+from trials.chaos.faulty_disk import FaultyDisk
+from trials.chaos.small_disk import SmallDisk, SmallDiskError
+from trials.clients.ledger import Account
+from trials.clients.load import Load, LoadSettings
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -352,7 +352,7 @@ def test_a_small_disk_goes_away_with_a_killed_program(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from holdfast.testing.chaos.small_disk import SmallDisk
+from trials.chaos.small_disk import SmallDisk
 with SmallDisk(Path(sys.argv[1]), 8 << 20):
     print("mounted", flush=True)
     sys.stdin.read()

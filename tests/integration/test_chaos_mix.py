@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.admin.remote import RemoteNode, queue_path
-from holdfast.testing.chaos.nemesis import FAULTS
-from holdfast.testing.chaos.runner import RunSettings, run_schedule
-from holdfast.testing.chaos.schedule import Schedule, Step
-from holdfast.testing.chaos.stage import Stage, Strike
-from holdfast.testing.chaos.workload import WorkloadSettings
-from holdfast.testing.promises.evidence import save_scenarios, stamp
+from trials.chaos.nemesis import FAULTS
+from trials.chaos.runner import RunSettings, run_schedule
+from trials.chaos.schedule import Schedule, Step
+from trials.chaos.stage import Stage, Strike
+from trials.chaos.workload import WorkloadSettings
+from trials.promises.evidence import save_scenarios, stamp
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -141,7 +141,7 @@ def purge_queues(stage: Stage, step: Step) -> Strike:
 
 def test_what_was_started_is_gone_after_an_interruption(tmp_path: Path):
     """Ctrl-C in the middle: exit code 130, and no process, no data folder is left."""
-    command = [sys.executable, "-m", "holdfast.testing.chaos", "--scenario", "follower-killed"]
+    command = [sys.executable, "-m", "trials.chaos", "--scenario", "follower-killed"]
     command += ["--folder", str(tmp_path / "chaos")]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

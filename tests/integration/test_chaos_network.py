@@ -19,12 +19,12 @@ from statistics import median
 
 import pytest
 
-from holdfast.testing.chaos.cluster import ChaosCluster
-from holdfast.testing.chaos.connection_owner import ask_inode
-from holdfast.testing.chaos.host_thread import HOST_VARIABLE
-from holdfast.testing.chaos.launch import UPTIME_VARIABLE
-from holdfast.testing.chaos.leftovers import all_processes
-from holdfast.testing.chaos.network import (
+from trials.chaos.cluster import ChaosCluster
+from trials.chaos.connection_owner import ask_inode
+from trials.chaos.host_thread import HOST_VARIABLE
+from trials.chaos.launch import UPTIME_VARIABLE
+from trials.chaos.leftovers import all_processes
+from trials.chaos.network import (
     CUT,
     KINDS,
     LinkTrouble,
@@ -394,7 +394,7 @@ def network_namespaces() -> set[str]:
 
 RUNNER = """
 import subprocess, sys, time
-from holdfast.testing.chaos.network import open_network
+from trials.chaos.network import open_network
 sleeper = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
 program = f"import subprocess, time; subprocess.Popen({sleeper!r}, start_new_session=True)"
 parent = [sys.executable, "-I", "-S", "-c", f"{program}; time.sleep(600)"]

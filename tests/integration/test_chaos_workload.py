@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.chaos.history import DEAD_LETTERS, Event, History, read_history
-from holdfast.testing.chaos.replicas import ReplicaVerdict, compare_folders, compare_replicas
-from holdfast.testing.chaos.verdict import Verdict, judge, judge_history
-from holdfast.testing.chaos.workload import Workload, WorkloadSettings
 from holdfast.testing.local_cluster import LocalCluster
+from trials.chaos.history import DEAD_LETTERS, Event, History, read_history
+from trials.chaos.replicas import ReplicaVerdict, compare_folders, compare_replicas
+from trials.chaos.verdict import Verdict, judge, judge_history
+from trials.chaos.workload import Workload, WorkloadSettings
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

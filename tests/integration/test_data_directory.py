@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalNode
+from trials.clients.load import Load, LoadSettings
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.integration.test_pair import wait_fenced
 
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from tests.integration.test_pair import wait_fenced
+from trials.clients.load import Load, LoadSettings
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.chaos.faulty_disk import FaultyDisk
-from holdfast.testing.chaos.small_disk import SmallDisk, SmallDiskError
-from holdfast.testing.ledger import Account
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials.chaos.faulty_disk import FaultyDisk
+from trials.chaos.small_disk import SmallDisk, SmallDiskError
+from trials.clients.ledger import Account
+from trials.clients.load import Load, LoadSettings
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from holdfast.testing.hostile_clients import (
+from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials.clients.hostile_clients import (
     HOSTILE,
     forget_maximum,
     resident_bytes,
     resident_bytes_max,
     wait_idle,
 )
-from holdfast.testing.local_cluster import LocalCluster, LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

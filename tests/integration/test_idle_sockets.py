@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.environment.descriptors import raise_limit
 from holdfast.testing.local_cluster import LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

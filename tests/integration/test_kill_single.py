@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalNode
+from trials.clients.load import Load, LoadSettings
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.model.limits import MiB
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ from holdfast.admin.reader_slots import LEADER_SLOTS
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.testing.local_cluster import LocalNode
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.test_failover import assert_logs_are_alike
 
 from holdfast.admin.remote import RemoteNode
 from holdfast.errors import MembershipError
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from tests.integration.test_failover import assert_logs_are_alike
+from trials.clients.load import Load, LoadSettings
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

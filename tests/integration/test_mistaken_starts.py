@@ -12,9 +12,9 @@ import urllib.error
 from pathlib import Path
 
 import pytest
-from tests.integration.conftest import QUICK
 
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from tests.integration.conftest import QUICK
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
-from holdfast.testing.stomp_socket import ReceivedFrame, StompSocket
+from trials.clients.stomp_socket import ReceivedFrame, StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

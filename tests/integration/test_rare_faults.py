@@ -14,9 +14,9 @@ import pytest
 from holdfast.admin.remote import RemoteNode
 from holdfast.journal.entry import HEADER_BYTES, KIND_RECORDS, parse_entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalCluster, LocalNode, LocalNodeError
-from holdfast.testing.stomp_socket import StompSocket
+from trials.clients.load import Load, LoadSettings
+from trials.clients.stomp_socket import StompSocket
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalNode, LocalNodeError
+from trials.clients.load import Load, LoadSettings
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

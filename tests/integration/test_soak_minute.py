@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.limits import MiB
-from holdfast.testing.soak.guard import nodes_below
-from holdfast.testing.soak.report import render
-from holdfast.testing.soak.samples import FILE_NAME, read_record
-from holdfast.testing.soak.settings import SoakSettings
+from trials.soak.guard import nodes_below
+from trials.soak.report import render
+from trials.soak.samples import FILE_NAME, read_record
+from trials.soak.settings import SoakSettings
 
 pytestmark = pytest.mark.processes
 
-COMMAND = [sys.executable, "-m", "holdfast.testing.soak", "--seed", "3", "--rate", "0.5"]
+COMMAND = [sys.executable, "-m", "trials.soak", "--seed", "3", "--rate", "0.5"]
 
 
 @pytest.mark.slow

@@ -8,14 +8,14 @@ from collections import Counter
 
 import pytest
 
-from holdfast.testing.ablation import made_for, without
-from holdfast.testing.ablations import ABLATIONS
-from holdfast.testing.faults import TOPOLOGIES, focused
-from holdfast.testing.generations import BEGUN, GIVEN_UP, LAGGED, UNDONE
-from holdfast.testing.history import History
-from holdfast.testing.late_consumer import LATE
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.forced_promotions import (
+from trials.ablations import ABLATIONS
+from trials.safeguards.ablation import made_for, without
+from trials.simulation.faults import TOPOLOGIES, focused
+from trials.simulation.generations import BEGUN, GIVEN_UP, LAGGED, UNDONE
+from trials.simulation.history import History
+from trials.simulation.late_consumer import LATE
+from trials.simulation.simulator import simulate
+from trials.troubles.forced_promotions import (
     AWAKE,
     CUT_SHORT,
     DEPOSED,

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.ablation import without
-from holdfast.testing.faults import Plan, focused
-from holdfast.testing.safeguards.generations import ABLATIONS
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.heard_since_asked import HEARD_SINCE
-from holdfast.testing.troubles.promoted_together import TOGETHER
+from trials.safeguards.ablation import without
+from trials.safeguards.generations import ABLATIONS
+from trials.simulation.faults import Plan, focused
+from trials.simulation.simulator import simulate
+from trials.troubles.heard_since_asked import HEARD_SINCE
+from trials.troubles.promoted_together import TOGETHER
 
 
 def plan(seed: int) -> Plan:

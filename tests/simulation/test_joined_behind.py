@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.ablation import without
-from holdfast.testing.faults import Plan, focused
-from holdfast.testing.safeguards.generations import ABLATIONS
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.joined_behind import JOINED_BEHIND
+from trials.safeguards.ablation import without
+from trials.safeguards.generations import ABLATIONS
+from trials.simulation.faults import Plan, focused
+from trials.simulation.simulator import simulate
+from trials.troubles.joined_behind import JOINED_BEHIND
 
 
 def plan(seed: int, topology: str) -> Plan:

@@ -10,14 +10,14 @@ from collections import Counter
 
 import pytest
 
-from holdfast.testing import troubles
-from holdfast.testing.faults import focused
-from holdfast.testing.generations import LAGGED
-from holdfast.testing.greedy_clients import CONNECTIONS, QUEUES
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.forced_promotions import fit_copies, fit_followers, fit_learners
-from holdfast.testing.troubles.limits import PROMOTIONS
-from holdfast.testing.troubles.long_outages import BROUGHT_UP, OUTAGE, WITNESS_OUTAGE
+from trials import troubles
+from trials.simulation.faults import focused
+from trials.simulation.generations import LAGGED
+from trials.simulation.greedy_clients import CONNECTIONS, QUEUES
+from trials.simulation.simulator import simulate
+from trials.troubles.forced_promotions import fit_copies, fit_followers, fit_learners
+from trials.troubles.limits import PROMOTIONS
+from trials.troubles.long_outages import BROUGHT_UP, OUTAGE, WITNESS_OUTAGE
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.journal.entry import HEADER_BYTES
 from holdfast.replication.membership import Member
-from holdfast.testing.simulated_group import SimulatedGroup
+from trials.simulation.simulated_group import SimulatedGroup
 
 HEADER_BIT = 40 * 8
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.replication.leader import append_config
 from holdfast.replication.log import ReplicatedLog
-from holdfast.testing.three_voters import STEP_SECONDS, ThreeVoters
+from trials.simulation.three_voters import STEP_SECONDS, ThreeVoters
 
 BODY_BYTES = 300_000
 MOMENTS = (0, 1, 2, 3, 4, 6, 8, 12)

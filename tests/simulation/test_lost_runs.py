@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.replication.log import ReplicatedLog
-from holdfast.testing.three_voters import STEP_SECONDS, ThreeVoters
+from trials.simulation.three_voters import STEP_SECONDS, ThreeVoters
 
 MOMENTS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 30)
 SIZES = {

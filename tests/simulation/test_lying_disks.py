@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing import damage
-from holdfast.testing.faults import Nemesis, focused
-from holdfast.testing.older_copy import is_recognisable, says_all
-from holdfast.testing.simulated_node import SimulatedNode
-from holdfast.testing.simulator import simulate
+from trials.simulation import damage
+from trials.simulation.faults import Nemesis, focused
+from trials.simulation.older_copy import is_recognisable, says_all
+from trials.simulation.simulated_node import SimulatedNode
+from trials.simulation.simulator import simulate
 
 LYING = "lying disk"
 

@@ -14,7 +14,7 @@ from holdfast.replication.message_codec import encode_message
 from holdfast.replication.messages import Message
 from holdfast.replication.progress import Progress
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode
+from trials.simulation.simulated_group import SimulatedGroup, SimulatedNode
 
 THREE = [Member(name, f"{name}:1") for name in "abc"]
 

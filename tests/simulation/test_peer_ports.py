@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.faults import Plan, focused
-from holdfast.testing.simulator import Simulation, simulate
-from holdfast.testing.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, REMOVAL
+from trials.simulation.faults import Plan, focused
+from trials.simulation.simulator import Simulation, simulate
+from trials.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, REMOVAL
 
 
 def plan(seed: int, kind: str) -> Plan:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.promises.evidence import save_simulations
-from holdfast.testing.promises.simulations import SCENARIOS, run
+from trials.promises.evidence import save_simulations
+from trials.promises.simulations import SCENARIOS, run
 
 SEEDS = 2
 SEEDS_MAX = 12

@@ -21,7 +21,7 @@ from holdfast.replication.membership import Member
 from holdfast.replication.messages import Hello
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.state import State
-from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode, Trouble
+from trials.simulation.simulated_group import SimulatedGroup, SimulatedNode, Trouble
 
 MAIN, FAR = "abc", "lmn"
 MEMBERS = [

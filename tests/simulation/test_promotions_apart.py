@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.replication.membership import Member
-from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode
+from trials.simulation.simulated_group import SimulatedGroup, SimulatedNode
 
 
 def lost_site(*learners: str) -> SimulatedGroup:

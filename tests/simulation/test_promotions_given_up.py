@@ -14,7 +14,7 @@ import pytest
 from holdfast.replication.membership import Member
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.state import State
-from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode
+from trials.simulation.simulated_group import SimulatedGroup, SimulatedNode
 
 FAR = "lmn"
 

@@ -22,7 +22,7 @@ from holdfast.replication import driver, follower, leader, voting
 from holdfast.replication.membership import Member
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import State
-from holdfast.testing.simulated_group import (
+from trials.simulation.simulated_group import (
     DIRECTORY,
     SimulatedGroup,
     SimulatedNode,

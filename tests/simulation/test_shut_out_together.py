@@ -4,12 +4,12 @@ All that a promotion shut out are started again together, while the copy that we
 
 from __future__ import annotations
 
-from holdfast.testing.ablation import without
-from holdfast.testing.faults import Plan, focused
-from holdfast.testing.safeguards.generations import ABLATIONS
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.init_systems import AS_IT_IS
-from holdfast.testing.troubles.shut_out_together import OUT_TOGETHER
+from trials.safeguards.ablation import without
+from trials.safeguards.generations import ABLATIONS
+from trials.simulation.faults import Plan, focused
+from trials.simulation.simulator import simulate
+from trials.troubles.init_systems import AS_IT_IS
+from trials.troubles.shut_out_together import OUT_TOGETHER
 
 
 def plan(seed: int) -> Plan:

@@ -13,12 +13,12 @@ import sys
 
 import pytest
 
-from holdfast.testing.ablation import catch
-from holdfast.testing.ablations import ABLATIONS
-from holdfast.testing.checkers import BEGUN_TWICE
-from holdfast.testing.damage import CHECKPOINT
-from holdfast.testing.endings import ENDINGS
-from holdfast.testing.faults import (
+from trials.ablations import ABLATIONS
+from trials.safeguards.ablation import catch
+from trials.simulation.checkers import BEGUN_TWICE
+from trials.simulation.damage import CHECKPOINT
+from trials.simulation.endings import ENDINGS
+from trials.simulation.faults import (
     DESTRUCTIVE,
     LAST,
     OPERATORS,
@@ -29,14 +29,14 @@ from holdfast.testing.faults import (
     focused,
     plan,
 )
-from holdfast.testing.generations import LAGGED
-from holdfast.testing.greedy_clients import QUEUES
-from holdfast.testing.simulated_clock import SimulatedClock, Timeline
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles import RARE
-from holdfast.testing.troubles.clocks import WEEKS
-from holdfast.testing.troubles.long_sleeps import SLEEP
-from holdfast.testing.workload import RENEWED
+from trials.simulation.generations import LAGGED
+from trials.simulation.greedy_clients import QUEUES
+from trials.simulation.simulated_clock import SimulatedClock, Timeline
+from trials.simulation.simulator import simulate
+from trials.simulation.workload import RENEWED
+from trials.troubles import RARE
+from trials.troubles.clocks import WEEKS
+from trials.troubles.long_sleeps import SLEEP
 
 SEEDS = int(os.environ.get("HOLDFAST_SEEDS", "100"))
 FIRST_SEED = int(os.environ.get("SEED", "1"))
@@ -308,7 +308,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     """Byte for byte: in this process twice, and in another whose hashes differ."""
     first = simulate(25, is_watched=True)
     program = (
-        "from holdfast.testing.simulator import simulate;"
+        "from trials.simulation.simulator import simulate;"
         "import sys; sys.stdout.write(simulate(25, is_watched=True).digest)"
     )
     elsewhere = subprocess.run(

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.ablation import without
-from holdfast.testing.faults import Plan, focused
-from holdfast.testing.safeguards.generations import ABLATIONS
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.taken_in_twice import TAKEN_IN_TWICE
+from trials.safeguards.ablation import without
+from trials.safeguards.generations import ABLATIONS
+from trials.simulation.faults import Plan, focused
+from trials.simulation.simulator import simulate
+from trials.troubles.taken_in_twice import TAKEN_IN_TWICE
 
 
 def plan(seed: int, topology: str) -> Plan:

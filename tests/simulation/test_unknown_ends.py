@@ -14,7 +14,7 @@ import pytest
 from holdfast.replication import unknown_ends
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.state import State
-from holdfast.testing.simulated_group import SimulatedGroup, SimulatedNode, Trouble, ViolationError
+from trials.simulation.simulated_group import SimulatedGroup, SimulatedNode, Trouble, ViolationError
 
 PAIR = [Member("a", "a:1"), Member("b", "b:1")]
 LEARNER = Member("l", "l:1", "learner")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.ablation import without
-from holdfast.testing.faults import Plan, focused
-from holdfast.testing.safeguards.membership import ABLATIONS
-from holdfast.testing.simulator import simulate
-from holdfast.testing.troubles.wrong_lists import UNTOLD_SITE, WRONG_LIST
+from trials.safeguards.ablation import without
+from trials.safeguards.membership import ABLATIONS
+from trials.simulation.faults import Plan, focused
+from trials.simulation.simulator import simulate
+from trials.troubles.wrong_lists import UNTOLD_SITE, WRONG_LIST
 
 
 def plan(seed: int, topology: str = "three") -> Plan:

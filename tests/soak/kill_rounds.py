@@ -26,8 +26,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.testing.load import Load, LoadSettings
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials.clients.load import Load, LoadSettings
 
 
 @dataclass

@@ -29,8 +29,8 @@ from holdfast.spark.log.proof import CommittedDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once, compact
 from holdfast.spark.pipelines.written_ranges import LogRange, joined, merge_range, write_range
 from holdfast.store.record_codec import decode_records
-from holdfast.testing.operation_log import OperationLog
-from holdfast.testing.written_log import clean_first_segment
+from trials.pipeline.operation_log import OperationLog
+from trials.pipeline.written_log import clean_first_segment
 
 Rows = list[tuple[int, int, int, bytes]]
 

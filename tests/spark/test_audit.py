@@ -20,8 +20,8 @@ from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import AuditResult, audit
 from holdfast.spark.pipelines.replica_proof import Replica
-from holdfast.testing.operation_log import OperationLog
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.operation_log import OperationLog
+from trials.pipeline.written_log import WrittenLog, message
 
 NAMES = ("a", "b", "c")
 

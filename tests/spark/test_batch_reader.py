@@ -23,8 +23,8 @@ from holdfast.model.records import (
     QueueRecord,
 )
 from holdfast.spark.log.directory import LogDirectory
-from holdfast.testing.written_archive import archived_log
-from holdfast.testing.written_log import FIRST_TIME, WrittenLog, message
+from trials.pipeline.written_archive import archived_log
+from trials.pipeline.written_log import FIRST_TIME, WrittenLog, message
 
 BEGIN = datetime.fromtimestamp(FIRST_TIME / 1e6, UTC)
 BODIES = [b"", b"x", b"twelve bytes", b"more than twelve bytes", bytes(range(256)) * 40]

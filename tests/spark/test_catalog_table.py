@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from holdfast.model.records import QueueRecord
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -29,8 +29,8 @@ from holdfast.errors import MembershipError
 from holdfast.model.records import AcknowledgeRecord, DispatchMarkRecord, QueueRecord
 from holdfast.testing.free_ports import free_ports
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
-from holdfast.testing.s3_server import S3Server
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.s3_server import S3Server
+from trials.pipeline.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's users call it
 
 from holdfast.model.records import QueueRecord
 from holdfast.spark import map_log
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -15,7 +15,7 @@ from holdfast.model.records import QueueRecord
 from holdfast.spark import query_log
 from holdfast.spark.columns.schema import COLUMNS, spark_schema
 from holdfast.spark.source.needed_columns import needed_columns
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

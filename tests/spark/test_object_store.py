@@ -24,8 +24,8 @@ from holdfast.spark.pipelines.archive import plan
 from holdfast.spark.pipelines.written_ranges import joined, merge_range, write_range
 from holdfast.spark.source.open_source import open_source
 from holdfast.spark.source.options import read_options
-from holdfast.testing.s3_server import S3Server
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.s3_server import S3Server
+from trials.pipeline.written_log import WrittenLog, message
 
 pytestmark = pytest.mark.processes
 

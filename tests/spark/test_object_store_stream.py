@@ -21,8 +21,8 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings
 from holdfast.spark.pipelines.audit import audit
-from holdfast.testing.s3_server import S3Server
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.s3_server import S3Server
+from trials.pipeline.written_log import WrittenLog, message
 
 pytestmark = pytest.mark.processes
 

@@ -23,9 +23,9 @@ from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord
 from holdfast.spark.archive.store import Archive
 from holdfast.store.record_codec import decode_records
-from holdfast.testing.chaos.network import NetworkUnavailableError
-from holdfast.testing.spark_elsewhere import ANSWER_SECONDS, SparkElsewhere
-from holdfast.testing.stalled_worker import HTTP_SEND, OPEN, WRITE
+from trials.chaos.network import NetworkUnavailableError
+from trials.pipeline.spark_elsewhere import ANSWER_SECONDS, SparkElsewhere
+from trials.pipeline.stalled_worker import HTTP_SEND, OPEN, WRITE
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
 at_length = pytest.mark.skipif(

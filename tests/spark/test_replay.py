@@ -16,7 +16,7 @@ from holdfast.errors import ConfigError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.pipelines.replay import Choice, count_chosen, replay
 from holdfast.testing.local_cluster import LocalCluster
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 HEADERS = b"content-type:text/plain\ncontent-length:3\npersistent:true\nshop:K\xc3\xb6ln\\c1\n"
 

@@ -20,7 +20,7 @@ from holdfast.model.records import (
     QueueRecord,
 )
 from holdfast.spark.pipelines.report import make_report
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 
 def run(arguments: list[str]) -> None:

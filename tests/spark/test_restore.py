@@ -20,9 +20,9 @@ from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember
 from holdfast.store.record_codec import decode_records
 from holdfast.testing.local_cluster import LocalNode
-from holdfast.testing.operation_log import Live, Moment, OperationLog
-from holdfast.testing.stomp_socket import StompSocket
-from holdfast.testing.written_log import CLUSTER_ID
+from trials.clients.stomp_socket import StompSocket
+from trials.pipeline.operation_log import Live, Moment, OperationLog
+from trials.pipeline.written_log import CLUSTER_ID
 
 
 @pytest.fixture(scope="module")

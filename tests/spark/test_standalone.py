@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.model.records import QueueRecord
-from holdfast.testing.standalone_spark import StandaloneSpark
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.standalone_spark import StandaloneSpark
+from trials.pipeline.written_log import WrittenLog, message
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(400)]
 

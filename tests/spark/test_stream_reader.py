@@ -16,7 +16,7 @@ from holdfast.client import blocking
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log.client import RemoteLog
 from holdfast.testing.local_cluster import LocalCluster
-from holdfast.testing.written_log import WrittenLog, clean_first_segment, message
+from trials.pipeline.written_log import WrittenLog, clean_first_segment, message
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -33,7 +33,7 @@ from holdfast.replication.messages import (
     VoteResponse,
 )
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.testing.simulated_group import DIRECTORY, SimulatedGroup, SimulatedNode
+from trials.simulation.simulated_group import DIRECTORY, SimulatedGroup, SimulatedNode
 
 STORIES = Path(__file__).parent / "stories"
 KIND_LETTERS = {0: "R", KIND_NOOP: "N", KIND_CONFIG: "C"}

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import homeless, live_copy
@@ -40,6 +39,7 @@ from holdfast.model.records import (
     Record,
 )
 from holdfast.store.record_codec import decode_records, encode_records
+from tests.property.broker.expected import NAMES, PLACE, QUEUES, Model
 
 SETTINGS = BrokerSettings(
     memory_bytes=600,

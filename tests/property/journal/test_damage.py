@@ -14,8 +14,8 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.scan import scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES
 from holdfast.journal.settings import JournalSettings, KiB
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import SimulatedDisk
 
 SIZES = st.lists(st.sampled_from([0, 1, 30, 300, 700, 1500, 3000]), min_size=2, max_size=14)
 

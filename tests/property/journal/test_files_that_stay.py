@@ -18,8 +18,8 @@ import pytest
 from holdfast.errors import JournalFailedError, StoreError
 from holdfast.journal.filling import Target
 from holdfast.journal.kept_log import give_up_older, take_back
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
 NODE = Path("/node")
 LOG = NODE / "journal"

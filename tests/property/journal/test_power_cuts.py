@@ -12,8 +12,8 @@ from holdfast.journal.housekeeper import Housekeeper, put_aside
 from holdfast.journal.jobs import BallotJob, Piece, WriteResult
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.journal.writer import JournalWriter
-from holdfast.testing.local_journal import NODE_ID, LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from trials.simulation.local_journal import NODE_ID, LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
 SETTINGS = JournalSettings(segment_bytes=8 * KiB)
 
@@ -179,7 +179,7 @@ class HastyWriter(JournalWriter):
 
 def test_a_writer_that_reports_before_the_sync_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ablation: the same test fails for a writer that tells first and syncs afterwards."""
-    monkeypatch.setattr("holdfast.testing.local_journal.JournalWriter", HastyWriter)
+    monkeypatch.setattr("trials.simulation.local_journal.JournalWriter", HastyWriter)
     losses = 0
     for operation in range(1, operations_of(0, 10) + 1):
         work = crash_at(0, 10, operation)

@@ -14,8 +14,8 @@ import pytest
 
 from holdfast.journal.filling import Target
 from holdfast.journal.kept_log import KEPT_DIRECTORY, take_back
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
 NODE = Path("/node")
 FIRST = 100

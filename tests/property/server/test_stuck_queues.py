@@ -11,11 +11,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from tests.unit.server.conftest import Node
 
 from holdfast.broker.settings import BrokerSettings
 from holdfast.server.connection import ClientConnection
 from holdfast.server.settings import ServerSettings
+from tests.unit.server.conftest import Node
 
 STEPS = 150
 QUEUES = ("a", "b")

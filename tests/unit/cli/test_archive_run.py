@@ -23,8 +23,8 @@ from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.holds import Hold
 from holdfast.spark.pipelines.archive import ArchiveSettings
 from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
-from holdfast.testing.paper_spark import PaperSpark
-from holdfast.testing.written_log import WrittenLog, message, orders_log
+from trials.pipeline.paper_spark import PaperSpark
+from trials.pipeline.written_log import WrittenLog, message, orders_log
 
 
 @pytest.fixture(autouse=True)

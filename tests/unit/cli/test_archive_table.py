@@ -28,8 +28,8 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.archive.table import has_table, keep_table, table_files
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
-from holdfast.testing.paper_spark import PaperSpark
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.paper_spark import PaperSpark
+from trials.pipeline.written_log import WrittenLog, message
 
 
 @pytest.fixture(autouse=True)

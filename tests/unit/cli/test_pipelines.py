@@ -16,7 +16,7 @@ from holdfast.model.records import QueueRecord
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.holds import Hold
 from holdfast.spark.pipelines.archive import ArchiveProgress, ArchiveSettings
-from holdfast.testing.written_log import WrittenLog
+from trials.pipeline.written_log import WrittenLog
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from holdfast.cli.spark_checks import (
 )
 from holdfast.errors import ConfigError, StoreError
 from holdfast.model.records import QueueRecord
-from holdfast.testing.written_log import WrittenLog
+from trials.pipeline.written_log import WrittenLog
 
 
 def test_an_archive_may_be_begun_where_nothing_is(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from holdfast.cli import log_files
 from holdfast.environment.disk import RealDisk
 from holdfast.journal.filling import Target
 from holdfast.store.record_codec import encode_records
-from holdfast.testing.local_journal import LocalJournal
+from trials.simulation.local_journal import LocalJournal
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from holdfast.journal.ballot import (
     decode_ballot,
     encode_ballot,
 )
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 
 PATH = Path("/node/ballot")
 BALLOT = Ballot(

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import Checkpoint, CheckpointStore
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
 DIRECTORY = Path("/node/checkpoints")
 

@@ -12,8 +12,8 @@ from holdfast.journal.continuation import Continuation, headers_in
 from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
 from holdfast.journal.jobs import RUN_BYTES_MAX, BallotJob
 from holdfast.journal.settings import JournalSettings, MiB
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import pytest
 from holdfast.journal.housekeeper import Housekeeper, Note
 from holdfast.journal.segment import segment_name
 from holdfast.journal.settings import JournalSettings, KiB, MiB
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_disk import SimulatedDisk
 
 DIRECTORY = Path("/log")
 SETTINGS = JournalSettings(segment_bytes=16 * KiB, spare_segments=2)

@@ -18,8 +18,8 @@ from holdfast.journal.entry import FIRST_CHAIN
 from holdfast.journal.scan import Damage
 from holdfast.journal.segment import file_digest
 from holdfast.journal.settings import JournalSettings, KiB, MiB
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import SimulatedDisk
 
 SMALL = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=4 * KiB)
 

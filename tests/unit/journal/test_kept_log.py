@@ -17,8 +17,8 @@ from holdfast.journal.kept_log import (
     require_kept,
     take_back,
 )
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
 NODE = Path("/node")
 TARGET = Target(index=103, record=1_003, timestamp=7_000_000)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.journal.open_files import OpenFiles
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_disk import SimulatedDisk
 
 DIRECTORY = Path("/log")
 

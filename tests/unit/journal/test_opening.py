@@ -14,8 +14,8 @@ from holdfast.errors import (
 )
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import SimulatedDisk
 
 SMALL = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=4 * KiB)
 

@@ -14,8 +14,8 @@ from holdfast.journal.entry import HEADER_BYTES
 from holdfast.journal.recovery import keep_bytes, zero_backwards
 from holdfast.journal.segment import Segment, SegmentHeader
 from holdfast.journal.settings import JournalSettings, MiB
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk, SimulatedFile
 
 LOST = Path("/node/lost+found")
 

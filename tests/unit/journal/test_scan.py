@@ -15,8 +15,8 @@ from holdfast.journal.jobs import RUN_BYTES_MAX
 from holdfast.journal.scan import MISSING_FILE, LogScan, scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.journal.settings import JournalSettings, MiB
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import PowerCut, SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 
 LOG = Path("/node/journal")
 

@@ -10,8 +10,8 @@ from holdfast.journal.scan import Damage
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.segment import EntryPlace
 from holdfast.journal.settings import JournalSettings, KiB
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import SimulatedDisk
 
 RATE = 4 * KiB
 

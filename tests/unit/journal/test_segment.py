@@ -19,7 +19,7 @@ from holdfast.journal.segment import (
     segment_name,
 )
 from holdfast.journal.settings import MiB
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_disk import SimulatedDisk
 
 HEADER = SegmentHeader(100, 5_000, 7, b"c" * 16, 65_536)
 

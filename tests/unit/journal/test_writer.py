@@ -19,8 +19,8 @@ from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
-from holdfast.testing.local_journal import NODE_ID, LocalJournal
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.local_journal import NODE_ID, LocalJournal
+from trials.simulation.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.model.facts import Attributes, MessageFacts
 from holdfast.store.fact_blocks import encode_facts
-from holdfast.testing.written_log import EACH_FACT
+from trials.pipeline.written_log import EACH_FACT
 
 
 def test_nothing_is_set_unless_it_is_given() -> None:

@@ -25,8 +25,8 @@ from holdfast.replication.membership import Member, Membership, founded
 from holdfast.replication.messages import NO_CHAIN, AppendResponse, Hello, Message
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import Role, State
-from holdfast.testing.simulated_disk import SimulatedDisk
-from holdfast.testing.simulated_group import SeededRandomness
+from trials.simulation.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_group import SeededRandomness
 
 
 def node_id(name: str) -> str:

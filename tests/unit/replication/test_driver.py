@@ -40,8 +40,8 @@ from holdfast.replication.messages import (
     VoteResponse,
 )
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.testing.simulated_disk import SimulatedDisk
-from holdfast.testing.simulated_group import SeededRandomness
+from trials.simulation.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_group import SeededRandomness
 
 NAMED = Membership(tuple(Member(name, f"{name}:1") for name in "abc"))
 

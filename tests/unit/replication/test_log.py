@@ -9,7 +9,7 @@ from holdfast.journal.ballot import Ballot
 from holdfast.journal.jobs import BallotJob
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.messages import NO_CHAIN
-from holdfast.testing.simulated_disk import PowerCut
+from trials.simulation.simulated_disk import PowerCut
 
 
 def test_terms_are_known_inside_the_log_only(member) -> None:

@@ -9,9 +9,9 @@ import pytest
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.outlets import Links, Writer
 from holdfast.replication.peer_link import PeerLinks
-from holdfast.testing import simulated_group
-from holdfast.testing.simulated_network import NodeLinks
-from holdfast.testing.simulated_node import SimulatedNode
+from trials.simulation import simulated_group
+from trials.simulation.simulated_network import NodeLinks
+from trials.simulation.simulated_node import SimulatedNode
 
 
 def asked(kind: type) -> list[str]:

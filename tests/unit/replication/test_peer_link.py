@@ -17,7 +17,7 @@ from holdfast.replication.message_codec import encode_message
 from holdfast.replication.messages import Hello, TransferRequest
 from holdfast.replication.peer_link import PeerLink, PeerLinks, split_address
 from holdfast.replication.settings import LinkSettings
-from holdfast.testing.simulated_group import SeededRandomness
+from trials.simulation.simulated_group import SeededRandomness
 
 
 class Pipe(asyncio.Transport):

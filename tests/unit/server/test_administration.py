@@ -8,7 +8,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.unit.server.whole_node import WAIT_SECONDS, run, store
 
 from holdfast.admin.metrics import Metrics
 from holdfast.admin.operations import Operations
@@ -22,6 +21,7 @@ from holdfast.errors import (
 from holdfast.server.node import Node
 from holdfast.server.role import Role
 from holdfast.server.waiting import wait_until
+from tests.unit.server.whole_node import WAIT_SECONDS, run, store
 
 
 def test_the_status_says_who_it_is(tmp_path) -> None:

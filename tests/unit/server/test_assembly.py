@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pytest
 import structlog.testing
-from tests.unit.server.whole_node import config
 
 from holdfast.config.node import NodeConfig
 from holdfast.server.node import Node
 from holdfast.sessions.registration import Arrival
 from holdfast.sessions.stomp import StompSession
+from tests.unit.server.whole_node import config
 
 
 def test_few_open_files_are_told_with_what_to_do(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from holdfast.server.reader_holds import HOLD_BYTES_DEFAULT
 from holdfast.server.settings import ServerSettings
 from holdfast.spark.log.entry_block import cut_entries
 from holdfast.store.replicated_store import ReplicatedStore
-from holdfast.testing.local_journal import LocalJournal
+from trials.simulation.local_journal import LocalJournal
 
 NOW = 1_700_000_000_000_000
 DAY = 86_400

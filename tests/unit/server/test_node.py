@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import structlog.testing
-from tests.unit.server.whole_node import WAIT_SECONDS, config, run, store, within
 
 from holdfast.admin.remote import RemoteNode
 from holdfast.admin.token_file import FILE_NAME
@@ -24,6 +23,7 @@ from holdfast.errors import (
 from holdfast.model.limits import KiB
 from holdfast.server.node import Node
 from holdfast.testing.free_ports import free_ports
+from tests.unit.server.whole_node import WAIT_SECONDS, config, run, store, within
 
 
 def test_a_node_serves_and_stops_cleanly(tmp_path) -> None:

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from tests.unit.server.whole_node import config
-
 from holdfast.server.node import Node
 from holdfast.server.parts import Parts
+from tests.unit.server.whole_node import config
 
 
 def test_every_part_is_there_and_belongs_to_the_others(tmp_path) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.server.whole_node import run
 
 import holdfast.server
 from holdfast.protocols.detect import by_words
@@ -21,6 +20,7 @@ from holdfast.server.protocols import served
 from holdfast.sessions.credentials import ANONYMOUS
 from holdfast.sessions.registration import Arrival, Registration
 from holdfast.sessions.session import Session
+from tests.unit.server.whole_node import run
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:h\n\n\0"
 

@@ -13,7 +13,7 @@ from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal
 from holdfast.server.restoring import restore
-from holdfast.testing.local_journal import LocalJournal
+from trials.simulation.local_journal import LocalJournal
 
 
 @pytest.fixture

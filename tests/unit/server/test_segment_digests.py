@@ -11,7 +11,7 @@ import pytest
 from holdfast.journal.scan import Damage
 from holdfast.journal.segment import file_digest
 from holdfast.server.segment_digests import AGE_SECONDS_MAX, SegmentDigests
-from holdfast.testing.local_journal import LocalJournal
+from trials.simulation.local_journal import LocalJournal
 
 
 class _Clock:

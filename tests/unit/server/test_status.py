@@ -12,8 +12,8 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.server.status import damage_status, queue_status
 from holdfast.sessions.stomp import StompSession
-from holdfast.testing.local_journal import LocalJournal
-from holdfast.testing.simulated_disk import SimulatedDisk
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import SimulatedDisk
 
 AUTO = AcknowledgeMode.AUTO
 

@@ -4,9 +4,8 @@ What every client's session answers by what it holds.
 
 from __future__ import annotations
 
-from tests.unit.sessions.speaker import Message, Speaker
-
 from holdfast.broker.settings import BrokerSettings
+from tests.unit.sessions.speaker import Message, Speaker
 
 
 def test_sessions_of_a_node_have_names_of_their_own(desk) -> None:

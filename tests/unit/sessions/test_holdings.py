@@ -8,13 +8,13 @@ import ast
 from pathlib import Path
 
 import pytest
-from tests.unit.sessions.speaker import Form, Message, Speaker
 
 import holdfast.sessions
 from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import parse_destination
 from holdfast.sessions.target import Action
+from tests.unit.sessions.speaker import Form, Message, Speaker
 
 
 def consume(session: Speaker, name: str = "/queue/q", prefetch: int = 10) -> Subscription:

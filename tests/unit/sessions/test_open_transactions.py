@@ -5,10 +5,10 @@ Transactions of one connection, in any protocol.
 from __future__ import annotations
 
 import pytest
-from tests.unit.sessions.speaker import Message, Speaker
 
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import StoreFullError, TransactionError
+from tests.unit.sessions.speaker import Message, Speaker
 
 
 def within(session: Speaker, name: str, receipt: bytes | None = None) -> None:

@@ -5,11 +5,11 @@ Messages of any protocol on their way into the broker, and what waits for room.
 from __future__ import annotations
 
 import pytest
-from tests.unit.sessions.speaker import Message, Speaker
 
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import StoreFullError
 from holdfast.sessions.target import Goodbye
+from tests.unit.sessions.speaker import Message, Speaker
 
 FULL = BrokerSettings(memory_bytes=1000, message_memory_overhead_bytes=100)
 

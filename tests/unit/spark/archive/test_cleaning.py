@@ -22,7 +22,7 @@ from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.written_ranges import LogRange, joined, merge_range, write_range
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 ENTRIES = 6
 DAY = 24 * 3600 * 1_000_000

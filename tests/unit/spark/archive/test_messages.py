@@ -26,8 +26,8 @@ from holdfast.spark.log.source import LogSource
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.log_reading import LogReading
 from holdfast.spark.source.options import read_options
-from holdfast.testing.written_archive import archived_log
-from holdfast.testing.written_log import (
+from trials.pipeline.written_archive import archived_log
+from trials.pipeline.written_log import (
     CLUSTER_ID,
     EACH_FACT,
     FIRST_TIME,

@@ -8,7 +8,7 @@ from holdfast.model.records import QueueRecord
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.proof import blocks_of
-from holdfast.testing.written_log import WrittenLog, block_of, message
+from trials.pipeline.written_log import WrittenLog, block_of, message
 
 BLOCK = block_of([QueueRecord(1, "q")], [message(1, 1, b"a"), message(1, 2, b"b")])
 START = bytes(16).hex()

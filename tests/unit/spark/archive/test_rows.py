@@ -8,7 +8,7 @@ from holdfast.journal.entry import FIRST_CHAIN
 from holdfast.model.facts import MessageFacts
 from holdfast.spark.archive.entries import archived_facts, entries_of
 from holdfast.spark.archive.rows import RECORDS, RangeFacts, block_rows
-from holdfast.testing.written_log import EACH_FACT, knowing, message
+from trials.pipeline.written_log import EACH_FACT, knowing, message
 
 SECOND = 1_000_000
 

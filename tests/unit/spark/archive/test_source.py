@@ -23,8 +23,8 @@ from holdfast.spark.archive.source import (
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.source import DamagedRange
 from holdfast.spark.pipelines.written_ranges import joined, merge_range
-from holdfast.testing.written_archive import archived_log
-from holdfast.testing.written_log import orders_log
+from trials.pipeline.written_archive import archived_log
+from trials.pipeline.written_log import orders_log
 
 ENTRIES = 10
 

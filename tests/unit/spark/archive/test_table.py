@@ -33,7 +33,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.archive.table import TABLE_LOG, has_table, keep_table, table_files
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.written_ranges import LogRange, joined, merge_range, write_range
-from holdfast.testing.written_log import FIRST_TIME, WrittenLog, message
+from trials.pipeline.written_log import FIRST_TIME, WrittenLog, message
 
 DAY = 24 * 3600 * 1_000_000
 LATER = 4_102_444_800_000_000

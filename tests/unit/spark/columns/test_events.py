@@ -26,7 +26,7 @@ from holdfast.spark.columns.schema import default_columns
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.row_filter import RowFilter
 from holdfast.store.record_codec import TYPE_NAMES
-from holdfast.testing.written_log import block_of, message
+from trials.pipeline.written_log import block_of, message
 
 ALL = default_columns("events")
 

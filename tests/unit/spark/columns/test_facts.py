@@ -8,7 +8,7 @@ import pytest
 from holdfast.model.facts import MessageFacts
 from holdfast.spark.columns.facts import FACT_COLUMNS, fact_column, with_origins, with_priorities
 from holdfast.spark.columns.schema import arrow_type
-from holdfast.testing.written_log import EACH_FACT
+from trials.pipeline.written_log import EACH_FACT
 
 
 @pytest.mark.parametrize("name", sorted(FACT_COLUMNS))

@@ -17,7 +17,7 @@ from holdfast.spark.columns.messages import entry_batch, in_pieces, message_batc
 from holdfast.spark.columns.schema import COLUMNS, PROBLEM, VIEWS, default_columns
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.row_filter import RowFilter
-from holdfast.testing.written_log import EACH_FACT, block_of, knowing, message
+from trials.pipeline.written_log import EACH_FACT, block_of, knowing, message
 
 ALL = tuple(column.name for column in COLUMNS["messages"])
 

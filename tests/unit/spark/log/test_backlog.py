@@ -27,7 +27,7 @@ from holdfast.spark.log import backlog as backlog_module
 from holdfast.spark.log.backlog import Backlog, backlog_as_of, index_of, place_of
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import DamagedRange
-from holdfast.testing.written_log import WrittenLog, block_of, message
+from trials.pipeline.written_log import WrittenLog, block_of, message
 
 
 def random_history(seed: int) -> list[list]:

@@ -33,7 +33,7 @@ from holdfast.spark.log.source import DamagedRange
 from holdfast.spark.pipelines.replica_audit import remote_digests
 from holdfast.spark.pipelines.served_depths import _applied
 from holdfast.spark.source.writer import write_options
-from holdfast.testing.written_log import message, sealed
+from trials.pipeline.written_log import message, sealed
 
 ENTRIES = sealed(*([message(1, n, bytes(100))] for n in range(1, 11)))
 NODES = ("a", "b", "c")

@@ -25,7 +25,7 @@ from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.source import DamagedRange
 from holdfast.spark.pipelines.replica_audit import _ends
 from holdfast.spark.pipelines.replica_proof import Replica
-from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, clean_first_segment, message
+from trials.pipeline.written_log import CLUSTER_ID, WrittenLog, clean_first_segment, message
 
 COUNT = 40
 

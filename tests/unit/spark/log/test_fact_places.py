@@ -23,7 +23,7 @@ from holdfast.store.fact_blocks import (
     SKIPS,
 )
 from holdfast.store.record_codec import MESSAGE
-from holdfast.testing.written_log import EACH_FACT, block_of, knowing, message
+from trials.pipeline.written_log import EACH_FACT, block_of, knowing, message
 
 
 def test_the_heads_are_the_codecs() -> None:

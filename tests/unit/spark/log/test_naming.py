@@ -7,7 +7,7 @@ from __future__ import annotations
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.record_table import RecordTable
-from holdfast.testing.written_log import block_of, message
+from trials.pipeline.written_log import block_of, message
 
 
 def test_declarations_are_learned_on_the_way() -> None:

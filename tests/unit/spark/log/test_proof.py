@@ -24,7 +24,7 @@ from holdfast.spark.log.proof import (
     next_record_of,
     proven_blocks,
 )
-from holdfast.testing.written_log import WrittenLog, block_of, message, sealed
+from trials.pipeline.written_log import WrittenLog, block_of, message, sealed
 
 FIRST = bytes(16)
 

@@ -17,7 +17,7 @@ from holdfast.journal.record import iterate_records
 from holdfast.model.records import AcknowledgeRecord, CleanedRecord, MessageRecord
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
 from holdfast.store import record_codec
-from holdfast.testing.written_log import EACH_FACT, block_of, knowing, message
+from trials.pipeline.written_log import EACH_FACT, block_of, knowing, message
 
 
 def random_records(seed: int, count: int) -> list:

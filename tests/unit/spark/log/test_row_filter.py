@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.record_table import MessageRows, RecordTable
 from holdfast.spark.log.row_filter import RowFilter
-from holdfast.testing.written_log import block_of, message
+from trials.pipeline.written_log import block_of, message
 
 
 def kept(wanted: RowFilter) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import DamagedRange, first_index_at, search_names
-from holdfast.testing.written_log import (
+from trials.pipeline.written_log import (
     FIRST_TIME,
     STEP_MICROSECONDS,
     WrittenLog,

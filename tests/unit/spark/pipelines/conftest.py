@@ -10,7 +10,7 @@ import pytest
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.replica_proof import Replica
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 
 @pytest.fixture

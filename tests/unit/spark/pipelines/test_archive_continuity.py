@@ -16,7 +16,7 @@ from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.archive_continuity import check_same_log
 from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
-from holdfast.testing.written_log import orders_log
+from trials.pipeline.written_log import orders_log
 
 
 @pytest.fixture

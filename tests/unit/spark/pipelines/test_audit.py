@@ -27,7 +27,7 @@ from holdfast.spark.pipelines.replica_audit import ReplicaAudit
 from holdfast.spark.pipelines.replica_proof import Replica
 from holdfast.spark.pipelines.served_depths import ServedDepths
 from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
-from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, block_of, message
+from trials.pipeline.written_log import CLUSTER_ID, WrittenLog, block_of, message
 
 
 def replicas(count: int) -> ReplicaAudit:

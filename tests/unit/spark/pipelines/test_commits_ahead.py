@@ -18,8 +18,8 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines import archive as module
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
-from holdfast.testing.paper_spark import PaperSpark
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.paper_spark import PaperSpark
+from trials.pipeline.written_log import WrittenLog, message
 
 SEGMENT = 8192
 ENTRIES = 40

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from holdfast.spark.pipelines.job_ahead import JobAhead
-from holdfast.testing.paper_spark import PaperSpark
+from trials.pipeline.paper_spark import PaperSpark
 
 
 def test_the_outcome_is_waited_for() -> None:

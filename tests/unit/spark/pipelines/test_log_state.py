@@ -9,7 +9,7 @@ from holdfast.model.records import ProducerRecord, QueueRecord
 from holdfast.spark.archive.rows import RECORDS
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.log_state import LastingState, _cut_records, moved_on, spark_schema
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 
 def test_numbers_move_on_and_marks_do_not() -> None:

@@ -15,7 +15,7 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines import message_packing
 from holdfast.spark.pipelines.message_packing import packed, unpacked
 from holdfast.store.record_codec import decode_records
-from holdfast.testing.written_log import block_of, message
+from trials.pipeline.written_log import block_of, message
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from holdfast.spark.pipelines.replica_audit import (
     remote_digests,
 )
 from holdfast.spark.pipelines.replica_proof import Part, Replica, prove
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 
 def test_the_first_difference_is_found(tmp_path: Path, written) -> None:

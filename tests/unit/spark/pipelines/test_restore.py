@@ -24,7 +24,7 @@ from holdfast.spark.pipelines.restore import (
     usable_files,
 )
 from holdfast.spark.pipelines.written_ranges import LogRange, joined, write_range
-from holdfast.testing.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
+from trials.pipeline.written_log import FIRST_TIME, STEP_MICROSECONDS, WrittenLog, message
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from holdfast.replication.membership import decode_membership
 from holdfast.spark.pipelines.draft import check_not_restored_now
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, RestoredLog, live_by_queue
 from holdfast.store.record_codec import encode_records
-from holdfast.testing.written_log import message
+from trials.pipeline.written_log import message
 
 START = LogStart(
     index=101,

@@ -14,8 +14,8 @@ from holdfast.model.records import AcknowledgeRecord, QueueRecord
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.written_ranges import joined, merge_range
-from holdfast.testing.written_archive import archived_log
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_archive import archived_log
+from trials.pipeline.written_log import WrittenLog, message
 
 PER_RANGE = 2
 

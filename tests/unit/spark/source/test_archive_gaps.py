@@ -19,7 +19,7 @@ from holdfast.spark.source import stream_reader
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
 from holdfast.spark.source.stream_reader import StreamReader
-from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, message
+from trials.pipeline.written_log import CLUSTER_ID, WrittenLog, message
 
 FIRST_CHAIN = bytes(16).hex()
 

@@ -23,7 +23,7 @@ from holdfast.spark.source import batch_reader
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
 from holdfast.spark.source.partitions import BacklogPartition, LogPartition
-from holdfast.testing.written_log import CLUSTER_ID, WrittenLog, clean_first_segment, message
+from trials.pipeline.written_log import CLUSTER_ID, WrittenLog, clean_first_segment, message
 
 COUNT = 40
 

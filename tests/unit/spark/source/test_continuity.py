@@ -14,7 +14,7 @@ from holdfast.spark.log.entry_block import EntryBlock, cut_entries
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.source.continuity import chain_after, check_continues, taken_at
 from holdfast.spark.source.offsets import Taken
-from holdfast.testing.written_log import message, sealed
+from trials.pipeline.written_log import message, sealed
 
 LAST = 12
 

@@ -17,7 +17,7 @@ from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.row_filter import RowFilter
 from holdfast.spark.source.log_reading import LiveRows, LogReading
 from holdfast.spark.source.options import read_options
-from holdfast.testing.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message
 
 
 @pytest.fixture

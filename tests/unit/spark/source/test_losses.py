@@ -14,7 +14,7 @@ from holdfast.errors import CorruptEntryError, MissingEntriesError, RecordNotFou
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries
 from holdfast.spark.log.source import DamagedRange, LogPosition
 from holdfast.spark.source.losses import LenientLog, first_kept, passed_over
-from holdfast.testing.written_log import message, sealed
+from trials.pipeline.written_log import message, sealed
 
 LAST = 20
 ENTRIES = sealed(*([message(1, n, b"body")] for n in range(1, LAST + 1)))

@@ -13,8 +13,8 @@ from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.source.open_source import open_source, parts_of
 from holdfast.spark.source.options import read_options
-from holdfast.testing.written_archive import archived_log
-from holdfast.testing.written_log import orders_log
+from trials.pipeline.written_archive import archived_log
+from trials.pipeline.written_log import orders_log
 
 
 def test_a_url_is_a_cluster() -> None:

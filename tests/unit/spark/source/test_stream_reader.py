@@ -20,7 +20,7 @@ from holdfast.spark.log.source import LogPosition
 from holdfast.spark.source import stream_reader
 from holdfast.spark.source.options import read_options
 from holdfast.spark.source.stream_reader import StreamReader
-from holdfast.testing.written_log import message, sealed
+from trials.pipeline.written_log import message, sealed
 
 
 def entries(parts_at: int = 99) -> list[Entry]:

@@ -1,0 +1,216 @@
+"""
+A log written directly, and beside it what every operation did: the truth that a restore is held to.
+
+Operations are drawn from a seed: sends by numbered producers, acknowledgements, rejections, purges,
+deletions, copies by the cleaner. After every entry what lives is noted, by plain dictionaries that
+share no code with the broker's state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
+from holdfast.journal.settings import KiB
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    DeadLetterRecord,
+    DeleteQueueRecord,
+    DispatchMarkRecord,
+    MessageRecord,
+    ProducerRecord,
+    PurgeRecord,
+    QueueRecord,
+    Record,
+)
+from holdfast.replication.membership import Member, Membership, encode_membership
+from trials.pipeline.written_log import CLUSTER_ID, WrittenLog
+
+HEADERS: Final = (b"content-type:text/plain\npersistent:true\n", b"persistent:true\npriority:7\n")
+
+
+@dataclass(frozen=True)
+class Live:
+    """One message that lives."""
+
+    queue: str
+    sequence: int
+    headers: bytes
+    body: bytes
+    redelivery_count: int
+    stored_at: int
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is true after one entry."""
+
+    index: int
+    time: int
+    live: tuple[Live, ...]
+    """By queue, then sequence."""
+    producers: dict[str, int]
+
+
+@dataclass
+class OperationLog:
+    """Writes a log of random operations into `directory`; use `run`, then look at `moments`."""
+
+    directory: Path
+    seed: int = 1
+    segment_bytes: int = 16 * KiB
+    moments: list[Moment] = field(default_factory=list)
+    messages: int = 0
+
+    def __post_init__(self) -> None:
+        self._chance = random.Random(self.seed)  # noqa: S311 - repeatable on purpose
+        self._queues: dict[int, str] = {}
+        self._next: dict[int, int] = {}
+        self._live: dict[tuple[int, int], MessageRecord] = {}
+        self._producers: dict[str, int] = {}
+        self._number = 0
+
+    def run(self, entry_count: int) -> None:
+        """Append so many entries."""
+        with WrittenLog(self.directory, segment_bytes=self.segment_bytes) as log:
+            if log.journal.last_index == 0:
+                member = Member("a", "", "voter", "", bytes(16).hex())
+                membership = Membership((member,), cluster_id=CLUSTER_ID.hex())
+                log.put(kind=KIND_CONFIG, body=encode_membership(membership))
+                log.put(kind=KIND_NOOP)
+            for _ in range(entry_count):
+                # Nothing in one entry may depend on another thing in it.
+                records = self._batch(log.time + 1)
+                entry = log.put(*records)
+                self._note(entry.index, entry.timestamp)
+
+    def at(self, index: int) -> Moment:
+        """What was true after an entry."""
+        return next(moment for moment in reversed(self.moments) if moment.index <= index)
+
+    def _batch(self, time: int) -> list[Record]:
+        chance = self._chance
+        if len(self._queues) < 3:
+            return self._declare()
+        drawn: list[tuple[int, Callable[[int], list[Record]]]] = [
+            (10, self._send),
+            (5, self._acknowledge),
+            (1, self._reject),
+            (1, self._purge),
+            (1, self._copy),
+            (1, self._commit),
+            (1, self._mark),
+            (1, self._delete),
+        ]
+        weights = [weight for weight, _ in drawn]
+        operation = chance.choices([each for _, each in drawn], weights)[0]
+        return operation(time) or self._send(time)
+
+    def _declare(self) -> list[Record]:
+        self._number += 1
+        name = f"queue-{self._number}"
+        self._queues[self._number] = name
+        self._next[self._number] = 1
+        return [QueueRecord(self._number, name, 1, 4096)]
+
+    def _message(self, number: int, time: int) -> MessageRecord:
+        chance = self._chance
+        headers = chance.choice(HEADERS)
+        body = chance.randbytes(chance.choice((0, 1, 40, 700)))
+        producer = chance.choice((None, "one", "two"))
+        sequence = self._next[number]
+        self._next[number] += 1
+        own = 0
+        if producer is not None:
+            own = self._producers[producer] = self._producers.get(producer, 0) + 1
+        size = len(headers) + len(body)
+        record = MessageRecord(number, sequence, headers, body, size, producer, own)
+        record.stored_at = time
+        self._live[number, sequence] = record
+        self.messages += 1
+        return record
+
+    def _send(self, time: int) -> list[Record]:
+        numbers = self._chance.choices(sorted(self._queues), k=self._chance.randint(1, 12))
+        return [self._message(number, time) for number in numbers]
+
+    def _some(self, count: int) -> tuple[int, list[int]]:
+        number = self._chance.choice(sorted(self._queues))
+        own = sorted(sequence for queue, sequence in self._live if queue == number)
+        return number, sorted(self._chance.sample(own, min(count, len(own))))
+
+    def _acknowledge(self, time: int) -> list[Record]:
+        number, sequences = self._some(self._chance.randint(1, 15))
+        for sequence in sequences:
+            del self._live[number, sequence]
+        return [AcknowledgeRecord(number, sequences)] if sequences else []
+
+    def _reject(self, time: int) -> list[Record]:
+        number, sequences = self._some(1)
+        if not sequences:
+            return []
+        del self._live[number, sequences[0]]
+        return [DeadLetterRecord(number, sequences)]
+
+    def _purge(self, time: int) -> list[Record]:
+        number = self._chance.choice(sorted(self._queues))
+        through = self._next[number] - 1 - self._chance.randint(0, 3)
+        for key in [key for key in self._live if key[0] == number and key[1] <= through]:
+            del self._live[key]
+        return [PurgeRecord(number, through)] if through > 0 else []
+
+    def _delete(self, time: int) -> list[Record]:
+        number = min(self._queues)
+        for key in [key for key in self._live if key[0] == number]:
+            del self._live[key]
+        del self._queues[number]
+        return [DeleteQueueRecord(number)]
+
+    def _copy(self, time: int) -> list[Record]:
+        number, sequences = self._some(4)
+        copies: list[Record] = []
+        for sequence in sequences:
+            old = self._live[number, sequence]
+            copy = MessageRecord(
+                number,
+                sequence,
+                old.headers,
+                old.body,
+                old.size,
+                old.producer_id,
+                old.producer_sequence,
+            )
+            copy.rewritten, copy.stored_at = True, old.stored_at
+            copy.redelivery_count = old.redelivery_count + 1
+            self._live[number, sequence] = copy
+            copies.append(copy)
+        return copies
+
+    def _commit(self, time: int) -> list[Record]:
+        self._producers["one"] = self._producers.get("one", 0) + 1
+        return [ProducerRecord("one", self._producers["one"], time)]
+
+    def _mark(self, time: int) -> list[Record]:
+        number = self._chance.choice(sorted(self._queues))
+        return [DispatchMarkRecord(number, self._next[number] + 5000)]
+
+    def _note(self, index: int, time: int) -> None:
+        live = sorted(
+            (
+                Live(
+                    self._queues[number],
+                    sequence,
+                    record.headers or b"",
+                    record.body or b"",
+                    record.redelivery_count,
+                    record.stored_at,
+                )
+                for (number, sequence), record in self._live.items()
+            ),
+            key=lambda each: (each.queue, each.sequence),
+        )
+        self.moments.append(Moment(index, time, tuple(live), dict(self._producers)))

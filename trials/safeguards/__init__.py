@@ -1,0 +1,36 @@
+"""
+Ablations by topic: each module has a list `ABLATIONS`; ablations.py runs them with its own.
+"""
+
+from __future__ import annotations
+
+from trials.safeguards import (
+    claims,
+    cut_logs,
+    descriptors,
+    full_disks,
+    generations,
+    growth,
+    hanging_disks,
+    leases,
+    limits,
+    logs,
+    membership,
+    strangers,
+)
+from trials.safeguards.ablation import Ablation
+
+ABLATIONS: list[Ablation] = [
+    *claims.ABLATIONS,
+    *cut_logs.ABLATIONS,
+    *descriptors.ABLATIONS,
+    *full_disks.ABLATIONS,
+    *generations.ABLATIONS,
+    *growth.ABLATIONS,
+    *hanging_disks.ABLATIONS,
+    *leases.ABLATIONS,
+    *limits.ABLATIONS,
+    *logs.ABLATIONS,
+    *membership.ABLATIONS,
+    *strangers.ABLATIONS,
+]

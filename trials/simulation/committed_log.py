@@ -1,0 +1,231 @@
+"""
+What the log says, read by somebody who does not trust the broker.
+
+Every committed entry is fed once, in order. From it follows which messages live, which are settled,
+and by which record; how the broker itself keeps that is not asked. It also holds the log to what
+it must look like by itself: one record per producer sequence, transactions whole, identities kept.
+
+Invariants (each violation is raised with its name):
+    S9: the sequence numbers of a producer stand in the log without gap or double, and so does what
+        it numbers, unless its number was forgotten and it could not know.
+    S14: what one transaction sent stands in one entry, all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.journal.entry import KIND_CONFIG, KIND_RECORDS, Entry
+from holdfast.model.limits import FLOOR_ID
+from holdfast.model.records import (
+    AcknowledgeRecord,
+    CleanedRecord,
+    DeadLetterRecord,
+    DispatchMarkRecord,
+    ForgetProducerRecord,
+    MessageRecord,
+    ProducerRecord,
+    QueueRecord,
+    Record,
+)
+from holdfast.replication.membership import Membership, decode_membership
+from holdfast.store.record_codec import decode_records
+from trials.simulation.history import History, ViolationError
+
+DEAD_LETTERS = "ActiveMQ.DLQ"
+
+
+def token_of(body: bytes) -> str:
+    """The name of a message: what stands before the first blank of its body."""
+    return body.split(b" ", 1)[0].decode()
+
+
+class CommittedLog:
+    """The messages of the log as far as it is committed."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.last_index = 0
+        self.entries: list[Entry] = []
+        """All of them, to be read again where a promotion by force turns the log back."""
+        self.chains: dict[int, bytes] = {}
+        """The chain value of every committed entry."""
+        self.live: dict[tuple[int, int], int] = {}
+        """Queue number and sequence of every live message, and the entry of its newest copy."""
+        self.settled: dict[tuple[int, int], str] = {}
+        self.identities: dict[str, list[tuple[int, int]]] = {}
+        """By token: where the message was put; several only for producers without numbers."""
+        self.names: dict[int, str] = {}
+        self.tokens: dict[tuple[int, int], str] = {}
+        self.memberships: list[tuple[int, Membership]] = []
+        self.cleaned: list[tuple[int, int]] = []
+        """Up to which entry nothing lives any more, and the entry that says so; both rising."""
+        self.message_count = 0
+        self._last_sequence: dict[str, int] = {}
+        self._floors: dict[str, int] = {}
+        """By name: of its producers, those with a lower number are done with."""
+        self._forgotten: set[str] = set()
+        """
+        Producers of which the log knows nothing any more. One that sends its very first message or
+        transaction once more is as good as new: what it stored before is stored again.
+        """
+        self._stored_before: dict[str, int] = {}
+        """How far those were that began again so: what follows the first is stored twice too."""
+        self._twice = ""
+        """Stored again by a transaction whose producer is not known yet; or nothing."""
+
+    def feed(self, entry: Entry) -> None:
+        """Take the next committed entry."""
+        assert entry.index == self.last_index + 1, "entries are fed in order"
+        self.last_index = entry.index
+        self.entries.append(entry)
+        self.chains[entry.index] = entry.chain
+        if entry.kind == KIND_CONFIG:
+            self.memberships.append((entry.index, decode_membership(bytes(entry.body))))
+        if entry.kind != KIND_RECORDS:
+            return
+        sent: dict[str, int] = {}
+        for record in decode_records(entry.body):
+            if type(record) is MessageRecord:
+                self._message(record, entry.index, sent)
+            else:
+                if type(record) is not DispatchMarkRecord:  # It may stand before a unit's number.
+                    self._end_unit(record)
+                if type(record) is CleanedRecord:
+                    self.cleaned.append((record.through_index, entry.index))
+                take = self._TAKERS.get(type(record))
+                if take is not None:
+                    take(self, record)
+        self._end_unit(None)
+        for unit, count in sent.items():
+            expected = self._history.transactions[unit]
+            if count != expected:
+                raise ViolationError(
+                    "S14", f"entry {entry.index} has {count} of {expected} sends of {unit}"
+                )
+
+    def _message(self, record: MessageRecord, index: int, sent: dict[str, int]) -> None:
+        place = (record.queue_number, record.sequence)
+        assert record.body is not None
+        token = token_of(record.body)
+        if record.rewritten:
+            if self.tokens.get(place) != token:
+                raise ViolationError("S18", f"{token} was written again as another message")
+            if place in self.live:
+                self.live[place] = index
+            return
+        if place in self.tokens:
+            raise ViolationError("S9", f"{token} has the place {place} of {self.tokens[place]}")
+        note = self._history.sent.get(token)
+        if note is None or note.body != record.body:
+            raise ViolationError("S8", f"{token} is in the log and nobody sent it so")
+        self.message_count += 1
+        self.tokens[place] = token
+        self.live[place] = index
+        places = self.identities.setdefault(token, [])
+        if self._is_twice(token, record.queue_number):
+            self._twice = token
+        places.append(place)
+        if record.producer_id is not None:
+            self._end_unit(record)
+            self._count(record.producer_id, record.producer_sequence)
+        if note.unit and self.names.get(record.queue_number) != DEAD_LETTERS:
+            sent[note.unit] = sent.get(note.unit, 0) + 1
+        if note.is_aborted:
+            raise ViolationError("S14", f"{token} was rolled back and is in the log")
+
+    def _is_twice(self, token: str, queue_number: int) -> bool:
+        """Whether a message that must be stored once is stored again, and not as a dead letter."""
+        if token in self._history.unnumbered or token in self._history.doubtful:
+            return False
+        if self.names.get(queue_number) == DEAD_LETTERS:
+            return False  # Whatever stood twice before was judged when it was stored.
+        return any(self.names.get(it) != DEAD_LETTERS for it, _ in self.identities[token])
+
+    def _end_unit(self, record: Record | None) -> None:
+        """
+        What is stored again began with the first of a forgotten producer, or the broker is wrong.
+
+        The number of a message stands in its own record, that of a transaction in the one behind.
+        """
+        token, self._twice = self._twice, ""
+        if not token:
+            return
+        if isinstance(record, MessageRecord):
+            number = record.producer_id, record.producer_sequence
+        elif isinstance(record, ProducerRecord) and not record.used_at:
+            number = record.producer_id, record.sequence
+        else:
+            number = None, 0
+        begins_again = number[0] in self._forgotten and number[1] == 1
+        goes_on = 1 < number[1] <= self._stored_before.get(number[0] or "", 0)
+        if not (begins_again or goes_on):
+            raise ViolationError("S9", f"{token} was stored twice")
+
+    def _forget(self, record: ForgetProducerRecord) -> None:
+        self._forgotten.add(record.producer_id)
+
+    def _count(self, producer: str, sequence: int) -> None:
+        if any(_is_below(producer, name, floor) for name, floor in self._floors.items()):
+            raise ViolationError("S9", f"{producer} is done with and has {sequence} in the log")
+        last = self._last_sequence.get(producer, 0)
+        begins_again = sequence == 1 and producer in self._forgotten
+        if sequence != last + 1 and not begins_again:
+            raise ViolationError("S9", f"{producer} has {sequence} after {last} in the log")
+        if begins_again:
+            self._stored_before[producer] = max(last, self._stored_before.get(producer, 0))
+        self._last_sequence[producer] = sequence
+        self._forgotten.discard(producer)
+
+    def _queue(self, record: QueueRecord) -> None:
+        self.names[record.queue_number] = record.name
+
+    def _settle(self, record: AcknowledgeRecord | DeadLetterRecord) -> None:
+        for sequence in record.sequences:
+            place = (record.queue_number, sequence)
+            if self.live.pop(place, None) is None:
+                continue
+            name = self.names.get(record.queue_number, "")
+            self._history.check_settled(name, place, self.tokens[place])
+            self.settled[place] = self.tokens[place]
+
+    def _producer(self, record: ProducerRecord) -> None:
+        if record.producer_id.startswith(FLOOR_ID):
+            name = record.producer_id.removeprefix(FLOOR_ID)
+            self._floors[name] = max(record.sequence, self._floors.get(name, 0))
+        elif not record.used_at:
+            self._count(record.producer_id, record.sequence)
+        elif record.producer_id in self._history.short_lived:
+            return
+        elif record.sequence > self._last_sequence.get(record.producer_id, 0):
+            raise ViolationError("S9", f"{record.producer_id} was carried on with another number")
+
+    _TAKERS: dict[type, Callable[..., None]] = {  # noqa: RUF012 - a table, never changed
+        AcknowledgeRecord: _settle,
+        DeadLetterRecord: _settle,
+        QueueRecord: _queue,
+        ForgetProducerRecord: _forget,
+        ProducerRecord: _producer,
+    }
+
+    def is_committed(self, token: str) -> bool:
+        """Whether a message of this name is in the committed log."""
+        return token in self.identities
+
+    def complete_from(self, first_index: int) -> int:
+        """From which entry on a log that begins at `first_index` tells the whole state."""
+        if first_index == 1:
+            return 0
+        found = [index for through, index in self.cleaned if through >= first_index - 1]
+        return found[0] if found else self.last_index + 1
+
+    def newest_membership(self, index: int) -> Membership | None:
+        """The newest committed membership at or before an entry."""
+        found = [membership for at, membership in self.memberships if at <= index]
+        return found[-1] if found else None
+
+
+def _is_below(producer: str, name: str, floor: int) -> bool:
+    """Whether this is a producer of this name with a number below its floor."""
+    number = producer.removeprefix(f"{name}-").partition("-")
+    return producer.startswith(f"{name}-") and bool(number[1]) and int(number[0]) < floor
