@@ -176,29 +176,22 @@ def _decode_message(
     fixed = start + _MESSAGE_PAYLOAD.size
     if fixed > end:
         raise _cut_off(start)
-    if flags & ~MESSAGE_FLAGS:
-        raise _unknown_flags(TYPE_NAMES[MESSAGE], flags & ~MESSAGE_FLAGS, start)
     number, sequence, redeliveries, id_length, headers_length, stored_at = (
         _MESSAGE_PAYLOAD.unpack_from(body, start)
     )
-    producer_id = None
-    producer_sequence = 0
-    if flags & FLAG_PRODUCER:
-        id_start = fixed + _SEQUENCE.size
-        if id_start + id_length > end:
-            raise _cut_off(start)
-        (producer_sequence,) = _SEQUENCE.unpack_from(body, fixed)
-        fixed = id_start + id_length
+    producer_id, producer_sequence, facts = None, 0, None
+    if flags:  # Most have none: they take the straight way.
+        if flags & ~MESSAGE_FLAGS:
+            raise _unknown_flags(TYPE_NAMES[MESSAGE], flags & ~MESSAGE_FLAGS, start)
         try:
-            producer_id = str(body[id_start:fixed], "utf-8")
-        except UnicodeDecodeError as error:
-            raise _no_sense(start, error) from error
-    facts = None
-    if flags > PLAIN_FLAGS:
-        try:
-            facts, fixed = decode_facts(body, flags, fixed, end)
+            if flags & FLAG_PRODUCER:
+                producer_id, producer_sequence, fixed = _producer(body, fixed, id_length, end)
+            if flags > PLAIN_FLAGS:
+                facts, fixed = decode_facts(body, flags, fixed, end)
         except (struct.error, ValueError) as error:
-            raise _no_sense(start, error) from error
+            raise CorruptRecordError(
+                f"message record at byte {start:,} of its entry: {error}"
+            ) from error
     content = fixed + headers_length
     if content > end:
         raise _cut_off(start)
@@ -212,20 +205,28 @@ def _decode_message(
         producer_sequence,
     )
     record.stored_at = stored_at
-    if facts is not None:
+    if flags:
         record.facts = facts
-    if flags & FLAG_REWRITTEN:
-        record.rewritten = True
-        record.redelivery_count = redeliveries
+        if flags & FLAG_REWRITTEN:
+            record.rewritten = True
+            record.redelivery_count = redeliveries
     return record
+
+
+def _producer(
+    body: memoryview | bytes, start: int, id_length: int, end: int
+) -> tuple[str, int, int]:
+    """Give a producer's id and sequence, and the byte after them."""
+    id_start = start + _SEQUENCE.size
+    id_end = id_start + id_length
+    if id_end > end:
+        raise ValueError("its producer is cut off")
+    (sequence,) = _SEQUENCE.unpack_from(body, start)
+    return str(body[id_start:id_end], "utf-8"), sequence, id_end
 
 
 def _cut_off(start: int) -> CorruptRecordError:
     return CorruptRecordError(f"message record at byte {start:,} of its entry is cut off")
-
-
-def _no_sense(start: int, error: Exception) -> CorruptRecordError:
-    return CorruptRecordError(f"message record at byte {start:,} of its entry: {error}")
 
 
 def _unknown_flags(name: str, flags: int, start: int) -> CorruptRecordError:
