@@ -60,6 +60,25 @@ CLASS_INSTEAD = {
 }
 # `ack` is a header and a frame: code that speaks a wire protocol has to say it.
 WIRE_FOLDERS = ("src/holdfast/protocols/", "src/holdfast/sessions/", "src/holdfast/client/")
+# A comment that divides a file. In the product a file that wants one wants to be split; elsewhere,
+# in a long list of tests, there is one form of it: a title, and a line to the right.
+BANNER = re.compile(r"^[ ]*#[ ]*(?:[-=~*#]{3,}.*|.*[-=~*#]{5,})$", re.MULTILINE)
+ONE_BANNER = re.compile(r"^[ ]*# \S.* -{5,}$")
+# Files of the product that had them when this rule came. The list may only shrink.
+STILL_DIVIDED = {
+    "src/holdfast/broker/broker.py",
+    "src/holdfast/broker/receipts.py",
+    "src/holdfast/broker/serving/committing.py",
+    "src/holdfast/cli/pipelines.py",
+    "src/holdfast/replication/peer_link.py",
+    "src/holdfast/server/administration.py",
+    "src/holdfast/server/loop.py",
+    "src/holdfast/server/node.py",
+    "src/holdfast/sessions/session.py",
+    "src/holdfast/sessions/stomp.py",
+    "src/holdfast/sessions/undecided.py",
+    "src/holdfast/store/replicated_store.py",
+}
 # A contract has no code of its own; every implementation runs its suite.
 NO_TEST_FILE = ("__init__.py", "__main__.py", "contract.py")
 
@@ -326,6 +345,18 @@ def test_says_what_it_proves(file: SourceFile) -> Iterator[str]:
 test_says_what_it_proves.__test__ = False  # type: ignore[attr-defined]
 
 
+def nothing_divides(file: SourceFile) -> Iterator[str]:
+    """A banner over a part of a file says that the part is a file of its own."""
+    if file.name in STILL_DIVIDED or file.name.startswith("src/holdfast/testing/"):
+        return
+    for banner in BANNER.finditer(file.text):
+        number = file.text.count("\n", 0, banner.start()) + 1
+        if file.is_product:
+            yield f"{file.name}:{number}: a banner: split the file by idea, or leave it out"
+        elif not ONE_BANNER.match(banner[0]):
+            yield f"{file.name}:{number}: a banner in a form of its own: write `# Title -----`"
+
+
 def source_has_its_test(file: SourceFile) -> Iterator[str]:
     """Each module is covered by its own tests, not by accident."""
     name = file.name.removeprefix("src/holdfast/")
@@ -386,6 +417,7 @@ PYTHON_RULES: list[Rule] = [
     module_has_a_header,
     module_name_is_a_noun,
     nesting_is_shallow,
+    nothing_divides,
     nothing_prints,
     public_method_says_what,
     source_has_its_test,
@@ -412,6 +444,14 @@ def test_all_files_are_tidy(rule: Rule) -> None:
     assert not faults, "\n".join([str(rule.__doc__), *faults])
 
 
+def test_files_with_banners_only_become_fewer() -> None:
+    """A file that has lost its banners is no exception any more."""
+    files = [file for file in python_files() if file.name in STILL_DIVIDED]
+    divided = {file.name for file in files if BANNER.search(file.text)}
+
+    assert divided == STILL_DIVIDED, "take the others out of STILL_DIVIDED"
+
+
 # The rules themselves ---------------------------------------------------------------------------
 
 UNTIDY = {
@@ -425,6 +465,7 @@ UNTIDY = {
     + "".join("  " * n + "if 1:\n" for n in range(1, 6))
     + " " * 12
     + "f()",
+    nothing_divides: f"x = 1\n# {'-' * 20}\n",
     nothing_prints: "print(1)",
     public_method_says_what: "class A:\n  def f(self): pass",
     time_is_an_argument: "import time\ntime.time()",

@@ -186,8 +186,6 @@ class BlockingProducer:
         if failure is not None:
             raise failure
 
-    # On the loop's thread ------------------------------------------------------------------------
-
     @property
     def is_left_lying(self) -> bool:
         """Whether a call was interrupted when it had handed over, and nobody knows of it yet."""

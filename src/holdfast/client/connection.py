@@ -140,8 +140,6 @@ class Connection:
         """Connect for the first time; `connect` has done it."""
         await self._session.start()
 
-    # Sending -------------------------------------------------------------------------------------
-
     async def send(
         self,
         destination: str,
@@ -224,8 +222,6 @@ class Connection:
         session.request(request, receipt, request.frame(receipt))
         await request.outcome
 
-    # Receiving -----------------------------------------------------------------------------------
-
     def subscribe(
         self,
         destination: str,
@@ -268,8 +264,6 @@ class Connection:
             selector=selector,
             headers=headers,
         )
-
-    # The connection itself -----------------------------------------------------------------------
 
     @property
     def address(self) -> str | None:

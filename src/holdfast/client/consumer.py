@@ -106,8 +106,6 @@ class Subscription:
         self._is_ended = False
         self._error: HoldfastError | None = None
 
-    # Life ----------------------------------------------------------------------------------------
-
     async def open(self) -> Self:
         """
         Subscribe, and wait until the broker has it. Cancelling unsubscribes.
@@ -164,8 +162,6 @@ class Subscription:
         if error is None:
             self._acknowledge_last()
         await self.close()
-
-    # Taking --------------------------------------------------------------------------------------
 
     def __aiter__(self) -> Self:
         return self
@@ -242,8 +238,6 @@ class Subscription:
         last, self._last = self._last, None
         if self.mode == "auto" and last is not None and not last.verb and last.transaction is None:
             self.settle(last, ACKNOWLEDGE)
-
-    # Settling ------------------------------------------------------------------------------------
 
     def settle(
         self, message: Message, verb: bytes, *, confirm: bool = False
@@ -364,8 +358,6 @@ class Subscription:
     def failures(self) -> Failures:
         """What was not done and nobody has been told of yet."""
         return self._session.failures
-
-    # What the session tells ----------------------------------------------------------------------
 
     def resubscribe(self) -> None:
         """Ask the broker for messages, at first and again on every new link."""

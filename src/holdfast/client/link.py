@@ -79,8 +79,6 @@ class Link(asyncio.Protocol):
         self._is_established = False
         self._is_closed = False
 
-    # Writing -------------------------------------------------------------------------------------
-
     def write(self, frame: bytes) -> None:
         """Send a frame with the others of this turn; nothing happens on a link that is lost."""
         gathered = self._gathered
@@ -100,8 +98,6 @@ class Link(asyncio.Protocol):
         if self._transport is not None and not self._is_closed:
             self._transport.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
             self._stomp.note_sent(self._loop.time())
-
-    # Reading -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open (asyncio)."""
@@ -154,8 +150,6 @@ class Link(asyncio.Protocol):
             self.connected.set_result(None)
         return frames[1:]
 
-    # Heart-beats ---------------------------------------------------------------------------------
-
     def start_heart_beats(self, send_milliseconds: int, receive_milliseconds: int) -> None:
         """Begin to give signs of life and to expect them, as agreed with the broker."""
         mine = (send_milliseconds, receive_milliseconds)
@@ -183,8 +177,6 @@ class Link(asyncio.Protocol):
             self.abort(LinkLostError(f"{self.address} gave no sign of life in time"))
             return
         self._plan_deadline()
-
-    # Flow and end --------------------------------------------------------------------------------
 
     @property
     def is_closed(self) -> bool:

@@ -187,8 +187,6 @@ class Producer:
             self._prefixes[persistent, is_numbered] = prefix
         return prefix
 
-    # Outcomes, told by ProducedMessage -----------------------------------------------------------
-
     def message_confirmed(self, number: int) -> None:
         """The broker has stored a message; 0 stands for one without a number."""
         self.confirmed_count += 1

@@ -146,8 +146,6 @@ class Settlements:
     def __len__(self) -> int:
         return len(self._said) + len(self._late) + len(self._kept)
 
-    # Saying --------------------------------------------------------------------------------------
-
     def add(self, settled: Settlement, said: str | None, *, has_receipt: bool = False) -> int:
         """Note a settlement, and the id by which it is now said, if it is; gives its number."""
         self.number = settled.number = self.number + 1
@@ -246,8 +244,6 @@ class Settlements:
                 settled.promises = (*awaited, promise)
                 promise.refused[settled] = settled.error
         return len(promise.refused) < len(found)
-
-    # What becomes of it --------------------------------------------------------------------------
 
     def confirm_through(self, number: int) -> None:
         """The broker has everything up to this number that was said on this link."""

@@ -38,8 +38,6 @@ class ThreadCall(Generic[Result]):
         self._answered = threading.Lock()
         self._answered.acquire()
 
-    # On the loop's thread ------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Run the coroutine."""
         self._task = self._loop.create_task(self._coroutine)
@@ -60,8 +58,6 @@ class ThreadCall(Generic[Result]):
             if self._error is None:
                 self._result = task.result()
         self._answered.release()
-
-    # On the caller's thread ----------------------------------------------------------------------
 
     def outcome(self) -> Result:
         """

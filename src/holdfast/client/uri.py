@@ -114,9 +114,6 @@ def _split_failover(text: str, problems: list[str]) -> tuple[str, str]:
     return inside, after[1:]
 
 
-# Options of one address --------------------------------------------------------------------------
-
-
 def _parse_address(text: str, nested: list[tuple[str, str]], problems: list[str]) -> Address | None:
     try:
         split = urlsplit(text)
@@ -186,8 +183,6 @@ _TLS_OPTIONS: dict[str, Callable[[str, str, list[str]], dict[str, Any]]] = {
     },
 }
 
-
-# Options of failover -----------------------------------------------------------------------------
 
 _MILLISECONDS = {
     "initialReconnectDelay": ("initial_reconnect_seconds", 0),

@@ -257,9 +257,6 @@ def learner_matches(state: State) -> dict[str, int]:
     }
 
 
-# The lease ----------------------------------------------------------------------------------------
-
-
 def quorum_contact(state: State, *, linked_only: bool) -> float:
     """
     When the requests were sent that a majority has answered since; infinity if alone.
@@ -322,9 +319,6 @@ def check_whole(state: State) -> None:
     state.hole_since = min(state.hole_since, state.now)
     if state.now - state.hole_since >= state.settings.election_seconds_max:
         become_follower(state, state.term, None)
-
-
-# Sending ------------------------------------------------------------------------------------------
 
 
 def replicate(state: State) -> None:

@@ -225,9 +225,6 @@ def _member(plain: dict[str, str]) -> Member:
     return member
 
 
-# Changes: each takes the present members and gives the next, or refuses with its reason. ----------
-
-
 def with_added(membership: Membership, member: Member) -> tuple[Member, ...]:
     """One more member, as a learner; `kind` becomes what it is promoted to."""
     if membership.get(member.name):

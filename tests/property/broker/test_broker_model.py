@@ -104,7 +104,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.checks: dict[bytes, Callable[[], bool]] = {}
         self.count = 0
 
-    # ---- replies
+    # Replies --------------------------------------------------------------------------------------
 
     def reply(self, receipt: bytes) -> None:
         assert self.checks.pop(receipt)(), f"{receipt!r} was confirmed too early"
@@ -118,7 +118,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.count += 1
         return b"message %d" % self.count
 
-    # ---- sending
+    # Sending --------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(NAMES), count=st.integers(1, 4))
     def send(self, name: str, count: int) -> None:
@@ -155,7 +155,7 @@ class BrokerMachine(RuleBasedStateMachine):
             self.effects.append(lambda: self.model.store(place))
             self.effects.append(lambda: self.model.last.update({producer: number}))
 
-    # ---- consuming
+    # Consuming ------------------------------------------------------------------------------------
 
     @rule(
         name=st.sampled_from(QUEUES),
@@ -286,7 +286,7 @@ class BrokerMachine(RuleBasedStateMachine):
             self.effects.append(lambda: self.model.store(dead))
         self.broker.reject(consumer.subscription, key, record, self, receipt)
 
-    # ---- transactions
+    # Transactions ---------------------------------------------------------------------------------
 
     @rule()
     def raise_the_level(self) -> None:
@@ -354,7 +354,7 @@ class BrokerMachine(RuleBasedStateMachine):
             if key in queue.returned_keys:
                 self.gives_back([place])
 
-    # ---- operators
+    # Operators ------------------------------------------------------------------------------------
 
     @rule(name=st.sampled_from(QUEUES), is_whole=st.booleans())
     def purge_or_delete(self, name: str, *, is_whole: bool) -> None:
@@ -376,7 +376,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def keep_log(self, index: int) -> None:
         self.broker.keep_log(HoldRecord("archive", index, 9), self, self.receipt(lambda: True))
 
-    # ---- the log
+    # The log --------------------------------------------------------------------------------------
 
     @rule()
     def seal(self) -> None:
@@ -479,7 +479,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.broker.receipts.add_records([*copies, CleanedRecord(through)])
         self.cleaning_through = through
 
-    # ---- checkpoints
+    # Checkpoints ----------------------------------------------------------------------------------
 
     @precondition(lambda self: self.snapshot is None)
     @rule()
@@ -499,7 +499,7 @@ class BrokerMachine(RuleBasedStateMachine):
             assert written.digest() == self.expected
             self.snapshot = self.broker.state.snapshot = None
 
-    # ---- failures
+    # Failures -------------------------------------------------------------------------------------
 
     @rule(survivors=st.integers(0, 5), way=st.sampled_from(["log", "checkpoint", "same", "same"]))
     def change_leader(self, survivors: int, way: str) -> None:
@@ -547,7 +547,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 state.apply(first, decode_records(body, with_content=False), timestamp)
         return state
 
-    # ---- what is always true
+    # What is always true --------------------------------------------------------------------------
 
     @invariant()
     def nothing_is_lost_and_nothing_comes_back(self) -> None:

@@ -57,7 +57,7 @@ class World:
     def reply(self, receipt: bytes) -> None:
         assert receipt
 
-    # ---- what happens
+    # What happens ---------------------------------------------------------------------------------
 
     def send(self) -> None:
         for _ in range(self.random.randint(1, 6)):
@@ -110,7 +110,7 @@ class World:
         except DestinationError:
             return
 
-    # ---- the log
+    # The log --------------------------------------------------------------------------------------
 
     def turn(self) -> None:
         self.dispatch()
@@ -158,7 +158,7 @@ class World:
                 found.add(record.body or b"")
         return found
 
-    # ---- who goes on
+    # Who goes on ----------------------------------------------------------------------------------
 
     def fail_over(self) -> None:
         """Another node that has everything takes over, from the log or from a checkpoint."""

@@ -47,7 +47,7 @@ class World:
     def reply(self, receipt: bytes) -> None:
         assert receipt
 
-    # ---- what happens
+    # What happens ---------------------------------------------------------------------------------
 
     def send(self) -> None:
         queue = self.broker.queue("q")

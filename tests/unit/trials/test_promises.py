@@ -247,7 +247,7 @@ def test_a_histogram_counts_everything_once() -> None:
     assert [line.split("ms")[1].split()[0] for line in lines] == ["2", "0", "1", "1"]
 
 
-# ---- the page
+# The page -----------------------------------------------------------------------------------------
 
 
 def test_the_page_has_all_and_is_true_of_its_own_evidence() -> None:
@@ -299,7 +299,7 @@ def test_where_a_loss_is_possible_none_is_called_zero() -> None:
     assert "lost 0" not in row
 
 
-# ---- evidence
+# Evidence -----------------------------------------------------------------------------------------
 
 
 def test_evidence_comes_back(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_a_source_that_is_run_anew_forgets_what_it_knew(tmp_path: Path) -> None:
     assert load(tmp_path) == Evidence(marked())
 
 
-# ---- books of a test run
+# Books of a test run ------------------------------------------------------------------------------
 
 
 def test_all_parameters_of_a_test_are_one_test(tmp_path: Path) -> None:
@@ -426,7 +426,7 @@ def test_accounts_of_loads_are_collected(monkeypatch: pytest.MonkeyPatch) -> Non
     assert accounts == [account]
 
 
-# ---- simulated scenarios
+# Simulated scenarios ------------------------------------------------------------------------------
 
 
 def test_a_scenario_goes_on_until_everything_happened() -> None:

@@ -94,8 +94,6 @@ class Archive:
     def __str__(self) -> str:
         return str(self.place)
 
-    # ---- what counts
-
     def catalogue(self, *, with_snapshot: bool = True) -> Catalogue:
         """
         Read the manifests and find the ranges that count.
@@ -194,8 +192,6 @@ class Archive:
     def publish(self, manifest: Manifest) -> None:
         """Make a range part of the archive. Its files must be durable."""
         self.place.publish(f"{MANIFESTS}/{manifest.name}", encode_manifest(manifest))
-
-    # ---- data
 
     def writer(
         self, chain_before: str, names: dict[int, str], compression: str = COMPRESSION

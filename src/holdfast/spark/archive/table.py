@@ -231,9 +231,6 @@ def _remove(path: str, now: int, change: TableChange) -> RemoveAction:
     return RemoveAction(path, data_change=path not in change.rewritten, deletion_timestamp=now)
 
 
-# Reading ------------------------------------------------------------------------------------------
-
-
 def _opened(archive: Archive) -> DeltaTable | None:
     """
     Open the newest version; None if there is no table.

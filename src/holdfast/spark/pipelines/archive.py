@@ -345,9 +345,6 @@ def _measure_lag(
         progress.lag_seconds = max(clock.wall_microseconds() - archived, 0) / 1e6
 
 
-# Keeping it tidy ----------------------------------------------------------------------------------
-
-
 def compact(
     spark: Any, archive: Archive, settings: ArchiveSettings, *, clock: Clock | None = None
 ) -> int:

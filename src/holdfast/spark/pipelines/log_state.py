@@ -251,9 +251,6 @@ def fates(records: DataFrame) -> DataFrame:
     return joined.select(*identity, "first_record", "index", fate.alias("fate"))
 
 
-# The small rest, collected ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class LastingState:
     """What a log says beside its messages: queues, producers and counters."""

@@ -177,9 +177,6 @@ def spread(spark: SparkSession, items: Sequence[object]) -> RDD[Any]:
     return context.parallelize(items, min(len(items), TASKS_PER_CORE * context.defaultParallelism))
 
 
-# Hashes -------------------------------------------------------------------------------------------
-
-
 _Digests = dict[str, dict[int, str]]
 """By replica and first index of a segment; sealed segments only."""
 
@@ -280,9 +277,6 @@ def _parts(
                 known.add(digest)
             parts.append(Part(each, first, last, begins[each.name], first_base.get(first, first)))
     return parts
-
-
-# What differs -------------------------------------------------------------------------------------
 
 
 def lost_beginnings(positions: dict[str, LogPosition], cleaned_through: int) -> list[Finding]:
