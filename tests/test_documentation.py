@@ -112,8 +112,10 @@ def tracked() -> tuple[str, ...]:
 
 @cache
 def words_of_the_code() -> frozenset[str]:
-    """Every word of the product, of its tests and of the Makefile."""
-    names = [name for name in tracked() if name.endswith(".py") or name == "Makefile"]
+    """Every word of the product, of what proves it, and of how it is built."""
+    names = [
+        name for name in tracked() if name.endswith(".py") or name in {"Makefile", "pyproject.toml"}
+    ]
     texts = [page(name) for name in names if not name.endswith("test_documentation.py")]
     return frozenset(re.findall(r"\w+", "\n".join(texts)))
 

@@ -53,7 +53,7 @@ SEEDS_MAX = 300
 _COVERED_SEEDS = 20
 """Tried on ablations that another safeguard covers."""
 
-# ---- what is done instead
+# What is done instead -----------------------------------------------------------------------------
 
 
 def _claim_what_is_staged() -> list[Patch]:

@@ -54,7 +54,7 @@ def disk_of(node: Node) -> Disk:
     return node.disk
 
 
-# ---- disks that fail and keep what they have
+# Disks that fail and keep what they have ----------------------------------------------------------
 
 
 def _cut_power(stage: Stage, step: Step) -> Strike:
@@ -198,7 +198,7 @@ def _hang(stage: Stage, step: Step) -> Strike:
     return Strike((node.name,), "has a disk that hangs", partial(disk.hang, False))
 
 
-# ---- disks that break their word
+# Disks that break their word ----------------------------------------------------------------------
 
 
 def _lie(stage: Stage, step: Step) -> Strike:

@@ -124,7 +124,7 @@ def _lose_site(stage: Stage, step: Step) -> Strike:
     return Strike(names, f"are killed with the site {site}", partial(start_all, stage, nodes))
 
 
-# ---- links
+# Links --------------------------------------------------------------------------------------------
 
 
 def _cut(stage: Stage, sources: Iterable[str], targets: Iterable[str]) -> None:
@@ -235,7 +235,7 @@ def _cut_client(stage: Stage, step: Step) -> Strike:
     return Strike((node.name,), "is out of the clients' reach", stage.links.heal)
 
 
-# ---- clocks
+# Clocks -------------------------------------------------------------------------------------------
 
 
 def _clock(stage: Stage, step: Step) -> Strike:
@@ -250,7 +250,7 @@ def _clock(stage: Stage, step: Step) -> Strike:
     return Strike((node.name,), text, disk.true_clock)
 
 
-# ---- operators
+# Operators ----------------------------------------------------------------------------------------
 
 
 def _admit(stage: Stage, node: Node, kind: str) -> None:

@@ -142,7 +142,7 @@ class Stage:
     leaders: list[str] = field(default_factory=list)
     """Who was seen to lead, one after the other, as `name in term`."""
 
-    # ---- who is who
+    # Who is who -----------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> list[Node]:
@@ -229,7 +229,7 @@ class Stage:
             parts.append(f"{node.name} {state}")
         return "; ".join(parts)
 
-    # ---- what is done to nodes
+    # What is done to nodes ------------------------------------------------------------------------
 
     def kill(self, node: Node) -> None:
         """Kill a process; it stays down until `start`."""
@@ -273,7 +273,7 @@ class Stage:
             self.find_leader()
             self.sleep(min(left, 0.2))
 
-    # ---- whole and level
+    # Whole and level ------------------------------------------------------------------------------
 
     def await_whole(
         self, victims: Sequence[Node] = (), *, seconds: float = WHOLE_SECONDS_MAX
@@ -352,7 +352,7 @@ class Stage:
             return f"is {member['lag_entries']} entries behind"
         return ""
 
-    # ---- the operator
+    # The operator ---------------------------------------------------------------------------------
 
     def change(self, path: str, body: dict[str, Any], seconds: float = 30.0) -> None:
         """

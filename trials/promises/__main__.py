@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ---- sources
+# Sources ------------------------------------------------------------------------------------------
 
 
 def run_simulator(console: Console, seeds: int, jobs: int) -> None:
@@ -101,7 +101,7 @@ def run_chaos(console: Console, minutes: float, reports: Sequence[Path]) -> None
         console.print(f"chaos: {count} scenarios of {report}", markup=False)
 
 
-# ---- the page
+# The page -----------------------------------------------------------------------------------------
 
 
 def _tell(console: Console, known: evidence.Evidence) -> int:

@@ -158,7 +158,7 @@ def stamp() -> Stamp:
     return Stamp(product=product_digest(), commit=commit(), date=date)
 
 
-# ---- files
+# Files --------------------------------------------------------------------------------------------
 
 
 def write_json(path: Path, value: object) -> None:
@@ -195,7 +195,7 @@ def _stamp_of(record: dict[str, Any]) -> Stamp:
     return Stamp(**record.pop("stamp"))
 
 
-# ---- tests
+# Tests --------------------------------------------------------------------------------------------
 
 
 def level_of(name: str) -> str:
@@ -240,7 +240,7 @@ def _load_tests(folder: Path) -> dict[str, MarkedTest]:
     return found
 
 
-# ---- simulations
+# Simulations --------------------------------------------------------------------------------------
 
 
 def save_simulations(records: Sequence[SimulatedRuns], folder: Path = EVIDENCE) -> None:
@@ -279,7 +279,7 @@ def _load_simulations(folder: Path) -> dict[str, SimulatedRuns]:
     }
 
 
-# ---- chaos
+# Chaos --------------------------------------------------------------------------------------------
 
 
 def newest_source_seconds() -> float:
@@ -333,7 +333,7 @@ def _load_chaos(folder: Path) -> tuple[tuple[dict[str, Any], Stamp], ...]:
     return tuple((scenario, made) for each, made in chosen for scenario in each["scenarios"])
 
 
-# ---- failover times
+# Failover times -----------------------------------------------------------------------------------
 
 
 def save_failover(record: FailoverTimes, folder: Path = EVIDENCE) -> None:

@@ -50,7 +50,7 @@ class Scenario:
         return self.shows or tuple(kind for kind in self.kinds if kind != "heal network")
 
 
-# ---- what scripts are made of
+# What scripts are made of -------------------------------------------------------------------------
 
 
 def _chance(world: Simulation) -> random.Random:
@@ -102,7 +102,7 @@ def _must_confirm(world: Simulation, start: float, end: float) -> None:
     world.timeline.after(end, finish)
 
 
-# ---- scripts
+# Scripts ------------------------------------------------------------------------------------------
 
 
 def _kill_all(world: Simulation) -> None:
@@ -285,7 +285,7 @@ def _poison(world: Simulation) -> None:
     world.timeline.after(0.5 + world.chaos_seconds, check)
 
 
-# ---- running
+# Running ------------------------------------------------------------------------------------------
 
 
 def run_seed(scenario: Scenario, seed: int) -> Result:
@@ -336,7 +336,7 @@ def run(scenario: Scenario, seeds: int, seeds_max: int = 0) -> SimulatedRuns:
     )
 
 
-# ---- the scenarios
+# The scenarios ------------------------------------------------------------------------------------
 
 
 def _longer(seconds: float) -> Bend:

@@ -70,7 +70,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-# ---- writing
+# Writing ------------------------------------------------------------------------------------------
 
 
 def _stamps(stamps: Iterable[Stamp]) -> str:
@@ -238,7 +238,7 @@ def render(evidence: Evidence) -> str:
     return "\n".join(lines)
 
 
-# ---- checking
+# Checking -----------------------------------------------------------------------------------------
 
 
 def _status_of(cells: str) -> str:

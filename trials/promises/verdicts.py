@@ -110,7 +110,7 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-# ---- what each source says of a fault
+# What each source says of a fault -----------------------------------------------------------------
 
 
 def _of_simulation(name: str, runs: SimulatedRuns | None, cost: Cost) -> Demonstration:
@@ -232,7 +232,7 @@ def _of_test(test: MarkedTest, cost: Cost) -> Demonstration:
     )
 
 
-# ---- judging
+# Judging ------------------------------------------------------------------------------------------
 
 
 def _status(promise: Promise, shown: Sequence[Demonstration], cost: Cost) -> str:

@@ -107,7 +107,7 @@ class Checkers:
         history.settle_checks.append(self._check_settled)
         history.delivery_checks.append(self._check_delivered)
 
-    # ---- after each turn of a node
+    # After each turn of a node --------------------------------------------------------------------
 
     def after_turn(self, node: SimulatedNode) -> None:
         """Look at a node that has just done a turn."""
@@ -451,7 +451,7 @@ class Checkers:
                 return False
         return True
 
-    # ---- entries given to brokers
+    # Entries given to brokers ---------------------------------------------------------------------
 
     def on_applied(self, node: SimulatedNode, entry: Entry) -> None:
         """Look at an entry that a broker has applied."""
@@ -473,7 +473,7 @@ class Checkers:
             if self.digests.setdefault(index, digest) != digest:
                 raise ViolationError("S4", f"{node.name} has another state after entry {index}")
 
-    # ---- messages on the wire
+    # Messages on the wire -------------------------------------------------------------------------
 
     def on_message(self, node: SimulatedNode, target: str, message: Message) -> None:
         """Look at a message that leaves a node."""
@@ -564,7 +564,7 @@ class Checkers:
             return False
         return newest.term > term or (newest.term, newest.voted_for) == (term, candidate)
 
-    # ---- processes
+    # Processes ------------------------------------------------------------------------------------
 
     def on_start(self, node: SimulatedNode) -> None:
         """Look at a process that has just recovered."""
@@ -655,7 +655,7 @@ class Checkers:
         if not isinstance(failure.__cause__, OSError):
             raise ViolationError("S16", f"the writer of {node.name} broke: {failure.__cause__!r}")
 
-    # ---- what clients see
+    # What clients see -----------------------------------------------------------------------------
 
     def on_written(self, node: SimulatedNode, data: bytes) -> None:
         """S12: nobody dispatches once a newer leader may."""
@@ -707,7 +707,7 @@ class Checkers:
             if name == queue and (number, sequence) in self.log.live:
                 raise ViolationError("S5", f"{sequence} of {queue} was settled and still lives")
 
-    # ---- at the end
+    # At the end -----------------------------------------------------------------------------------
 
     def check_end(self) -> None:
         """Look at everything once more, after healing and draining."""

@@ -305,7 +305,7 @@ class Nemesis:
             self.world.count(kind)
         self._plan_next()
 
-    # ---- the init system
+    # The init system ------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
         """Start dead processes again after a while."""
@@ -360,7 +360,7 @@ class Nemesis:
                 self.world.count("operator empties a disk")
                 node.start()
 
-    # ---- processes
+    # Processes ------------------------------------------------------------------------------------
 
     def _any(self, *, alive: bool = True) -> SimulatedNode | None:
         found = [node for node in self.world.nodes if node.is_alive is alive]
@@ -464,7 +464,7 @@ class Nemesis:
         if self._doomed is not None and self._doomed is not node and self.is_active:
             self._isolate_and_kill(node, 0.03)
 
-    # ---- the network
+    # The network ----------------------------------------------------------------------------------
 
     def _partition(self) -> bool:
         names = [node.name for node in self.world.nodes]
@@ -528,7 +528,7 @@ class Nemesis:
         self.world.client_cut.add((self.chance.choice(clients), node.name))
         return True
 
-    # ---- disks that fail and keep what they have
+    # Disks that fail and keep what they have ------------------------------------------------------
 
     def _fail_sync(self) -> bool:
         node = self.leader_or_any()
@@ -561,7 +561,7 @@ class Nemesis:
         node.slowness = self.chance.choice((1.0, 5.0, 30.0, 100.0))
         return node.slowness > 1.0
 
-    # ---- the victim's disk
+    # The victim's disk ----------------------------------------------------------------------------
 
     def victim(self) -> SimulatedNode | None:
         """The machine whose disk may be spoilt, if there is one and it holds anything."""
@@ -600,7 +600,7 @@ class Nemesis:
         self.world.note(node.name, "has an older copy of its disk")
         return True
 
-    # ---- clocks
+    # Clocks ---------------------------------------------------------------------------------------
 
     def _skew(self) -> bool:
         node = self.chance.choice(self.world.nodes)
@@ -612,7 +612,7 @@ class Nemesis:
         node.clock.wall_offset_seconds = self.chance.choice((-3600.0, -1.0, 0.0, 1.0, 3600.0))
         return True
 
-    # ---- operators
+    # Operators ------------------------------------------------------------------------------------
 
     def _transfer(self) -> bool:
         leader = self.world.leader()

@@ -75,7 +75,7 @@ class History:
         self.delivery_checks: list[Callable[[bytes, str, float], None]] = []
         self.settle_checks: list[Callable[[str, int], None]] = []
 
-    # ---- producers
+    # Producers ------------------------------------------------------------------------------------
 
     def send(self, token: str, queue: str, body: bytes, unit: str = "") -> None:
         """Note that a message is about to be sent for the first time."""
@@ -97,7 +97,7 @@ class History:
         if term < seen:
             raise ViolationError("S13", f"{client} saw term {seen} and was told yes in {term}")
 
-    # ---- consumers
+    # Consumers ------------------------------------------------------------------------------------
 
     def deliver(
         self, message_id: bytes, body: bytes, *, flagged: bool, sent_at: float, consumer: str

@@ -117,7 +117,7 @@ class PeerNetwork:
         self.late_ends_until = 0.0
         """Until then the two ends of a link hear of its end late, each in its own time."""
 
-    # ---- messages
+    # Messages -------------------------------------------------------------------------------------
 
     def carry(self, source: SimulatedNode, target: str, message: Message) -> None:
         """Take a message to its target, as well as the link does."""
@@ -178,7 +178,7 @@ class PeerNetwork:
         node.driver.receive(source, decode_message(kind, data, FRAME_HEADER.size, len(data)))
         node.conductor.schedule()
 
-    # ---- links
+    # Links ----------------------------------------------------------------------------------------
 
     def passes(self, one: str, other: str, link: int) -> bool:
         """Whether this link between two nodes is still there, and not cut."""
@@ -377,7 +377,7 @@ class ClientPipe:
     def _is_cut(self) -> bool:
         return self.world.is_client_cut(self.client.name, self.node)
 
-    # ---- the client's end
+    # The client's end -----------------------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
         """Send bytes to the server."""
@@ -421,7 +421,7 @@ class ClientPipe:
         if is_told and not self._is_cut:
             self.world.timeline.after(0.001, self.client.lost, self)
 
-    # ---- what asyncio's transport does for the server
+    # What asyncio's transport does for the server -------------------------------------------------
 
     def set_write_buffer_limits(self, high: int) -> None:
         """Note above how many bytes the connection is told that the buffer is full."""

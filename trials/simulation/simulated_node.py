@@ -190,7 +190,7 @@ class SimulatedNode:
         """Whether a committed change took it out of the cluster."""
         return self.name in self.world.checkers.left
 
-    # ---- events
+    # Events ---------------------------------------------------------------------------------------
 
     def whom_to_join(self) -> Membership:
         """Whom the operator names to a node that is to join this one: whoever it knows, and it."""
@@ -315,7 +315,7 @@ class SimulatedNode:
         if write is not None:
             write()
 
-    # ---- the process
+    # The process ----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start a process on what the disk holds."""
@@ -505,7 +505,7 @@ class SimulatedNode:
         if not isinstance(error, HoldfastError):
             raise error
 
-    # ---- the writer's thread
+    # The writer's thread --------------------------------------------------------------------------
 
     def submit(self, job: WriteJob) -> None:
         """Take a job for the simulated writer's thread."""
@@ -568,7 +568,7 @@ class SimulatedNode:
     def _tell_stored(self, result: WriteResult) -> None:
         self.take_turn(lambda: self.conductor.stored(result))
 
-    # ---- what the conductor tells
+    # What the conductor tells ---------------------------------------------------------------------
 
     def _on_role_change(self) -> None:
         self.conductor.context.cluster = self.driver.status().cluster_id[:8]

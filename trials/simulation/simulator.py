@@ -186,7 +186,7 @@ class Simulation:
         self.network.nodes[name] = node
         return node
 
-    # ---- what everybody tells
+    # What everybody tells -------------------------------------------------------------------------
 
     def note(self, who: str, what: str) -> None:
         """Write a line into the transcript, if somebody reads it."""
@@ -219,7 +219,7 @@ class Simulation:
         serving = [node for node in self.nodes if node.is_listening]
         return max(serving, key=lambda node: node.driver.term, default=None)
 
-    # ---- the run
+    # The run --------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """

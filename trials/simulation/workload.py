@@ -111,7 +111,7 @@ class Client:
         world.timeline.after(self.chance.random() * 0.3, self._dial)
         world.timeline.after(_WATCH_SECONDS, self._watch)
 
-    # ---- what a kind of client does
+    # What a kind of client does -------------------------------------------------------------------
 
     def connected(self) -> None:
         """Take up the work on a new connection."""
@@ -148,7 +148,7 @@ class Client:
         """Count what clients did, by its name."""
         self.world.acts[act] += 1
 
-    # ---- the connection
+    # The connection -------------------------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
         """Send bytes, if connected."""

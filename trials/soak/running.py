@@ -168,7 +168,7 @@ class Run:
                 text = f"node {node.name} does not answer at the end"
                 recorder.write("problem", {"at": self.now(), "text": text})
 
-    # ---- telling
+    # Telling --------------------------------------------------------------------------------------
 
     def _progress(self, faults: MildFaults, samplers: list[NodeSampler]) -> str:
         latest = [sampler.latest for sampler in samplers if sampler.latest is not None]

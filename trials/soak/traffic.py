@@ -133,7 +133,7 @@ class MixedClients:
             async with asyncio.timeout(seconds):
                 await self._resting.wait()
 
-    # ---- the thread
+    # The thread -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -183,7 +183,7 @@ class MixedClients:
     def _size(self) -> int:
         return self.randomness.choice(_SIZES)
 
-    # ---- producing
+    # Producing ------------------------------------------------------------------------------------
 
     async def _produce(
         self, connection: Connection, destination: str, books: list[Books], is_lasting: bool = True
@@ -228,7 +228,7 @@ class MixedClients:
                 books.note_confirmed(number)
             await pace.wait()
 
-    # ---- consuming
+    # Consuming ------------------------------------------------------------------------------------
 
     def _note(self, books: Books, message: Message) -> None:
         self.meter.note_delivered()
