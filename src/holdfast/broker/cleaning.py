@@ -12,12 +12,14 @@ behind that record it would live once more after a restart.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CountersRecord,
@@ -64,13 +66,22 @@ def holds_to_come(broker: Broker) -> dict[str, HoldRecord]:
 def is_kept(
     broker: Broker, record: MessageRecord, record_number: int, leaving: dict[int, set[int]]
 ) -> bool:
-    """Whether this record is what keeps its message alive, and goes on doing so."""
-    queue = broker.state.queues.get(record.queue_number)
-    if queue is None or queue.is_deleted or record.sequence <= queue.purging_through:
+    """Whether this record is what keeps its message alive somewhere, and goes on doing so."""
+    if record.facts is None:
+        place = Place(record.queue_number, record.sequence)
+        return _is_kept_at(broker, place, record_number, leaving)
+    return any(_is_kept_at(broker, place, record_number, leaving) for place in record.places)
+
+
+def _is_kept_at(
+    broker: Broker, place: Place, record_number: int, leaving: dict[int, set[int]]
+) -> bool:
+    queue = broker.state.queues.get(place.queue_number)
+    if queue is None or queue.is_deleted or place.sequence <= queue.purging_through:
         return False
-    if queue.index.record_number(record.sequence) != record_number:
+    if queue.index.record_number(place.sequence) != record_number:
         return False
-    return record.sequence not in leaving.get(record.queue_number, ())
+    return place.sequence not in leaving.get(place.queue_number, ())
 
 
 def live_copy(
@@ -81,11 +92,11 @@ def live_copy(
     leaving: dict[int, set[int]],
 ) -> MessageRecord | None:
     """Give the record that keeps this message alive when its segment goes; None if it is dead."""
-    if not is_kept(broker, record, record_number, leaving):
+    kept = [it for it in record.places if _is_kept_at(broker, it, record_number, leaving)]
+    if not kept:
         return None
     copy = MessageRecord(
-        record.queue_number,
-        record.sequence,
+        *kept[0],
         record.headers,
         record.body,
         record.size,
@@ -96,6 +107,9 @@ def live_copy(
     copy.redelivery_count = record.redelivery_count
     copy.stored_at = record.stored_at or stored_at
     copy.facts = record.facts
+    if record.facts is not None and record.facts.places:
+        only = replace(record.facts, places=tuple(kept[1:]))
+        copy.facts = None if only == MessageFacts() else only
     return copy
 
 

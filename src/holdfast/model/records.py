@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NewType
 
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import MessageFacts, Place
 
 RecordNumber = NewType("RecordNumber", int)
 """A record's place in the store's one order, from 1."""
@@ -73,6 +73,12 @@ class MessageRecord:
         """When the broker took it, in microseconds since the epoch; 0 if not known."""
         self.facts: MessageFacts | None = None
         """What the broker has to know of it; None, as of most, if that is nothing."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Every place where it was put: most have one."""
+        first = Place(self.queue_number, self.sequence)
+        return (first,) if self.facts is None else (first, *self.facts.places)
 
 
 class AcknowledgeRecord:

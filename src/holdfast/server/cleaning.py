@@ -314,7 +314,8 @@ class Cleaner:
         """Give these messages to be written again, without those that are about to leave."""
         wanted: dict[int, set[int]] = {}
         for _, record in kept:
-            wanted.setdefault(record.queue_number, set()).add(record.sequence)
+            for queue_number, sequence in record.places:
+                wanted.setdefault(queue_number, set()).add(sequence)
         leaving = self.broker.receipts.settling(wanted)
         copies = (
             live_copy(self.broker, record, number, self.timestamp, leaving)

@@ -193,3 +193,19 @@ def test_any_bytes_are_records_or_corrupt(data: bytes) -> None:
     assert [fields(r) for r in decode_records(b"".join(encode_records(records)))] == [
         fields(r) for r in records
     ]
+
+
+@given(st.lists(messages(), min_size=1, max_size=4), st.integers(0, 3), st.integers(9, 15))
+def test_what_a_later_version_may_add_is_named(
+    records: list[MessageRecord], place: int, bit: int
+) -> None:
+    """
+    A flag that is not known, on any message: the error tells which record, where, and the flag.
+    """
+    body = bytearray(b"".join(encode_records(list(records))))
+    _, flags, start, _ = list(iterate_records(bytes(body)))[place % len(records)]
+    body[start - 7 : start - 5] = (flags | 1 << bit).to_bytes(2, "little")
+    why = f"message record at byte {start:,} of its entry has flags {1 << bit:#06x}"
+    for with_content in (True, False):
+        with pytest.raises(CorruptRecordError, match=why):
+            list(decode_records(bytes(body), with_content=with_content))

@@ -9,7 +9,7 @@ import pytest
 from holdfast.broker import cleaning
 from holdfast.broker.cleaning import homeless as homeless_pieces
 from holdfast.broker.cleaning import live_copy
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import (
     CountersRecord,
     ForgetProducerRecord,
@@ -115,6 +115,33 @@ def test_a_copy_is_not_copied_from_its_old_place(three) -> None:
     twice = live_copy(three.broker, again, number, 9, {})
     assert twice is not None
     assert twice.stored_at == timestamp
+
+
+def test_a_copy_stands_where_its_message_still_lives(three) -> None:
+    """
+    Of several places those that are settled, or about to be, are left out; with the last it goes.
+    """
+    record = MessageRecord(1, 9, b"", b"x", 1)
+    record.facts = MessageFacts(places=(Place(2, 4), Place(1, 10)), due_ms=5)
+    number = three.next_record
+    three.broker.receipts.add_records([QueueRecord(2, "other"), record])
+    three.turn()
+    number += 1
+
+    def copied(leaving: dict[int, set[int]]) -> tuple[tuple[Place, ...], MessageFacts | None]:
+        copy = live_copy(three.broker, record, number, 9, leaving)
+        assert copy is not None
+        return copy.places, copy.facts
+
+    assert copied({}) == (record.places, record.facts)
+    assert copied({1: {9}}) == (
+        (Place(2, 4), Place(1, 10)),
+        MessageFacts(places=(Place(1, 10),), due_ms=5),
+    )
+    assert copied({1: {9, 10}}) == ((Place(2, 4),), MessageFacts(due_ms=5))
+    record.facts = MessageFacts(places=record.facts.places)
+    assert copied({1: {10}, 2: {4}}) == ((Place(1, 9),), None)
+    assert live_copy(three.broker, record, number, 9, {1: {9, 10}, 2: {4}}) is None
 
 
 def test_the_level_of_the_format_is_carried_on(three) -> None:

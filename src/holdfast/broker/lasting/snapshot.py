@@ -145,6 +145,10 @@ class Snapshot:
         kind = type(record)
         if kind not in _CHANGES_A_QUEUE:
             return
+        if type(record) is MessageRecord and record.facts is not None:
+            for queue_number, sequence in record.facts.places:
+                if queue_number in self._waiting or queue_number in self._frozen:
+                    self._freeze(queue_number).keep(sequence >> CHUNK_SHIFT)
         number: int = record.queue_number  # type: ignore[union-attr]
         if number not in self._waiting and number not in self._frozen:
             return

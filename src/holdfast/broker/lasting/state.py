@@ -176,8 +176,8 @@ class BrokerState:
         queue = self.queues.get(queue_number)
         if queue is None:
             queue = self.queues[queue_number] = Queue(queue_number, "")
-        if first.sequence < queue.next_sequence:
-            self._apply_one(queue, first, first_number)
+        if first.sequence < queue.next_sequence or _has_more_places(first):
+            self._apply_alone(first, first_number)
             return first_number + 1, next(rest, None)
         sequence = first.sequence
         overhead = self.overhead
@@ -191,12 +191,12 @@ class BrokerState:
             and record.sequence == sequence
             and record.queue_number == queue_number
         ):
+            if record.facts is not None and record.facts.places:
+                break
             size = record.size
             if record.body is not None and size + overhead <= room:
                 cache[sequence] = record
                 room -= size + overhead
-            if record.facts is not None:
-                size += record.facts.size
             producer_id = record.producer_id
             if producer_id is not None:
                 size += len(producer_id) + _PRODUCER_BYTES
@@ -216,31 +216,38 @@ class BrokerState:
         return first_number + len(sizes), record
 
     def _apply_alone(self, record: MessageRecord, number: int) -> None:
-        """Apply the only message of an entry: as a run of one, with less than a run needs."""
-        queue = self.queues.get(record.queue_number)
-        if queue is None:
-            queue = self.queues[record.queue_number] = Queue(record.queue_number, "")
-        if record.sequence >= queue.next_sequence:
-            queue.next_sequence = record.sequence + 1
-            queue.numbered_term = self.term
-        self._apply_one(queue, record, number)
+        """
+        Apply one message, as a run of one: with less than a run needs, on all of its places.
 
-    def _apply_one(self, queue: Queue, record: MessageRecord, number: int) -> None:
-        """Apply one message, maybe of a sequence from before: the cleaner wrote it again."""
+        Maybe of a sequence from before: the cleaner wrote it again.
+        """
         size = record.size
         producer_id = record.producer_id
+        # Without the facts: a copy by the cleaner may have others, and must count as much.
         in_log = size if producer_id is None else size + len(producer_id) + _PRODUCER_BYTES
+        self._put(record.queue_number, record.sequence, record, number, in_log)
         if record.facts is not None:
-            in_log += record.facts.size
-        if queue.index.put(record.sequence, number, in_log):
-            cost = size + self.overhead
-            room = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
-            if record.body is not None and cost <= room:
-                queue.cache[record.sequence] = record
-                self.cached_bytes += cost
-            self._note_added(queue, 1, in_log)
+            for queue_number, sequence in record.facts.places:
+                self._put(queue_number, sequence, record, number, in_log)
         if producer_id is not None and not record.rewritten:
             self.producers.stored(producer_id, record.producer_sequence, number, self.timestamp)
+
+    def _put(
+        self, queue_number: int, sequence: int, record: MessageRecord, number: int, in_log: int
+    ) -> None:
+        queue = self.queues.get(queue_number)
+        if queue is None:
+            queue = self.queues[queue_number] = Queue(queue_number, "")
+        if sequence >= queue.next_sequence:
+            queue.next_sequence = sequence + 1
+            queue.numbered_term = self.term
+        if queue.index.put(sequence, number, in_log):
+            cost = record.size + self.overhead
+            room = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
+            if record.body is not None and cost <= room:
+                queue.cache[sequence] = record
+                self.cached_bytes += cost
+            self._note_added(queue, 1, in_log)
 
     def _note_added(self, queue: Queue, count: int, size: int) -> None:
         queue.enqueued_total += count
@@ -452,3 +459,8 @@ class BrokerState:
         for part in encode_state(self, canonical=True):
             whole.update(part)
         return whole.digest()
+
+
+def _has_more_places(record: MessageRecord) -> bool:
+    """Whether a message stands on more than one queue."""
+    return record.facts is not None and bool(record.facts.places)

@@ -115,6 +115,7 @@ class Backlog:
         for number in np.unique(numbers).tolist():
             mask = numbers == number
             self._queue(number).add(sequences[mask], places[mask])
+        self._take_more_places(rows)
         others = np.flatnonzero(~table.is_message)
         starts = table.starts[others].tolist()
         ends = (table.starts[others] + RECORD_HEADER_BYTES + table.lengths[others]).tolist()
@@ -123,6 +124,15 @@ class Backlog:
             for record in decode_records(block.buffer[start:end]):
                 self._take(record, index)
 
+    def _take_more_places(self, rows: MessageRows) -> None:
+        """Note messages on the queues beside the first on which they stand."""
+        first_index = rows.table.block.first_index
+        for row, facts in rows.facts().items():
+            index = np.array([rows.entries[row] + first_index])
+            place = place_of(index, rows.ordinals[row : row + 1])
+            for number, sequence in facts.places:
+                self._queue(number).add(np.array([sequence], dtype=np.int64), place)
+
     def marks(self) -> dict[int, int]:
         """Up to which sequence each queue's messages may have been seen."""
         return {number: queue.mark for number, queue in self.queues.items()}
@@ -130,7 +140,7 @@ class Backlog:
     def places(self) -> Integers:
         """The places of all live messages, in the order of the log."""
         found = [queue.settle()[1] for queue in self.queues.values()]
-        return np.sort(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
 
     def _queue(self, number: int) -> QueueBacklog:
         queue = self.queues.get(number)

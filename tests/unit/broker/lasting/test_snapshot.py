@@ -14,6 +14,7 @@ from holdfast.broker.lasting.sequence_index import CHUNK_SIZE
 from holdfast.broker.lasting.snapshot import Snapshot, encode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -47,6 +48,13 @@ def state() -> BrokerState:
     return made
 
 
+def on_several(number: int, sequence: int, other: int) -> MessageRecord:
+    """Make a message that stands on two queues."""
+    record = MessageRecord(number, sequence, b"", b"", 5)
+    record.facts = MessageFacts(places=(Place(other, sequence + 1),))
+    return record
+
+
 def changes(chance: random.Random) -> list[Record]:
     """Give some records of every kind, about anything."""
     number = chance.randrange(1, QUEUES + 3)
@@ -58,6 +66,7 @@ def changes(chance: random.Random) -> list[Record]:
             DeadLetterRecord(number, [sequence]),
             MessageRecord(number, sequence, b"", b"", 5, producer, 9),
             MessageRecord(number, LENGTH + 10**6, b"", b"", 5),
+            on_several(number, sequence, chance.randrange(1, QUEUES + 3)),
             QueueRecord(number, f"q{number}", LENGTH + 10, 7),
             DispatchMarkRecord(number, sequence),
             PurgeRecord(number, sequence),

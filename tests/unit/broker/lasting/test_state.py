@@ -11,6 +11,7 @@ import pytest
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import FormatLevelError
+from holdfast.model.facts import MessageFacts, Place
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -24,6 +25,7 @@ from holdfast.model.records import (
     PurgeRecord,
     QueueRecord,
 )
+from holdfast.store.record_codec import decode_records, encode_records
 
 
 @pytest.fixture
@@ -56,6 +58,33 @@ def test_records_about_something_unknown_change_nothing(state, record) -> None:
     digest = state.digest()
     state.apply(3, [record], 8)
     assert state.digest() == digest
+
+
+@pytest.mark.parametrize("with_others", [False, True])
+def test_a_message_may_stand_on_several_queues(state, with_others) -> None:
+    """
+    Stored once, live on each until it is settled there; also amid a run, and read without content.
+    """
+    record = message(2, facts=MessageFacts(places=(Place(2, 5), Place(9, 1))))
+    run = [message(1), record, message(3)] if with_others else [record]
+    number = 10 + run.index(record)
+    state.apply(1, [QueueRecord(1, "a"), QueueRecord(2, "b")], 7)
+    state.apply(10, run, 8)
+    queues = [state.queues[it] for it in (1, 2, 9)]
+    at = zip(queues, (2, 5, 1), strict=True)
+    assert [queue.index.record_number(it) for queue, it in at] == [number] * 3
+    assert [queue.next_sequence for queue in queues] == [4 if with_others else 3, 6, 2]
+    assert queues[1].cache[5] is queues[2].cache[1] is record
+    assert state.live_count() == (5 if with_others else 3)
+    bare = BrokerState(BrokerSettings())
+    bare.apply(1, [QueueRecord(1, "a"), QueueRecord(2, "b")], 7)
+    body = b"".join(encode_records(run))
+    bare.apply(10, decode_records(body, with_content=False), 8)
+    assert bare.digest() == state.digest()
+    state.apply(20, [AcknowledgeRecord(1, [2]), AcknowledgeRecord(9, [1])], 9)
+    assert queues[1].index.is_live(5)
+    state.apply(30, [AcknowledgeRecord(2, [5]), AcknowledgeRecord(1, [1, 3])], 9)
+    assert (state.live_count(), state.live_bytes(), state.cached_bytes) == (0, 0, 0)
 
 
 def test_the_level_of_the_log_only_rises(state) -> None:

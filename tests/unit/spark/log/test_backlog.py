@@ -27,7 +27,7 @@ from holdfast.spark.log import backlog as backlog_module
 from holdfast.spark.log.backlog import Backlog, backlog_as_of, index_of, place_of
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import DamagedRange
-from trials.pipeline.written_log import WrittenLog, block_of, message
+from trials.pipeline.written_log import WrittenLog, block_of, knowing, message
 
 
 def random_history(seed: int) -> list[list]:
@@ -139,3 +139,13 @@ def test_damage_is_raised_or_passed_over(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(CorruptEntryError):
         backlog_as_of(source, position, 2)
     assert 1 == len(backlog_as_of(source, position, 2, is_strict=False).places())
+
+
+def test_a_message_on_several_queues_is_live_until_it_is_settled_on_all() -> None:
+    """It is one row, however many queues have it."""
+    several = knowing(message(1, 1), "places")
+    backlog = Backlog()
+    backlog.take(block_of([several, AcknowledgeRecord(1, [1])], [AcknowledgeRecord(8, [80])]))
+    assert [place_of(1, 0)] == backlog.places().tolist()
+    backlog.take(block_of([AcknowledgeRecord(9, [90])], first_index=3))
+    assert [] == backlog.places().tolist()

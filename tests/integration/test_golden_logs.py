@@ -1,0 +1,163 @@
+"""
+Data directories of every level of the log's format are read for ever, by whatever reads a log.
+
+`node-of-level-1` was left behind by a node of the last version before facts, with its checkpoint;
+`log-format-1` by one of long before; `log-format-2` has a message with each kind of fact, and one
+of most other records. They are never written again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.settings import BrokerSettings
+from holdfast.cli.main import app
+from holdfast.environment.disk import RealDisk
+from holdfast.journal.entry import KIND_RECORDS
+from holdfast.journal.journal import Journal
+from holdfast.journal.settings import JournalSettings
+from holdfast.model.facts import MessageFacts
+from holdfast.model.records import MessageRecord
+from holdfast.spark.source.batch_reader import BatchReader
+from holdfast.spark.source.options import read_options
+from holdfast.store.record_codec import decode_records, encode_records
+from holdfast.testing.local_cluster import LocalNode
+from trials.clients.stomp_socket import StompSocket
+from trials.pipeline.written_log import EACH_FACT
+
+DATA = Path(__file__).parents[1] / "data"
+CHAINS = {
+    "log-format-1": "35e0e2a83abe27341b50a2c58780087f",
+    "node-of-level-1": "5ea10d89399b7e489176c39c301552bc",
+    "log-format-2": "0d620069f1d7edbd8fdd1ed71bf9dd24",
+}
+LIVE = {
+    "log-format-1": Counter({1: 12}),
+    "node-of-level-1": Counter({1: 2, 2: 1, 3: 1}),
+    "log-format-2": Counter({1: 9, 8: 1, 9: 1}),
+}
+"""How many messages live on each queue, by its number."""
+
+MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
+DEAD = {"log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
+BACKLOG = {"log-format-1": 12, "node-of-level-1": 4, "log-format-2": 10}
+"""Message records, those that say why they are dead letters, and rows of the backlog."""
+
+
+@pytest.fixture(params=sorted(CHAINS))
+def name(request: pytest.FixtureRequest) -> str:
+    value: str = request.param
+    return value
+
+
+@pytest.fixture
+def folder(name: str, tmp_path: Path) -> Path:
+    """A copy of a directory, for whoever writes beside the log."""
+    return Path(shutil.copytree(DATA / name, tmp_path / "holdfast"))
+
+
+@pytest.fixture
+def journal(folder: Path) -> Iterator[Journal]:
+    journal = Journal.open(folder, RealDisk(), JournalSettings())
+    yield journal
+    journal.close()
+
+
+def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None:
+    """
+    Entries and chain are as they were; records give their bytes again; what lives is what lived.
+    """
+    assert (journal.last_chain.hex(), journal.damage) == (CHAINS[name], [])
+    state = BrokerState(BrokerSettings())
+    for index in range(journal.first_index, journal.last_index + 1):
+        entry = journal.entry(index)
+        if entry.kind == KIND_RECORDS:
+            records = list(decode_records(entry.body))
+            assert b"".join(encode_records(records)) == bytes(entry.body)
+            state.apply(entry.first_record, records, entry.timestamp, entry.term)
+    live = {number: queue.index.live_count for number, queue in state.queues.items()}
+    assert Counter(live) == LIVE[name]
+    assert state.format_level == (2 if name == "log-format-2" else 1)
+
+
+def test_store_verify_reads_it(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    Every entry, its checksums, its records and the chain.
+    """
+    with pytest.raises(SystemExit) as ended:
+        app(["store", "verify", str(folder)])
+    told = capsys.readouterr().out
+    assert ended.value.code == 0, told
+    assert CHAINS[name] in told
+    assert "everything stored is whole" in told
+
+
+def test_spark_reads_it(name: str, folder: Path) -> None:
+    """
+    The messages as the codec reads them, their facts as columns; and what is live.
+    """
+    for view, column in (("messages", "index, queue_number, cause, body"), ("backlog", "index")):
+        options = read_options({"path": str(folder), "view": view, "columns": column})
+        reader = BatchReader(options)
+        rows = [
+            row
+            for partition in reader.partitions()
+            for batch in reader.read(partition)
+            for row in batch.to_pylist()
+        ]
+        if view == "messages":
+            assert len(rows) == MESSAGES[name]
+            assert sum(row["cause"] is not None for row in rows) == DEAD[name]
+        else:
+            assert len(rows) == BACKLOG[name]
+
+
+def test_the_one_of_level_2_has_every_fact(tmp_path: Path) -> None:
+    """
+    Alone and together: none of their bytes may ever be read as anything else.
+    """
+    folder = shutil.copytree(DATA / "log-format-2", tmp_path / "holdfast")
+    journal = Journal.open(Path(folder), RealDisk(), JournalSettings())
+    found = []
+    for index in range(journal.first_index, journal.last_index + 1):
+        entry = journal.entry(index)
+        if entry.kind == KIND_RECORDS:
+            records = decode_records(entry.body)
+            found += [it.facts for it in records if isinstance(it, MessageRecord) and it.facts]
+    journal.close()
+    assert found[: len(EACH_FACT)] == [MessageFacts(**{it: EACH_FACT[it]}) for it in EACH_FACT]
+    assert found[len(EACH_FACT)] == MessageFacts(**EACH_FACT | {"places": ()})
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["node-of-level-1", "log-format-2"])
+def test_a_node_serves_it(name: str, folder: Path) -> None:
+    """
+    A checkpoint of before is thrown away; dead letters of both levels look alike; it goes on.
+    """
+    node = LocalNode("holdfast", folder.parent)
+    node.start()
+    try:
+        node.wait_until(lambda status: status["format_level"] == 2, "at level 2")
+        with StompSocket(node.stomp_port) as client:
+            client.connect()
+            client.subscribe("/queue/ActiveMQ.DLQ")
+            dead = client.read_message()
+            assert dead.headers["own"] == "1"
+            assert dead.headers["dlqDeliveryFailureCause"] == "rejected"
+            assert dead.headers["original-destination"].startswith("/queue/or")
+            assert dead.headers["original-message-id"].startswith(r"ID\c")
+            assert client.acknowledge(dead).command == "RECEIPT"
+            assert client.publish("/queue/orders", b"one more").command == "RECEIPT"
+        assert node.stop() == 0
+        ignored = "a checkpoint of another format" in node.log_path.read_text()
+        assert ignored == (name == "node-of-level-1")
+    finally:
+        node.kill()
