@@ -316,6 +316,7 @@ _PROMISES = [
         " and back; then an old node is started again.",
         promised="Nothing is lost, and the logs are the same bytes. Until all members know the new"
         " level any of them may be taken back; then an old one ends with a sentence.",
+        simulations=("a rolling upgrade, and back",),
         limit="Between two levels of one version: the old one is held back by its environment.",
     ),
     Promise(

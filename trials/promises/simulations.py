@@ -25,6 +25,7 @@ from trials.simulation.history import ViolationError
 from trials.simulation.simulated_node import SimulatedNode
 from trials.simulation.simulator import Result, Simulation, quiet, simulate
 from trials.simulation.workload import Consumer
+from trials.troubles.rolling_upgrade import RAISED, TAKEN_BACK, UPGRADED, roll
 
 Script = Callable[[Simulation], None]
 Bend = Callable[[Plan], None]
@@ -368,6 +369,13 @@ _HEAL = "heal network"
 _SCENARIOS = [
     Scenario(name="processes killed", kinds=("crash",)),
     Scenario(name="all processes killed", script=_kill_all, shows=("all processes killed",)),
+    Scenario(
+        name="a rolling upgrade, and back",
+        kinds=("crash", "partition", _HEAL),
+        script=roll,
+        shows=(UPGRADED, TAKEN_BACK, RAISED),
+        bend=_longer(8.0),
+    ),
     Scenario(name="power cuts", kinds=("power cut", "power cut in a write")),
     Scenario(name="power cuts everywhere", kinds=("power cut everywhere", "power cut in a write")),
     Scenario(

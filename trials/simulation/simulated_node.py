@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import (
     BallotLostError,
     CorruptEntryError,
@@ -35,6 +37,7 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.scan import Damage
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
@@ -149,6 +152,8 @@ class SimulatedNode:
         self.started_as_it_is = -1
         """The disk it was started on once more although it was shut out on it."""
         self.site = ""
+        self.known_format_level = NEWEST_LEVEL
+        """What its processes know of the log's format: those of an older version know less."""
         self.life = 0
         self.mistaken_settings: ReplicationSettings | None = None
         """What it is started with instead of what the others have."""
@@ -358,7 +363,7 @@ class SimulatedNode:
         )
         files = CheckpointStore(DIRECTORY, self.disk)
         state, applied_index = self._restore(files)
-        self.broker = Broker(world.broker_settings, state)
+        self.broker = Broker(self._broker_settings, state)
         self.broker.follow()
         self.writer = JournalWriter(journal, self._stored, clock=clock)
         self._mixed = MixedHousekeeper(self) if world.plan.is_housekeeping_mixed else None
@@ -373,7 +378,7 @@ class SimulatedNode:
             randomness=SeededRandomness(self.chance),
             bootstrap=self.bootstrap,
             applied_index=applied_index,
-            metadata={KNOWN: str(world.broker_settings.known_format_level)},
+            metadata={KNOWN: str(self.known_format_level)},
             on_fenced=self._on_fenced,
         )
         self.store = _WatchedStore(self.driver, journal)
@@ -396,6 +401,10 @@ class SimulatedNode:
         self.is_built = True
         world.checkers.on_start(self)
 
+    @property
+    def _broker_settings(self) -> BrokerSettings:
+        return replace(self.world.broker_settings, known_format_level=self.known_format_level)
+
     def connection(self, serial: int) -> SimulatedConnection:
         """Take a client's connection."""
         return SimulatedConnection(self.conductor, serial)
@@ -403,7 +412,7 @@ class SimulatedNode:
     def _restore(self, files: CheckpointStore) -> tuple[BrokerState, int]:
         """Do as server/restoring.py does: the newest usable checkpoint, or the log alone."""
         journal = self.journal
-        settings = self.world.broker_settings
+        settings = self._broker_settings
         checkpoint = files.load_newest(journal.last_index, journal)
         state, index = BrokerState(settings), journal.first_index - 1
         if checkpoint is not None and checkpoint.index >= index:
