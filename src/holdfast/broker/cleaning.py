@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.model.facts import MessageFacts, Place
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     MESSAGE_OVERHEAD_BYTES,
     CountersRecord,
@@ -67,21 +67,25 @@ def is_kept(
     broker: Broker, record: MessageRecord, record_number: int, leaving: dict[int, set[int]]
 ) -> bool:
     """Whether this record is what keeps its message alive somewhere, and goes on doing so."""
+    # Asked of each message of a segment: those without facts cost no more than they must.
     if record.facts is None:
-        place = Place(record.queue_number, record.sequence)
-        return _is_kept_at(broker, place, record_number, leaving)
-    return any(_is_kept_at(broker, place, record_number, leaving) for place in record.places)
+        return _lives_at(broker, record.queue_number, record.sequence, record_number, leaving)
+    return any(_lives_at(broker, *place, record_number, leaving) for place in record.places)
 
 
-def _is_kept_at(
-    broker: Broker, place: Place, record_number: int, leaving: dict[int, set[int]]
+def _lives_at(
+    broker: Broker,
+    queue_number: int,
+    sequence: int,
+    record_number: int,
+    leaving: dict[int, set[int]],
 ) -> bool:
-    queue = broker.state.queues.get(place.queue_number)
-    if queue is None or queue.is_deleted or place.sequence <= queue.purging_through:
+    queue = broker.state.queues.get(queue_number)
+    if queue is None or queue.is_deleted or sequence <= queue.purging_through:
         return False
-    if queue.index.record_number(place.sequence) != record_number:
+    if queue.index.record_number(sequence) != record_number:
         return False
-    return place.sequence not in leaving.get(place.queue_number, ())
+    return sequence not in leaving.get(queue_number, ())
 
 
 def live_copy(
@@ -92,7 +96,7 @@ def live_copy(
     leaving: dict[int, set[int]],
 ) -> MessageRecord | None:
     """Give the record that keeps this message alive when its segment goes; None if it is dead."""
-    kept = [it for it in record.places if _is_kept_at(broker, it, record_number, leaving)]
+    kept = [it for it in record.places if _lives_at(broker, *it, record_number, leaving)]
     if not kept:
         return None
     copy = MessageRecord(
