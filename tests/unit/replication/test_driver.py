@@ -15,6 +15,7 @@ import pytest
 from holdfast.errors import (
     BallotLostError,
     CorruptEntryError,
+    FormatLevelError,
     JournalFailedError,
     NotLeaderError,
 )
@@ -429,6 +430,36 @@ def test_the_others_hear_when_we_belong_somewhere() -> None:
     assert 2 == len(hellos)
     assert {desk.driver.status().cluster_id} == {hello.cluster_id for hello in hellos}
     assert {"b": "b:1", "c": "c:1"} == desk.addresses
+
+
+def test_members_tell_each_other_of_the_levels_of_the_format() -> None:
+    """What all know is known once all have told it; what our log has reached they hear at once."""
+    desk = Desk().form()
+    desk.driver.hello = replace(desk.driver.hello, metadata={"format": "2", "stomp": "x"})
+    own = desk.driver.status().cluster_id
+    assert desk.driver.format_level_of_all == 1
+    for name in "bc":
+        desk.link(name, cluster_id=own, metadata={"format": "2"})
+    desk.turn()
+    assert desk.driver.format_level_of_all == 2
+    desk.driver.tell_format_level(2)
+    said = [hello.metadata for hello in desk.take_sent(Hello)]
+    assert said == [{"format": "2", "stomp": "x", "format-reached": "2"}] * 2
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_a_member_ahead_of_what_is_known_ends_this_node(is_linked: bool) -> None:
+    """Whether it says so as it is linked or later: its log could not be read here."""
+    desk = Desk().form()
+    own, metadata = desk.driver.status().cluster_id, {"format": "3", "format-reached": "2"}
+    if is_linked:
+        hello = desk.link("b", cluster_id=own)
+        desk.turn()
+        desk.driver.receive("b", replace(hello, metadata=metadata))
+    else:
+        desk.link("b", cluster_id=own, metadata=metadata)
+    with pytest.raises(FormatLevelError, match="the log of b has reached level 2"):
+        desk.turn()
 
 
 def test_a_repair_is_asked_for_and_answered() -> None:

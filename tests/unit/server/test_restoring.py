@@ -7,11 +7,13 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
+from holdfast.broker.lasting.snapshot import encode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
-from holdfast.errors import StoreError
+from holdfast.errors import FormatLevelError, StoreError
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal
+from holdfast.model.records import FormatRecord
 from holdfast.server.restoring import restore
 from trials.simulation.local_journal import LocalJournal
 
@@ -62,6 +64,23 @@ def test_a_checkpoint_that_cannot_be_read_is_told_and_ignored(log: LocalJournal)
         state, index = restored(log.journal, log, is_alone=True)
     assert [line["index"] for line in lines if line["event"] == "checkpoint ignored"] == [12]
     assert (state.live_count(), index) == (0, log.journal.first_index - 1)
+
+
+def test_a_checkpoint_of_a_log_beyond_what_is_known_stops_every_node(log: LocalJournal) -> None:
+    """
+    It is whole, so the log has reached that level too; it is no cache that could be done without.
+    """
+    state = BrokerState(BrokerSettings())
+    state.apply(1, [FormatRecord(2)], 1)
+    last = log.journal.entry(log.journal.last_index)
+    body = encode_state(state)
+    files(log).save(
+        last.index, last.term, last.chain, last.next_record, log.journal.first_index, body
+    )
+    old = BrokerSettings(known_format_level=1)
+    with pytest.raises(FormatLevelError, match="the log of this cluster has reached level 2"):
+        restore(log.journal, files(log), old, is_alone=False)
+    assert restored(log.reopen(), log, is_alone=True)[0].format_level == 2
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
