@@ -19,8 +19,22 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parent.parent
-FUNCTION_LINES_MAX = 70
-FILE_LINES_MAX = 800
+FUNCTION_LINES_MAX = 60
+FILE_LINES_MAX = 500
+# Of tests and trials, and of the files of the product that were longer when the limits above came.
+FUNCTION_LINES_MAX_ELSEWHERE = 70
+FILE_LINES_MAX_ELSEWHERE = 800
+# The list may only shrink.
+STILL_LONG = {
+    "src/holdfast/broker/broker.py",
+    "src/holdfast/cli/pipelines.py",
+    "src/holdfast/journal/journal.py",
+    "src/holdfast/journal/scan.py",
+    "src/holdfast/journal/writer.py",
+    "src/holdfast/replication/driver.py",
+    "src/holdfast/replication/peer_link.py",
+    "src/holdfast/server/loop.py",
+}
 POSITIONAL_ARGUMENTS_MAX = 8
 CONSTRUCTOR_ARGUMENTS_MAX = 10
 NESTING_MAX = 4
@@ -114,6 +128,11 @@ class SourceFile:
         return self.name.startswith("src/")
 
     @property
+    def is_held_short(self) -> bool:
+        """What users install has the stricter limits of length."""
+        return self.is_product and self.name not in STILL_LONG
+
+    @property
     def is_program(self) -> bool:
         """Also what proves the product is written to last."""
         return self.name.startswith(("src/", "trials/"))
@@ -161,24 +180,30 @@ def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -
 # Rules for every Python file ------------------------------------------------------------------
 
 
+def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1 - docstring_lines(node)
+
+
 def function_is_short(file: SourceFile) -> Iterator[str]:
-    """A function over 70 lines, docstring aside, does two things."""
+    """A long function, docstring aside, does two things."""
+    limit = FUNCTION_LINES_MAX if file.is_held_short else FUNCTION_LINES_MAX_ELSEWHERE
     for node in file.functions:
-        lines = (node.end_lineno or node.lineno) - node.lineno + 1 - docstring_lines(node)
-        if lines > FUNCTION_LINES_MAX:
+        lines = function_lines(node)
+        if lines > limit:
             yield file.at(
                 node,
-                f"{node.name} has {lines} lines, {FUNCTION_LINES_MAX} are the most:"
+                f"{node.name} has {lines} lines, {limit} are the most:"
                 f" one function holds the branches, move the straight parts into small ones",
             )
 
 
 def file_is_short(file: SourceFile) -> Iterator[str]:
-    """A file over 800 lines holds two ideas."""
+    """A long file holds two ideas."""
+    limit = FILE_LINES_MAX if file.is_held_short else FILE_LINES_MAX_ELSEWHERE
     lines = file.text.count("\n")
-    if lines > FILE_LINES_MAX:
+    if lines > limit:
         yield (
-            f"{file.name}: {lines} lines, {FILE_LINES_MAX} are the most:"
+            f"{file.name}: {lines} lines, {limit} are the most:"
             f" split it by idea; a module that outgrows itself becomes a package of the same name"
         )
 
@@ -447,12 +472,25 @@ def test_all_files_are_tidy(rule: Rule) -> None:
     assert not faults, "\n".join([str(rule.__doc__), *faults])
 
 
+def test_long_files_only_become_fewer() -> None:
+    """A file that was long and is short now is no exception any more."""
+    files = [file for file in python_files() if file.name in STILL_LONG]
+    long = {
+        file.name
+        for file in files
+        if file.text.count("\n") > FILE_LINES_MAX
+        or any(function_lines(node) > FUNCTION_LINES_MAX for node in file.functions)
+    }
+
+    assert long == STILL_LONG, f"take out of STILL_LONG: {sorted(STILL_LONG - long)}"
+
+
 def test_files_with_banners_only_become_fewer() -> None:
     """A file that has lost its banners is no exception any more."""
     files = [file for file in python_files() if file.name in STILL_DIVIDED]
     divided = {file.name for file in files if BANNER.search(file.text)}
 
-    assert divided == STILL_DIVIDED, "take the others out of STILL_DIVIDED"
+    assert divided == STILL_DIVIDED, f"take out of STILL_DIVIDED: {sorted(STILL_DIVIDED - divided)}"
 
 
 # The rules themselves ---------------------------------------------------------------------------
@@ -460,8 +498,8 @@ def test_files_with_banners_only_become_fewer() -> None:
 UNTIDY = {
     arguments_are_few: "def f(a, b, c, d, e, g, h, i, j): pass",
     class_name_is_a_noun: "class LinkManager: pass",
-    file_is_short: "x = 1\n" * 801,
-    function_is_short: "def f():\n" + "    x = 1\n" * 70,
+    file_is_short: "x = 1\n" * (FILE_LINES_MAX + 1),
+    function_is_short: "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX,
     function_name_says_what: "def send_msg(): pass",
     module_has_a_header: '"""Too short."""',
     nesting_is_shallow: "def f():\n"
