@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.broker import broker as broker_module
 from holdfast.replication import trimming
-from holdfast.server.loop import Conductor
+from holdfast.server.clients import Clients
 from holdfast.transport.admission import Admission
 from trials.safeguards.ablation import Ablation, Patch
 from trials.simulation.faults import Plan
@@ -28,7 +28,7 @@ def _first_come_first_served() -> list[Patch]:
 
 
 def _read_on() -> list[Patch]:
-    return [(Conductor, "pause", lambda *_arguments: None)]
+    return [(Clients, "pause", lambda *_arguments: None)]
 
 
 def _wait_for_both() -> list[Patch]:

@@ -186,7 +186,7 @@ class Crowd:
         self.world.timeline.after(_CROWD_SECONDS, self._come)
 
     def _crowd(self, node: SimulatedNode) -> None:
-        admission = node.conductor.admission
+        admission = node.conductor.clients.admission
         before = admission.turned_away
         for _ in range(_CROWD):
             ClientPipe(self.world, node, self)

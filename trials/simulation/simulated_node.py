@@ -90,7 +90,7 @@ class SimulatedConnection(ClientConnection):
     __slots__ = ("serial",)
 
     def __init__(self, conductor: Conductor, serial: int) -> None:
-        super().__init__(conductor)
+        super().__init__(conductor.clients)
         self.serial = serial
 
     def __hash__(self) -> int:

@@ -221,7 +221,7 @@ def _make_listener(
     return Listener(
         config.stomp,
         conductor.role,
-        lambda: ClientConnection(conductor),
+        lambda: ClientConnection(conductor.clients),
         backlog=shares.client_backlog,
         fail=hearer.fail,
     )

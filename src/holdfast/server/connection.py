@@ -91,7 +91,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "ask_at",
         "commit_count",
-        "conductor",
+        "keeper",
         "connected_at",
         "has_unfinished",
         "has_unsent",
@@ -110,23 +110,21 @@ class ClientConnection(asyncio.BufferedProtocol):
         "written_bytes",
     )
 
-    def __init__(
-        self, conductor: Keeper, protocols: tuple[Registration, ...] | None = None
-    ) -> None:
+    def __init__(self, keeper: Keeper, protocols: tuple[Registration, ...] | None = None) -> None:
         """Serve a client of a port for these protocols; None: for all that the node serves."""
-        self.conductor = conductor
-        self.protocols = conductor.protocols if protocols is None else protocols
+        self.keeper = keeper
+        self.protocols = keeper.protocols if protocols is None else protocols
         self.incoming: deque[bytes] = deque()
         self.incoming_bytes = 0
         """What was added to `incoming` since it was last empty."""
         self.session: Session
         self.transport: asyncio.Transport
         self.has_unfinished = False
-        """Whether it is among the conductor's unfinished frames."""
+        """Whether it is among the keeper's unfinished frames."""
         self.has_unsent = False
         """Whether it is among those who do not take what they asked for."""
         self.is_ready = False
-        """Whether it stands in the conductor's list of connections to read."""
+        """Whether it stands in the keeper's list of connections to read."""
         self.is_deferred = False
         """What it brought is not served before it takes its answers; it is not in that list."""
         self.is_paused = False
@@ -137,53 +135,53 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.is_lost = False
         self.look_at = 0.0
         """No heart-beat is due, or missed, before then."""
-        self.connected_at = conductor.clock.monotonic()
+        self.connected_at = keeper.clock.monotonic()
         self.ask_at = self.connected_at + AGAIN_SECONDS
         """When it is looked whether its machine is still there."""
         self.uncommitted_bytes = 0
         self.commit_count = 0
-        """The conductor's count of commits when `uncommitted_bytes` was started anew."""
+        """The keeper's count of commits when `uncommitted_bytes` was started anew."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new socket."""
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=self.conductor.settings.output_high_bytes)
+        self.transport.set_write_buffer_limits(high=self.keeper.settings.output_high_bytes)
         opened = transport.get_extra_info("socket")
         if opened is not None:
             keep_alive(opened)
-        self.conductor.opened(self)
+        self.keeper.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Say where the next bytes are to be put, and how many at most."""
         del sizehint
-        return self.conductor.reading.room
+        return self.keeper.reading.room
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take so many bytes, which are there until somebody else is read."""
-        self.data_received(bytes(self.conductor.reading.room[:nbytes]))
+        self.data_received(bytes(self.keeper.reading.room[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Keep bytes for the next turn."""
         self.incoming.append(data)
-        conductor = self.conductor
-        if self.commit_count != conductor.commit_count:
-            self.commit_count = conductor.commit_count
+        keeper = self.keeper
+        if self.commit_count != keeper.commit_count:
+            self.commit_count = keeper.commit_count
             self.uncommitted_bytes = 0
         self.uncommitted_bytes += len(data)
         self.incoming_bytes += len(data)
-        if conductor.is_committing:
-            conductor.received_bytes += len(data)
-        settings = conductor.settings
+        if keeper.is_committing:
+            keeper.received_bytes += len(data)
+        settings = keeper.settings
         if (
-            self.incoming_bytes > conductor.reading.share_bytes
-            or conductor.received_bytes > settings.received_bytes_max
+            self.incoming_bytes > keeper.reading.share_bytes
+            or keeper.received_bytes > settings.received_bytes_max
             or self.uncommitted_bytes > settings.connection_uncommitted_bytes_max
         ):
-            conductor.pause(self)
+            keeper.pause(self)
         if not self.is_ready:
             self.is_ready = True
-            conductor.ready.append(self)
-            conductor.schedule()
+            keeper.ready.append(self)
+            keeper.schedule()
 
     def pause_writing(self) -> None:
         """The socket is behind: no deliveries until it has caught up."""
@@ -193,16 +191,16 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The socket has caught up."""
         self.is_output_full = False
-        self.conductor.held_memory.note_unsent(self, self.transport.get_write_buffer_size())
-        self.conductor.output_drained(self)
+        self.keeper.held_memory.note_unsent(self, self.transport.get_write_buffer_size())
+        self.keeper.output_drained(self)
 
     @property
     def is_deaf(self) -> bool:
         """Whether the client asks, and does not take the answers."""
         if not self.is_output_full or self.is_lost:
             return False
-        settings = self.conductor.settings
-        is_half_full = self.conductor.held_memory.is_half_full
+        settings = self.keeper.settings
+        is_half_full = self.keeper.held_memory.is_half_full
         unsent_max = settings.output_high_bytes if is_half_full else settings.unsent_bytes_max
         return self.transport.get_write_buffer_size() > unsent_max
 
@@ -211,7 +209,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         del exc
         self.is_lost = True
         self.session.disconnected()  # At once: it may be back before what it held is given back.
-        self.conductor.lost(self)
+        self.keeper.lost(self)
 
     @property
     def peer(self) -> str:
@@ -235,17 +233,17 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self.is_lost:
             unsent = self.transport.get_write_buffer_size()
             if unsent > _NOTED_BYTES or self.has_unsent or session.large:
-                self.conductor.held_memory.note_unsent(self, unsent)
+                self.keeper.held_memory.note_unsent(self, unsent)
             if not self.is_output_full:
-                session.room_bytes = self.conductor.settings.output_bytes_max - unsent
+                session.room_bytes = self.keeper.settings.output_bytes_max - unsent
         if session.is_closing and not self.is_lost:
             self.transport.close()
-            self.conductor.part(self)
+            self.keeper.part(self)
         return written
 
     def _write(self, out: list[bytes]) -> int:
         """Write small pieces as one; large ones as they are, as others may be given them too."""
-        given_bytes = self.conductor.settings.output_bytes_max - self.session.room_bytes
+        given_bytes = self.keeper.settings.output_bytes_max - self.session.room_bytes
         if given_bytes < LARGE_BYTES or len(max(out, key=len)) < LARGE_BYTES:
             data = b"".join(out)
             self.transport.write(data)

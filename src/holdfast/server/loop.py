@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import chain
 
 import structlog
 
@@ -35,7 +35,6 @@ from holdfast.broker.serving.subscription import Receiver
 from holdfast.broker.serving.topic import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
-    AuthenticationError,
     CorruptEntryError,
     HoldfastError,
     NotLeaderError,
@@ -44,8 +43,8 @@ from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteResult
 from holdfast.model.limits import KiB
 from holdfast.server.cleaning import Cleaner
+from holdfast.server.clients import Clients
 from holdfast.server.confirming import Confirming
-from holdfast.server.connection import ClientConnection
 from holdfast.server.containment import Containment
 from holdfast.server.counters import Counters
 from holdfast.server.departures import Departures
@@ -53,10 +52,7 @@ from holdfast.server.flushing import Flushing
 from holdfast.server.format_gate import FormatGate
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.held_memory import HeldMemory
-from holdfast.server.idleness import client_admission, turn_away
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
-from holdfast.server.pausing import Pausing
-from holdfast.server.reading import Reading
 from holdfast.server.releasing import Releasing
 from holdfast.server.resuming import Resuming
 from holdfast.server.role import Role
@@ -65,9 +61,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.server.turn_budget import TurnBudget
 from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
-from holdfast.sessions.registration import Arrival, Registration
-from holdfast.sessions.session import Principal
-from holdfast.sessions.undecided import begin
+from holdfast.sessions.registration import Registration
 from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
@@ -75,8 +69,6 @@ log = structlog.get_logger("holdfast.server")
 _DAMAGED_PAUSE_SECONDS = 0.5
 _APPLIED_AT_ONCE_BYTES = 32 * KiB
 """A longer entry may hold acknowledgements of more than 4,000 messages."""
-_WAITING_PER_TURN = 256
-"""Clients whose SENDs wait for room that are asked in one turn."""
 
 
 def _nothing(_now: float) -> None:
@@ -106,7 +98,6 @@ class Conductor:
         self.context = context
         self.clock = clock
         self.settings = settings
-        self.protocols = protocols
         self.on_damage = on_damage
         self.on_failure = on_failure
         self.containment = Containment(broker)
@@ -125,14 +116,11 @@ class Conductor:
         self.budget = TurnBudget(clock, settings.slice_seconds)
         self.confirming = Confirming(broker, store, clock, self.containment, self.budget)
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.connections: set[ClientConnection] = set()
-        self.admission = client_admission(settings.connection_count_max)
-        self.reading = Reading(settings)
-        self.ready: list[ClientConnection] = []
-        self.paused = Pausing()
         self.resuming = Resuming(broker, self.containment)
         self.flushing = Flushing(context, clock, self.containment, self.resuming, self.budget)
         self.sealer = Sealer(broker, settings)
+        self.clients = Clients(self, protocols)
+        self.connections = self.clients.connections
         self.applying: Iterator[None] | None = None
         """The rest of the committed entry that is being applied, and of what waited for it."""
         self.is_within_entry = False
@@ -143,17 +131,12 @@ class Conductor:
         self.is_behind = False
         """Topic messages are left that the last turn had no time to deliver."""
         self.has_failed = False
-        self.commit_count = 0
-        self.received_bytes = 0
-        """What all clients sent since the last commit, while something waits to be committed."""
         self.turned_at = 0.0
         self.refusal_at = 0.0
         """When it is looked again whether there is room to store anything."""
         self.heart_beats_at = 0.0
         self.apply_again_at = 0.0
         """Applying waits until then: the next entry is damaged here and asked of a peer."""
-
-    # ---- when to turn
 
     def schedule(self) -> None:
         """Turn as soon as the sockets that are ready now have been read."""
@@ -216,15 +199,15 @@ class Conductor:
         # What has nothing to do costs no call: a turn is half the price of a message sent alone.
         self._refresh(now)
         if self.heart_beats.is_under_way or self.departures.are_waiting:
-            self._attend(now)
+            self.clients.attend(now)
         if self.store.is_handing_over:
-            if self.ready or self.is_behind:
-                self._hold_clients()
+            if self.clients.ready or self.is_behind:
+                self.clients.hold()
         else:
             if self.is_behind:
                 self.schedule()  # First what was published goes out: else more comes than leaves.
-            elif self.ready:
-                self._read()
+            elif self.clients.ready:
+                self.clients.read(now)
             if self.role.is_serving:
                 self._seal(now)
         self.store.turn(now)
@@ -240,8 +223,8 @@ class Conductor:
                 self.schedule()
             if self.broker.publishing.backlogs.growth_bytes and self.slow_consumers.is_due():
                 self.held_memory.close_slow_consumers()
-            if self.paused or self.context.waiting:
-                self._unblock()
+            if self.clients.paused or self.context.waiting:
+                self.clients.unblock(now, is_behind=self.is_behind)
         if self.context.dirty and self.flushing.step():
             self.schedule()
         if self.broker.errands.under_way:
@@ -264,7 +247,7 @@ class Conductor:
             self.look_for_room(now)
         self.context.is_lease_over = not self.store.holds_lease(now)
         if self.context.is_lease_awaited and not self.store.is_lease_awaited(now):
-            self._end_waiting()
+            self.clients.go_on()
 
     def look_for_room(self, now: float) -> None:
         """Refuse to store while a disk is almost full, and no longer."""
@@ -275,230 +258,6 @@ class Conductor:
             else:
                 log.error("publishing is refused", reason=refusal)
         self.context.refusal = refusal
-
-    def _end_waiting(self) -> None:
-        """Take the acknowledgements that waited for a lease: it is over."""
-        self.context.is_lease_awaited = False
-        for connection in self.connections:
-            # It is done as everything that is read: all clients may have something to catch up.
-            if connection.session.go_on() and not connection.is_ready:
-                connection.is_ready = True
-                self.ready.append(connection)
-
-    def _attend(self, now: float) -> None:
-        """Keep clients' heart-beats, and see off who is gone."""
-        if self.heart_beats.is_under_way:
-            self.budget.begin()
-            self.heart_beats.step(now, self.budget.is_spent)
-        if self.departures.are_waiting:
-            self.budget.begin()
-            self.departures.step(self.budget.is_spent)
-        if self.heart_beats.is_under_way or self.departures.are_waiting:
-            self.schedule()
-
-    # ---- connections
-
-    @property
-    def is_committing(self) -> bool:
-        """Whether something waits to be committed."""
-        return self.broker.receipts.proposed_count > 0
-
-    def opened(self, connection: ClientConnection) -> None:
-        """Take a new client, or turn it away."""
-        now = self.clock.monotonic()
-        arrival = Arrival(self.broker, self.context, self.store.read, now)
-        session = begin(connection.protocols, arrival)
-        session.connection = connection
-        session.room_bytes = self.settings.output_bytes_max
-        connection.session = session
-        if not self.role.is_serving:
-            connection.transport.abort()
-            return
-        leaving = self.admission.enter(connection, now)
-        if leaving is not None:
-            turn_away(leaving)
-        if leaving is connection:
-            return
-        self.connections.add(connection)
-        self.reading.share(len(self.connections))
-
-    def authenticated(
-        self, connection: ClientConnection, answer: Principal | AuthenticationError
-    ) -> None:
-        """Tell a session who its client is, if it is still there, and go on with what waited."""
-        if connection not in self.connections:
-            return
-        connection.session.authenticated(answer)
-        if not connection.is_ready:
-            connection.is_ready = True
-            self.ready.append(connection)
-        self.schedule()
-
-    def lost(self, connection: ClientConnection) -> None:
-        """Give back what a client held."""
-        self.admission.leave(connection)
-        self.departures.parted(connection)
-        self.held_memory.forget(connection)
-        if connection in self.connections:
-            self.paused.forget(connection)
-            connection.session.room_bytes = 0
-            self._serve_deferred(connection)
-            if not connection.is_ready:  # Else what it sent before it went is read first.
-                self._forget(connection)
-            self.schedule()
-
-    def _forget(self, connection: ClientConnection) -> None:
-        self.connections.discard(connection)
-        self.reading.share(len(self.connections))
-        self.held_memory.forget(connection)
-        self.departures.gone(connection)
-
-    def pause(self, connection: ClientConnection) -> None:
-        """Stop reading from a client until there is room for more."""
-        self.paused.add(connection)
-
-    def output_drained(self, connection: ClientConnection) -> None:
-        """Let a client have deliveries again: its socket has caught up."""
-        connection.session.room_bytes = self.settings.output_bytes_max
-        self.resuming.later(connection)
-        self._serve_deferred(connection)
-        self.schedule()
-
-    def _serve_deferred(self, connection: ClientConnection) -> None:
-        if connection.is_deferred:
-            connection.is_deferred = False
-            self.ready.append(connection)
-
-    def _read(self) -> None:
-        ready = self.ready
-        self.ready = []
-        broker = self.broker
-        is_spent = self.budget.is_spent
-        now = self.turned_at
-        self.budget.begin(now)
-        for place, connection in enumerate(ready, 1):
-            session = connection.session
-            if connection not in self.connections:
-                connection.is_ready = False
-                connection.incoming.clear()
-                continue
-            is_deaf = connection.is_output_full and connection.is_deaf
-            try:
-                if is_deaf and session.proceed_with_endings(is_spent):
-                    connection.is_deferred = True
-                    self.pause(connection)
-                    continue
-                is_done = not is_deaf and self._receive(connection)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-                connection.is_ready = False
-                connection.incoming.clear()
-                self.paused.served(connection)
-                self.containment.broke(session, error)
-                continue
-            if not is_done:
-                self.ready.append(connection)
-            elif connection.is_lost:
-                self._forget(connection)
-                continue
-            session = connection.session  # What it speaks may have been found out just now.
-            session.note_received(now)
-            if session.is_full:
-                self.pause(connection)
-            if place < len(ready) and is_spent():
-                # Whoever was not read goes first next time.
-                self.ready[:0] = ready[place:]
-                break
-        if broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max:
-            for connection in ready[:place]:
-                self.pause(connection)
-        if self.ready and not all(it.session.is_spreading for it in self.ready):
-            self.schedule()
-
-    def _receive(self, connection: ClientConnection) -> bool:
-        """Do what a client asks, as far as the time goes; whether that was all."""
-        session = connection.session
-        is_spent = self.budget.is_spent
-        is_done = True
-        if session.is_left_off:
-            is_done = session.proceed(is_spent)
-            self._close_full_batch()
-        incoming = connection.incoming
-        bytes_max = self.settings.read_bytes_max
-        while is_done and incoming:
-            data = incoming.popleft()
-            if len(data) > bytes_max:
-                incoming.appendleft(data[bytes_max:])
-                data = data[:bytes_max]
-            is_done = connection.session.receive(data, is_spent)
-            self._close_full_batch()
-            if incoming and is_spent():
-                is_done = False
-        connection.is_ready = not is_done
-        if is_done:
-            connection.incoming_bytes = 0
-            self.paused.served(connection)
-        unfinished_bytes = connection.session.unfinished_bytes
-        if unfinished_bytes or connection.has_unfinished:
-            until = self.turned_at + self.settings.drain_seconds
-            self.held_memory.note_unfinished(connection, unfinished_bytes, until)
-        return is_done
-
-    def _close_full_batch(self) -> None:
-        if self.sealer.is_over():
-            self.broker.receipts.close_batch()
-
-    def _hold_clients(self) -> None:
-        """
-        Leave unread what comes while the lead is being handed over.
-
-        A hand-over may be given up; then all goes on, with what is only in memory still there.
-        """
-        self.budget.begin()
-        for connection in self.ready:
-            if not connection.is_paused:
-                self.pause(connection)
-                if self.budget.is_spent():
-                    self.schedule()
-                    return
-
-    def _unblock(self) -> None:
-        """Read again from those who waited, where what they waited for has come."""
-        if self.context.waiting and not self.is_behind:
-            self._send_waiting()
-        if (
-            not self.paused
-            or self.broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max
-        ):
-            return
-        self.budget.begin()
-        is_spent, is_pending = self.budget.is_spent, self.broker.receipts.proposed_count > 0
-        is_all = self.paused.resume(
-            self.turned_at, self.commit_count, is_spent, is_pending=is_pending
-        )
-        if not is_all:
-            self.schedule()
-
-    def _send_waiting(self) -> None:
-        waiting = self.context.waiting
-        is_spent = self.budget.is_spent
-        self.budget.begin()
-        for session in list(islice(waiting, _WAITING_PER_TURN)):
-            if session not in waiting:
-                continue
-            waiting[session] = waiting.pop(session)  # To the end: the others have their turn.
-            try:
-                session.send_waiting(is_spent)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
-                self.containment.broke(session, error)
-            if is_spent():
-                self.schedule()
-                break
-
-    def part(self, connection: ClientConnection) -> None:
-        """Give a client a while to take its last words: it need not read them."""
-        self.departures.parting(connection, self.context.now + self.settings.drain_seconds)
-
-    # ---- batches
 
     def _seal(self, now: float) -> None:
         """Hand the gathered batch to the store, if it is time."""
@@ -518,7 +277,7 @@ class Conductor:
         if not broker.receipts.has_batch() or (self.store.is_writing and not sealer.is_full()):
             return
         if broker.receipts.proposed_count >= in_flight_max:
-            self._close_full_batch()  # What is dispatched to who never acknowledges goes on.
+            self.sealer.close_full()  # What is dispatched to who never acknowledges goes on.
             return
         is_certain = not (self.context.is_lease_over or broker.publishing.is_behind)
         if not (is_certain or broker.receipts.batch.records or broker.receipts.acknowledged_queues):
@@ -618,12 +377,9 @@ class Conductor:
         # The leadership may have ended since the first step.
         if batch is not None and receipts.is_next(batch):
             receipts.applied(batch)
-            self.commit_count += 1
-            self.received_bytes = 0
+            self.clients.committed()
             if not self.releasing.at_once(batch):
                 yield from self.releasing.steps(batch, self.role)
-
-    # ---- roles
 
     @property
     def is_serving(self) -> bool:
@@ -638,26 +394,18 @@ class Conductor:
         """
         self.is_behind = False
         self.sealer.stop()
-        self.departures.send_away(self.connections, farewell)
-        self.connections.clear()
-        self.admission.clear()
-        self.paused.clear()
-        self.held_memory.clear()
-        self.ready.clear()
-        self.resuming.stop()
+        self.clients.send_away(farewell)
         self.withheld.clear()
         self.context.forget_sessions()
         self.broker.follow()
         self.cleaner.stop()
         self.format_gate.stop()
-        self._attend(self.turned_at)
+        self.clients.attend(self.turned_at)
 
     def close(self) -> None:
         """Stop serving and close every client now: the node ends."""
         self.role.end()
         self.departures.step(lambda: False)
-
-    # ---- deliveries
 
     def _dispatch(self) -> None:
         broker = self.broker
@@ -682,7 +430,7 @@ class Conductor:
         steps.close()
         # A message that is being spread stops its own publisher only.
         self.is_behind = broker.publishing.is_behind
-        if broker.has_to_dispatch or self.ready:
+        if broker.has_to_dispatch or self.clients.ready:
             self.schedule()  # Of those who are ready some may have waited for just this.
         while broker.broken:
             self.containment.destination_broke(*broker.broken.pop())

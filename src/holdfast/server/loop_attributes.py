@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import Final
 
 LOOP_ATTRIBUTES: Final = (
-    "admission",
     "apply_again_at",
     "applying",
     "broker",
     "budget",
     "cleaner",
+    "clients",
     "clock",
     "collect_cycles",
-    "commit_count",
     "confirming",
     "connections",
     "containment",
@@ -37,11 +36,6 @@ LOOP_ATTRIBUTES: Final = (
     "loop",
     "on_damage",
     "on_failure",
-    "paused",
-    "protocols",
-    "reading",
-    "ready",
-    "received_bytes",
     "record_step_count",
     "refusal_at",
     "releasing",

@@ -227,14 +227,14 @@ class Node:
         conductor = self.conductor
         deadline = self.clock.monotonic() + conductor.settings.drain_seconds
         for connection in list(conductor.connections):
-            conductor.pause(connection)
+            conductor.clients.pause(connection)
         conductor.role.drain()
         await wait_until(
             lambda: (
                 not (
                     conductor.broker.receipts.proposed_count
                     or conductor.sealer.has_work()
-                    or conductor.ready
+                    or conductor.clients.ready
                 )
             ),
             self.clock,

@@ -59,6 +59,11 @@ class Sealer:
             or batch.settled_count > most.batch_settled_count_max
         )
 
+    def close_full(self) -> None:
+        """Let nothing else into the gathering batch, if it is more than full."""
+        if self.is_over():
+            self._broker.receipts.close_batch()
+
     def is_due(self, now: float) -> bool:
         """Whether somebody waits for the gathering batch, or it has had a tick for company."""
         if not self._broker.receipts.batch.is_urgent:

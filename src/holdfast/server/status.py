@@ -71,8 +71,8 @@ def node_status(node: Parts) -> NodeStatus:
         stomp=node.config.advertised_stomp,
         admin=node.config.advertised_admin,
         connections=len(conductor.connections),
-        connections_max=conductor.admission.count_max,
-        connections_turned_away=conductor.admission.turned_away,
+        connections_max=conductor.clients.admission.count_max,
+        connections_turned_away=conductor.clients.admission.turned_away,
         messages=_messages(node),
         refusals=dict(node.context.refusals.by_code),
         batches=BatchCounters(

@@ -28,8 +28,6 @@ class ClientSession(Holder):
         self.transactions = self.holdings.transactions.by_name
         self.waiting = self.holdings.sending.waiting
 
-    # ---- what comes in
-
     def proceed_with_endings(self, is_spent: IsSpent) -> bool:
         return self.holdings.go_on_rolling_back(is_spent)
 
@@ -52,8 +50,6 @@ class ClientSession(Holder):
     def transaction_bytes(self) -> int:
         return self.holdings.transactions.bytes
 
-    # ---- what goes out
-
     def write(self, data: bytes) -> None:
         """Put bytes behind what is to be sent already."""
         if not self.out:
@@ -63,8 +59,6 @@ class ClientSession(Holder):
     def recount_room(self) -> None:
         if not self.out:
             self.context.dirty.append(self)
-
-    # ---- the end
 
     def disconnected(self) -> None:
         let_go(self, self.context)

@@ -72,8 +72,6 @@ class Holdings:
         """The operations of that transaction, or what that connection held."""
         self._leaving: Iterator[None] | None = None
 
-    # ---- destinations
-
     def require_allowed(self, written: Destination, action: Action) -> None:
         """
         Refuse what this client may not do with a destination.
@@ -108,8 +106,6 @@ class Holdings:
         if kind is Kind.TEMPORARY_TOPIC:
             return broker.temporaries.topic(f"{session.id}.{name}", owner=session)
         return broker.temporaries.topic(name)
-
-    # ---- consuming
 
     def require_place(self, subscription_id: str | None, written: Destination) -> None:
         """
@@ -173,8 +169,6 @@ class Holdings:
     def reply_after_pending(self, session: Holder, receipt: bytes) -> None:
         """Tell the client when all that it asked for so far lasts."""
         self.broker.receipts.reply_after_pending(session, receipt)
-
-    # ---- settling
 
     def acknowledge_within(
         self,
@@ -245,8 +239,6 @@ class Holdings:
                     ) from error
         self.broker.reject(subscription, key, record, session, receipt, message_id)
 
-    # ---- transactions
-
     def commit(
         self,
         session: Holder,
@@ -307,8 +299,6 @@ class Holdings:
             self.rollback = None
             self.rollback_count = 0
         return True
-
-    # ---- the end
 
     @property
     def are_none(self) -> bool:

@@ -132,8 +132,6 @@ class Sending:
             return False
         return self._broker.has_taken(producer_id, read_number(digits, "producer-sequence"))
 
-    # ---- what waits for room
-
     def _wait(self, session: Holder, sending: Outgoing, destination: Queue | Topic) -> None:
         """Set a message aside until there is room, or refuse it if it must not wait any more."""
         waiting = self.waiting

@@ -91,8 +91,6 @@ class Session(ABC):
     def protocol_name(self) -> str:
         """What it speaks, with the version if one was agreed upon: for operators."""
 
-    # ---- what comes in
-
     @abstractmethod
     def receive(self, data: bytes, is_spent: IsSpent = lambda: False) -> bool:
         """
@@ -155,8 +153,6 @@ class Session(ABC):
     def give_up(self) -> None:  # noqa: B027 - nothing to do in many protocols
         """Read nothing more, and keep nothing of the request under way."""
 
-    # ---- time
-
     @property
     def received_at(self) -> float | None:
         """When bytes last came in, or it was opened; None if nobody said so."""
@@ -180,8 +176,6 @@ class Session(ABC):
     def handle_deadline(self, now: float) -> bytes | None:
         """Give what shows the client that we live, if that is due; None: the client is dead."""
         return b""
-
-    # ---- what goes out
 
     @abstractmethod
     def deliver(
@@ -209,8 +203,6 @@ class Session(ABC):
 
         Something was given room and is not written: else the room would never be there again.
         """
-
-    # ---- the end
 
     @abstractmethod
     def farewell(self, text: str, code: str) -> None:

@@ -103,8 +103,6 @@ class StompSession(ClientSession):
     def protocol_name(self) -> str:
         return f"STOMP {self.protocol.version}"
 
-    # ---- what comes in
-
     def receive(self, data: bytes, is_spent: IsSpent = lambda: False) -> bool:
         if self.login is not None:
             self.login.unread += data
@@ -208,8 +206,6 @@ class StompSession(ClientSession):
         elif type(event) is FrameRefused:
             self._refuse(event.error, event)
 
-    # ---- what waits for room
-
     def target_of(self, sending: Outgoing) -> Target:
         assert type(sending) is SendFrame, "what was set aside"
         target = sending.block.memo
@@ -232,8 +228,6 @@ class StompSession(ClientSession):
             return
         self.holdings.reply_after_pending(self, LastReceipt(goodbye.receipt))
 
-    # ---- acknowledging
-
     def _acknowledge(self, frame: AcknowledgeFrame) -> None:
         name = frame.id
         ordinal, _, digits = name.partition(b"-")
@@ -251,8 +245,6 @@ class StompSession(ClientSession):
         else:
             self.effort = MUCH
             settle(self, frame, subscription, key)
-
-    # ---- the other frames
 
     def _connect(self, frame: Frame) -> None:
         answer = self.context.check(self, read_credential(frame.headers))
@@ -312,8 +304,6 @@ class StompSession(ClientSession):
         "DISCONNECT": _disconnect,
     }
 
-    # ---- how it is
-
     @property
     def is_full(self) -> bool:
         return bool(self.held) or self.login is not None or self.waiting.is_full
@@ -330,8 +320,6 @@ class StompSession(ClientSession):
     def give_up(self) -> None:
         self.login = None
         self.protocol.give_up()
-
-    # ---- time
 
     @property
     def received_at(self) -> float | None:
@@ -356,8 +344,6 @@ class StompSession(ClientSession):
             self.protocol.note_sent(now)
             return HEART_BEAT
         return None if outcome is HeartBeat.PEER_DEAD else b""
-
-    # ---- what goes out
 
     def reply(self, receipt: bytes) -> None:
         if type(receipt) is LastReceipt:
@@ -431,8 +417,6 @@ class StompSession(ClientSession):
         elif named is not None:
             frame = frame.replace(b"ERROR\n", b"ERROR\nid:%b\n" % named, 1)
         self.write(frame)
-
-    # ---- the end
 
     def farewell(self, text: str, code: str) -> None:
         self.context.refusals.count(code)

@@ -81,8 +81,6 @@ class Undecided(Session):
         self._arrival.context.dirty.append(self)
         self.out.append(f"{text}\n".encode())
 
-    # ---- time
-
     @property
     def unfinished_bytes(self) -> int:
         return len(self._start)
@@ -100,8 +98,6 @@ class Undecided(Session):
 
     def handle_deadline(self, now: float) -> bytes | None:
         return None if now >= self._arrival.opened_at + SILENT_SECONDS_MAX else b""
-
-    # ---- what goes out: nobody is owed anything yet
 
     def deliver(
         self,
@@ -121,8 +117,6 @@ class Undecided(Session):
 
     def recount_room(self) -> None:
         """Nothing was given room."""
-
-    # ---- the end
 
     def farewell(self, text: str, code: str) -> None:
         self._arrival.context.refusals.count(code)

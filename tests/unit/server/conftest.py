@@ -309,7 +309,7 @@ class Node:
 
     def open(self, *protocols: Registration) -> ClientConnection:
         """A connection on which nothing was said yet, of a port for these protocols, or for all."""
-        connection = ClientConnection(self.conductor, protocols or None)
+        connection = ClientConnection(self.conductor.clients, protocols or None)
         connection.connection_made(FakeTransport())  # type: ignore[arg-type]
         return connection
 

@@ -48,7 +48,7 @@ def test_every_part_has_the_settings_of_its_section(tmp_path) -> None:
     assert parts.broker.settings.memory_bytes == 20 * 1024 * 1024
     assert parts.broker.settings.prefetch_max == 7_000
     arrival = Arrival(parts.broker, parts.context, parts.store.read, 0.0)
-    (stomp,) = parts.conductor.protocols
+    (stomp,) = parts.conductor.clients.protocols
     session = stomp.accept(arrival)
     assert isinstance(session, StompSession)
     assert session.protocol._settings.header_count_max == 77

@@ -20,7 +20,7 @@ def test_bytes_wait_for_the_next_turn_and_answers_leave_in_one_write(node, send)
     connection = node.connect()
     for number in range(3):
         connection.data_received(send(b"x", b"%d" % number))
-    assert node.conductor.ready == [connection]
+    assert node.conductor.clients.ready == [connection]
     assert connection.transport.written == b""
     node.settle()
     receipts = connection.transport.take()
@@ -290,7 +290,7 @@ def test_room_of_what_an_ended_subscription_is_not_sent_is_there_again(node, sen
     body = b"x" * (node.conductor.settings.output_bytes_max + 1)
     producer.data_received(b"SEND\ndestination:/topic/t\n\n%b\0" % body)
     consumer.data_received(b"UNSUBSCRIBE\nid:t\n\n\0")
-    node.turns_until(lambda: not node.broker.has_to_dispatch and not node.conductor.ready)
+    node.turns_until(lambda: not node.broker.has_to_dispatch and not node.conductor.clients.ready)
     assert b"xxx" not in consumer.transport.take()
     producer.data_received(send(b"of the queue"))
     node.settle()

@@ -41,7 +41,7 @@ def test_idle_clients_do_not_keep_others_out(full) -> None:
     first.connection_lost(None)
     full.turn()
     assert full.conductor.connections == {second, third}
-    assert full.conductor.admission.turned_away == 2
+    assert full.conductor.clients.admission.turned_away == 2
 
 
 @pytest.mark.parametrize("what", ["subscription", "transaction", "heart-beat", "frame"])
@@ -81,5 +81,5 @@ def test_what_was_turned_away_is_counted(full) -> None:
     """
     for _ in range(5):
         full.connect()
-    assert full.conductor.admission.turned_away == 3
-    assert full.conductor.admission.count_max == 2
+    assert full.conductor.clients.admission.turned_away == 3
+    assert full.conductor.clients.admission.count_max == 2

@@ -56,7 +56,7 @@ def test_the_kernel_asks_clients_whether_they_are_there(node) -> None:
         with listening, socket.create_connection(listening.getsockname()):
             accepted, _ = listening.accept()
             transport, _ = await asyncio.get_running_loop().create_connection(
-                lambda: ClientConnection(node.conductor), sock=accepted
+                lambda: ClientConnection(node.conductor.clients), sock=accepted
             )
             opened = transport.get_extra_info("socket")
             asked = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)

@@ -258,7 +258,7 @@ def test_a_silent_client_makes_room_for_another(new_node) -> None:
     silent.connection_lost(None)
     assert not node.open().transport.is_aborted
     assert newer.transport.is_aborted
-    assert len(node.conductor.admission) == 2
+    assert len(node.conductor.clients.admission) == 2
 
 
 def test_a_node_serves_when_everything_is_applied(new_node, send) -> None:
@@ -489,7 +489,7 @@ def test_heart_beats_are_sent_and_silence_is_noticed(node) -> None:
     node.connect()
     connection = node.connect()
     other = node.conductor
-    silent = type(connection)(other)
+    silent = type(connection)(other.clients)
     silent.connection_made(type(connection.transport)())
     silent.data_received(beating)
     node.turn()
@@ -497,7 +497,7 @@ def test_heart_beats_are_sent_and_silence_is_noticed(node) -> None:
     node.clock.now += 0.6
     other.tick()
     assert silent.transport.take() == b"\n"
-    other.pause(silent)
+    other.clients.pause(silent)
     for _ in range(30):
         node.clock.now += 0.2
         other.heart_beats.begin(other.connections)

@@ -138,7 +138,7 @@ def test_a_deposed_leader_counts_what_it_had_not_freed_yet(hasty) -> None:
     """
     count = 5 * STEP
     client = hasty.connect(b"SEND\ndestination:/queue/q\n\nx\0" * count)
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     hasty.broker.purge("q", client.session, b"p")
     turn(hasty)
     assert hasty.broker.state.discards

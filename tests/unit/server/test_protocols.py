@@ -109,7 +109,7 @@ def test_a_port_may_be_bound_to_one_protocol(node) -> None:
     Its clients need not begin as that protocol does.
     """
     node.serve()
-    bound, shared = node.open(ECHO), node.open(*node.conductor.protocols, ECHO)
+    bound, shared = node.open(ECHO), node.open(*node.conductor.clients.protocols, ECHO)
     for connection in (bound, shared):
         connection.data_received(b"CONNECT\n\n\0")
         node.turn()
@@ -137,7 +137,7 @@ def test_a_login_may_be_answered_turns_later(node) -> None:
     gone.connection_lost(None)
     node.settle()
     for connection in (client, gone):
-        node.conductor.authenticated(connection, ANONYMOUS)
+        node.conductor.clients.authenticated(connection, ANONYMOUS)
     node.settle()
     answers = client.transport.take()
     assert answers.startswith(b"CONNECTED\n")

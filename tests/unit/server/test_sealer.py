@@ -146,3 +146,19 @@ def test_nothing_is_kept_of_a_batch_that_was_given(
     gc.collect()
     found = [each for each in gc.get_objects() if isinstance(each, ProducerRecord)]
     assert f"given-{is_ended}" not in {each.producer_id for each in found}
+
+
+def test_nothing_goes_into_a_batch_that_is_more_than_full(node, send) -> None:
+    """
+    What is not over its limit yet stays open.
+    """
+    node.serve()
+    sealer, receipts = node.conductor.sealer, node.broker.receipts
+    client = node.connect()
+    client.data_received(send(b"x"))
+    node.conductor.clients.read(node.clock.now)
+    sealer.close_full()
+    assert not receipts.closed
+    receipts.batch.size_bytes = node.broker.settings.batch_bytes_max + 1
+    sealer.close_full()
+    assert len(receipts.closed) == 1

@@ -150,7 +150,7 @@ def test_what_waited_for_a_lease_is_done_in_several_turns(new_node, send) -> Non
     clients = [node.connect() for _ in range(5)]
     for place, each in enumerate(clients):
         each.data_received(late + b"".join(send(b"%d" % place) for _ in range(3 * STEP)))
-    node.turns_until(lambda: not node.conductor.ready)
+    node.turns_until(lambda: not node.conductor.clients.ready)
     assert not stored(node)
     node.store.is_awaiting_lease = False
     seen = []
@@ -353,7 +353,7 @@ def test_deliveries_to_many_consumers_take_several_turns(hasty) -> None:
     )
     part = b"SEND\ndestination:/queue/q\n\nx\0"
     producer = hasty.connect(part * (20 * STEP))
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     consumers = [hasty.connect(subscribe) for _ in range(5)]
     counters = hasty.conductor.counters
     seen = []
@@ -391,7 +391,7 @@ def test_leaving_with_many_subscriptions_takes_several_turns(hasty, send) -> Non
         for number in range(count)
     )
     leaver = hasty.connect(subscribe)
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     producer = hasty.connect(b"".join(send(b"%d." % number) for number in range(count)))
     hasty.turns_until(lambda: leaver.transport.written.count(b"MESSAGE") == count)
     assert producer is not None
@@ -546,7 +546,7 @@ def test_what_is_published_goes_out_before_more_is_read(hasty) -> None:
     hasty.connect(
         b"".join(b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0" % each for each in range(count))
     )
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     consumer = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
     publisher, other = hasty.connect(), hasty.connect()
     publisher.data_received(b"SEND\ndestination:/topic/t\n\nx\0" * 40)
@@ -557,7 +557,7 @@ def test_what_is_published_goes_out_before_more_is_read(hasty) -> None:
         seen.append(len(hasty.broker.publishing.deliveries))
     assert max(seen) <= count
     assert b"hello" in consumer.transport.written
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     hasty.turns_until(lambda: not hasty.broker.publishing.deliveries)
     assert len(hasty.broker.topic("t").subscriptions) == count
 
@@ -575,7 +575,7 @@ def test_what_a_commit_publishes_goes_out_in_several_turns(
     count = 2 * STEP
     subscribe = b"SUBSCRIBE\nid:%d\ndestination:/topic/t\n\n\0"
     subscriber = hasty.connect(b"".join(subscribe % each for each in range(subscribers)))
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     publisher, other = hasty.connect(), hasty.connect()
     part = b"SEND\ndestination:/topic/t\ntransaction:t\n\n<%d>\0"
     publisher.data_received(
@@ -620,7 +620,7 @@ def test_what_a_commit_publishes_ends_with_the_leadership(hasty) -> None:
     )
     part = b"SEND\ndestination:/topic/t\ntransaction:t\n\nx\0"
     publisher = hasty.connect(b"BEGIN\ntransaction:t\n\n\0" + part * (3 * STEP))
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     publisher.data_received(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
     hasty.turns_until(lambda: hasty.conductor.applying is not None)
     hasty.store.is_serving = hasty.store.is_leader = False
@@ -639,7 +639,7 @@ def test_sends_that_waited_are_done_in_several_turns(hasty) -> None:
     client = hasty.connect(b"SEND\ndestination:/queue/full\n\n%b\0" % (b"x" * 2000))
     client.data_received(b"SEND\ndestination:/queue/q\n\nx\0" * (3 * STEP))
     other = hasty.connect(b"SEND\ndestination:/queue/q\n\nx\0" * (3 * STEP))
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     queue = hasty.broker.queue("q")
     assert client.session.waiting
     assert other.session.waiting
@@ -659,7 +659,7 @@ def test_a_temporary_queues_memory_is_given_back_in_steps(hasty) -> None:
     """
     count = 5 * STEP
     owner = hasty.connect(b"SEND\ndestination:/temp-queue/r\n\nx\0" * count)
-    hasty.turns_until(lambda: not hasty.conductor.ready)
+    hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     held = hasty.broker.state.volatile_bytes
     (queue,) = hasty.broker.temporaries.queues.values()
     owner.connection_lost(None)
@@ -680,7 +680,7 @@ def test_batches_are_proposed_in_several_turns(hasty, send) -> None:
     client = hasty.connect()
     for _ in range(6):
         client.data_received(send(b"x"))
-        hasty.conductor._read()
+        hasty.conductor.clients.read(hasty.clock.now)
         hasty.broker.receipts.close_batch()
     seen = []
     while hasty.broker.receipts.has_batch():

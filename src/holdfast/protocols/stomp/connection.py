@@ -45,8 +45,6 @@ class StompConnection(FrameReader):
         super().__init__(role, settings, HeartBeats(settings, opened_at=opened_at))
         self._outgoing: list[bytes] = []
 
-    # Writing
-
     def send_frame(
         self, command: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
     ) -> None:
@@ -71,8 +69,6 @@ class StompConnection(FrameReader):
         outgoing = b"".join(self._outgoing)
         self._outgoing.clear()
         return outgoing
-
-    # Time
 
     def negotiate_heart_beats(self, mine: tuple[int, int], theirs: tuple[int, int]) -> None:
         """

@@ -140,8 +140,6 @@ class FrameReader:
         """What is kept of a frame that has not come whole."""
         return self._kept_bytes if self._scanner is None else self._scanner.held_bytes
 
-    # Reading
-
     def receive_data(self, data: bytes, *, slow_frames_max: int = 1 << 30) -> None:
         """
         Parse bytes from the peer; take the result with `events_received`. Never raises.
@@ -185,8 +183,6 @@ class FrameReader:
         events = self._events
         self._events = []
         return events
-
-    # Frames
 
     def _read_frames(self, data: bytes, start: int) -> None:
         """
@@ -312,8 +308,6 @@ class FrameReader:
         self._rule = rule
         self._open = self._heads.open(rule, head)
         self._body_missing = self._heads.body_bytes
-
-    # Bodies
 
     def _read_body(self, data: bytes, start: int) -> int:
         """Take the body of the open frame, or what there is of it; give where to go on."""
