@@ -26,7 +26,7 @@ from holdfast.journal.entry import Entry
 from holdfast.journal.housekeeper import Housekeeper
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
-from holdfast.model.records import ProducerRecord, QueueRecord
+from holdfast.model.records import FormatRecord, ProducerRecord, QueueRecord
 from holdfast.replication import (
     candidate,
     consensus,
@@ -173,13 +173,21 @@ def _forget_producers() -> list[Patch]:
 
 
 def _forget_queues() -> list[Patch]:
+    return _forget_records(QueueRecord)
+
+
+def _forget_the_level() -> list[Patch]:
+    return _forget_records(FormatRecord)
+
+
+def _forget_records(kind: type) -> list[Patch]:
     homeless = cleaning.__dict__["homeless"]
 
-    def without_queues(*arguments: Any) -> Iterator[list[Any]]:
+    def without_some(*arguments: Any) -> Iterator[list[Any]]:
         for piece in homeless(*arguments):
-            yield [record for record in piece if type(record) is not QueueRecord]
+            yield [record for record in piece if type(record) is not kind]
 
-    return [(cleaning, "homeless", without_queues)]
+    return [(cleaning, "homeless", without_some)]
 
 
 def _forget_the_living() -> list[Patch]:
@@ -487,6 +495,7 @@ ABLATIONS = [
         _small_segments,
     ),
     Ablation("forget a queue's record when cleaning", _forget_queues, _RESTARTS, _small_segments),
+    Ablation("forget the level when cleaning", _forget_the_level, _RESTARTS, _small_segments),
     Ablation("do not write living messages again", _forget_the_living, (), _small_segments),
     Ablation(
         "drop a segment before its living are committed again", _drop_at_once, (), _small_segments
