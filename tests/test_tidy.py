@@ -33,7 +33,6 @@ STILL_LONG = {
     "src/holdfast/journal/writer.py",
     "src/holdfast/replication/driver.py",
     "src/holdfast/replication/peer_link.py",
-    "src/holdfast/server/loop.py",
 }
 POSITIONAL_ARGUMENTS_MAX = 8
 CONSTRUCTOR_ARGUMENTS_MAX = 10
