@@ -32,7 +32,6 @@ STILL_LONG = {
     "src/holdfast/journal/scan.py",
     "src/holdfast/journal/writer.py",
     "src/holdfast/replication/driver.py",
-    "src/holdfast/replication/peer_link.py",
 }
 POSITIONAL_ARGUMENTS_MAX = 8
 CONSTRUCTOR_ARGUMENTS_MAX = 10
@@ -83,7 +82,6 @@ STILL_DIVIDED = {
     "src/holdfast/broker/receipts.py",
     "src/holdfast/broker/serving/committing.py",
     "src/holdfast/cli/pipelines.py",
-    "src/holdfast/replication/peer_link.py",
     "src/holdfast/server/administration.py",
     "src/holdfast/server/node.py",
     "src/holdfast/store/replicated_store.py",

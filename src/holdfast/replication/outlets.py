@@ -13,7 +13,7 @@ from holdfast.replication.messages import Message
 
 
 class Links(Protocol):
-    """How the driver reaches the other members; peer_link.py is the real one."""
+    """How the driver reaches the other members; peer_links.py is the real one."""
 
     def send(self, peer: str, messages: list[Message]) -> None:
         """Send these in order, or lose them if there is no link; never waits."""

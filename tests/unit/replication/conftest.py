@@ -3,10 +3,12 @@ What the tests of replication share: one member's state on a simulated disk, and
 
 `member` builds the state of one member of a group of three (or another membership), with a log
 whose entries have the given terms, all durable, and everybody linked under the right identity.
+`linked_sides` lies beside this file and is no package, so its folder is put on the path.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,8 @@ from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import Role, State
 from trials.simulation.simulated_disk import SimulatedDisk
 from trials.simulation.simulated_group import SeededRandomness
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def node_id(name: str) -> str:
