@@ -25,9 +25,7 @@ from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
 from holdfast.replication.membership import Member, Membership
-from holdfast.replication.peer_links import (
-    PeerLinks,
-)
+from holdfast.replication.peer_links import PeerLinks
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.testing.free_ports import free_ports
 

@@ -16,9 +16,7 @@ from holdfast.admin.promotion import require_strangers_dead
 from holdfast.admin.status import MemberStatus, NodeStatus
 from holdfast.cli.admin_port import read_status, to_ask
 from holdfast.errors import LinkLostError, MembershipError
-from holdfast.replication.peer_address import (
-    split_address,
-)
+from holdfast.replication.peer_address import split_address
 
 CONNECT_SECONDS_MAX: Final = 2.0
 """So long each peer port is waited for."""

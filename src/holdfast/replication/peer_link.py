@@ -24,13 +24,7 @@ from typing import Protocol, cast
 from holdfast.errors import AuthenticationError, RemoteProtocolError
 from holdfast.replication.formation import Refusal
 from holdfast.replication.frame_buffer import Frame, FrameBuffer
-from holdfast.replication.handshake import (
-    PING,
-    AcceptorHandshake,
-    DialerHandshake,
-    Step,
-    frame,
-)
+from holdfast.replication.handshake import PING, AcceptorHandshake, DialerHandshake, Step, frame
 from holdfast.replication.message_codec import (
     APPEND_REQUEST,
     FRAME_BYTES_MAX,

@@ -21,10 +21,7 @@ from collections.abc import Callable
 
 from holdfast.environment.randomness import Randomness
 from holdfast.replication.formation import Refusal
-from holdfast.replication.handshake import (
-    NONCE_BYTES,
-    SECRETS_DIFFER,
-)
+from holdfast.replication.handshake import NONCE_BYTES, SECRETS_DIFFER
 from holdfast.replication.messages import Hello, Message
 from holdfast.replication.peer_address import host_of, split_address
 from holdfast.replication.peer_link import LinkOwner, PeerLink

@@ -34,9 +34,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
 from holdfast.replication.membership import Member, Membership
-from holdfast.replication.peer_links import (
-    PeerLinks,
-)
+from holdfast.replication.peer_links import PeerLinks
 from holdfast.server.connection import ClientConnection
 from holdfast.server.descriptors import SET_ASIDE, Shares, share_out
 from holdfast.server.listener import Listener

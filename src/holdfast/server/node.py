@@ -31,9 +31,7 @@ from holdfast.config.node import NodeConfig
 from holdfast.errors import CorruptEntryError, FencedError, HoldfastError
 from holdfast.journal.jobs import WriteResult
 from holdfast.journal.scrub import Scrubber
-from holdfast.replication.peer_address import (
-    split_address,
-)
+from holdfast.replication.peer_address import split_address
 from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
 from holdfast.server.checkpoints import Checkpoints

@@ -16,9 +16,7 @@ from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
-from holdfast.replication.peer_links import (
-    PeerLinks,
-)
+from holdfast.replication.peer_links import PeerLinks
 from holdfast.server.descriptors import Shares
 from holdfast.server.listener import Listener
 from holdfast.server.loop import Conductor

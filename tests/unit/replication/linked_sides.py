@@ -7,9 +7,7 @@ import asyncio
 from holdfast.replication.formation import Refusal
 from holdfast.replication.messages import Hello
 from holdfast.replication.peer_link import PeerLink
-from holdfast.replication.peer_links import (
-    PeerLinks,
-)
+from holdfast.replication.peer_links import PeerLinks
 from holdfast.replication.settings import LinkSettings
 from trials.simulation.simulated_group import SeededRandomness
 

@@ -8,9 +8,7 @@ import pytest
 
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.outlets import Links, Writer
-from holdfast.replication.peer_links import (
-    PeerLinks,
-)
+from holdfast.replication.peer_links import PeerLinks
 from trials.simulation import simulated_group
 from trials.simulation.simulated_network import NodeLinks
 from trials.simulation.simulated_node import SimulatedNode
