@@ -45,13 +45,14 @@ class Undecided(Session):
         self._arrival = arrival
         self._start = b""
         self._received_at = arrival.opened_at
+        self._is_deaf = False
 
     @property
     def protocol_name(self) -> str:
         return "undecided"
 
     def receive(self, data: bytes, is_spent: IsSpent = lambda: False) -> bool:
-        if self.is_closing:
+        if self.is_closing or self._is_deaf:
             return True
         start = without_line_ends(self._start + data)
         try:
@@ -84,6 +85,10 @@ class Undecided(Session):
     @property
     def unfinished_bytes(self) -> int:
         return len(self._start)
+
+    def give_up(self) -> None:
+        self._is_deaf = True
+        self._start = b""
 
     @property
     def received_at(self) -> float | None:
