@@ -46,8 +46,6 @@ SOURCES = REPOSITORY / "src"
 STILL_IN_A_CIRCLE = (
     "broker.broker",
     "broker.lasting.checkpoint",
-    "broker.lasting.producer_floors",
-    "broker.lasting.producers",
     "broker.lasting.snapshot",
     "broker.lasting.state",
     "broker.operating",

@@ -17,13 +17,29 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from holdfast.errors import ProducerFinishedError
 from holdfast.model.limits import FLOOR_ID
 
-if TYPE_CHECKING:
-    from holdfast.broker.lasting.producers import Producers
+
+class LastNumber(Protocol):
+    """What is known of one producer, as far as a floor needs it."""
+
+    @property
+    def last(self) -> int:
+        """The last number that is stored."""
+
+
+class LastNumbers(Protocol):
+    """The producers of one broker, as far as their floors look at them."""
+
+    @property
+    def assigned(self) -> dict[str, int]:
+        """The last numbers given out, of those that are on their way to the log."""
+
+    def get(self, producer_id: str) -> LastNumber | None:
+        """What is stored of a producer; None if nothing."""
 
 
 class ProducerFloors:
@@ -31,7 +47,7 @@ class ProducerFloors:
 
     __slots__ = ("_producers", "_raised", "names")
 
-    def __init__(self, producers: Producers) -> None:
+    def __init__(self, producers: LastNumbers) -> None:
         self._producers = producers
         self.names: set[str] = set()
         """Of which there is a floor; asked for each message if there is any."""
