@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from holdfast.broker.lasting.checkpoint import decode_state
+from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.settings import BrokerSettings
 from holdfast.cli.log_files import LogFiles
 from holdfast.errors import HoldfastError
@@ -286,7 +287,7 @@ def _state(checkpoint: bytes) -> bytes:
     it is, and differs from all others.
     """
     try:
-        return decode_state(checkpoint[CHECKPOINT_HEADER_BYTES:], BrokerSettings()).digest()
+        return digest_of(decode_state(checkpoint[CHECKPOINT_HEADER_BYTES:], BrokerSettings()))
     except HoldfastError:
         return checkpoint
 

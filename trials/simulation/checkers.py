@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.environment.disk import NoRoomError
 from holdfast.errors import (
     BallotLostError,
@@ -469,7 +470,7 @@ class Checkers:
         elif index <= log.last_index and log.chains[index] != entry.chain:
             raise ViolationError("S17", f"{node.name} applied another entry {index}")
         if index % DIGEST_EVERY == 0 and index >= log.complete_from(node.journal.first_index):
-            digest = node.broker.state.digest()
+            digest = digest_of(node.broker.state)
             if self.digests.setdefault(index, digest) != digest:
                 raise ViolationError("S4", f"{node.name} has another state after entry {index}")
 

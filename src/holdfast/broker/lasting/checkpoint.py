@@ -20,18 +20,16 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
+from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import StoreError
 from holdfast.model.format_level import require_known
 from holdfast.model.records import HoldLoss, HoldRecord
-
-if TYPE_CHECKING:
-    from holdfast.broker.lasting.state import BrokerState
-    from holdfast.broker.settings import BrokerSettings
 
 FORMAT: Final = 5
 _MAGIC: Final = b"HFBS"
@@ -170,8 +168,6 @@ class _Decoder:
         self.offset = 0
 
     def state(self, settings: BrokerSettings) -> BrokerState:
-        from holdfast.broker.lasting.state import BrokerState  # noqa: PLC0415 - needs this module
-
         state = BrokerState(settings)
         try:
             counters, queue_count, producer_count = self._head(state.holds, state.hold_homes)

@@ -15,9 +15,10 @@ Invariants:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from holdfast.broker.lasting.checkpoint import (
     chunk_work,
@@ -27,6 +28,8 @@ from holdfast.broker.lasting.checkpoint import (
     encode_queue_head,
 )
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT, Chunk
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.queue import Queue
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
@@ -37,10 +40,6 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-
-if TYPE_CHECKING:
-    from holdfast.broker.lasting.state import BrokerState
-    from holdfast.broker.serving.queue import Queue
 
 _PRODUCERS_PER_PIECE: Final = 512
 _PIECE_WORK: Final = 64
@@ -178,3 +177,11 @@ def encode_state(state: BrokerState, *, canonical: bool = False) -> list[bytes]:
     while not snapshot.step(1 << 30):
         pass
     return snapshot.parts
+
+
+def digest_of(state: BrokerState) -> bytes:
+    """Give 16 bytes that are equal where the lasting state is equal."""
+    whole = hashlib.blake2b(digest_size=16)
+    for part in encode_state(state, canonical=True):
+        whole.update(part)
+    return whole.digest()

@@ -12,15 +12,13 @@ Invariants:
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.lasting.discards import Discards
 from holdfast.broker.lasting.producers import Producers
-from holdfast.broker.lasting.snapshot import Snapshot, encode_state
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.format_level import FIRST_LEVEL, require_known
@@ -44,6 +42,13 @@ from holdfast.model.records import (
 
 _PRODUCER_BYTES: Final = 8
 """What a producer's number takes in the log beside the producer's id."""
+
+
+class Written(Protocol):
+    """A snapshot under way, as the state sees it."""
+
+    def ahead_of(self, records: Iterable[Record]) -> Iterable[Record]:
+        """Give the records one by one, with what each will change written down before."""
 
 
 class BrokerState:
@@ -101,7 +106,7 @@ class BrokerState:
         """The term of what is being applied."""
         self.timestamp = 0
         """Log time of what is being applied, in microseconds."""
-        self.snapshot: Snapshot | None = None
+        self.snapshot: Written | None = None
         """What must be told of records before they change anything; see there."""
         self.holds: dict[str, HoldRecord] = {}
         """Named readers of the log, and from where on it is kept for each."""
@@ -452,13 +457,6 @@ class BrokerState:
         yield self.queues
         yield self.by_name
         yield from self.producers.by_id.piles()
-
-    def digest(self) -> bytes:
-        """Give 16 bytes that are equal where the lasting state is equal."""
-        whole = hashlib.blake2b(digest_size=16)
-        for part in encode_state(self, canonical=True):
-            whole.update(part)
-        return whole.digest()
 
 
 def _has_more_places(record: MessageRecord) -> bool:

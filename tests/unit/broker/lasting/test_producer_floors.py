@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.cleaning import homeless
+from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.serving.finished_producers import NAME_BYTES_MAX
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import ProducerFinishedError, RefusedError
@@ -117,7 +118,7 @@ def test_every_leader_to_come_knows_the_floor(desk) -> None:
     assert floor < forgotten
     assert bodies.count(FLOOR_ID.encode()) == 2
     state = desk.replayed()
-    assert state.digest() == desk.state.digest()
+    assert digest_of(state) == digest_of(desk.state)
     assert state.producers.floors.of(NAME) == 3
     desk.broker.follow()
     desk.broker.lead()
