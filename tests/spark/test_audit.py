@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.cli import pipelines
+from holdfast.cli import audit as audit_command
 from holdfast.cli.main import app
 from holdfast.model.limits import FLOOR_ID
 from holdfast.model.numbering import LEADERS_STEP
@@ -239,7 +239,7 @@ def test_the_command_tells_and_writes_what_it_found(spark, place, tmp_path, monk
     """
     Exit code 1, a verdict, the differences as JSON lines and as Parquet; 0 where all is well.
     """
-    monkeypatch.setattr(pipelines, "open_spark", lambda *_, **__: _Opened(spark))
+    monkeypatch.setattr(audit_command, "open_spark", lambda *_, **__: _Opened(spark))
     arguments = ["audit", "--no-account"]
     for name in NAMES:
         arguments += ["--path", str(place / name)]

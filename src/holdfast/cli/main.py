@@ -15,12 +15,14 @@ import typer
 
 from holdfast import __version__
 from holdfast.cli import (
+    archive,
     archive_table,
+    audit,
     cluster,
     config,
     destinations,
     messages,
-    pipelines,
+    restore,
     serve,
     store_tools,
     stored_messages,
@@ -46,7 +48,9 @@ for group in (
     config,
     destinations,
     store_tools,
-    pipelines,
+    archive,
+    audit,
+    restore,
     archive_table,
     stored_messages,
 ):

@@ -40,6 +40,7 @@ ConfOption = Annotated[
     list[str] | None,
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", help="Show what Spark itself writes, too.")
 ]

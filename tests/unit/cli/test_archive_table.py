@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from holdfast.cli import archive_run, pipelines
+from holdfast.cli import archive as archive_command
+from holdfast.cli import archive_run
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.cli.archive_table import PACKAGES, KeptTable
 from holdfast.cli.main import main
@@ -322,7 +323,7 @@ def test_a_table_that_failed_to_the_end_fails_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was archived is told all the same; without --table it is a warning alone."""
-    monkeypatch.setattr(pipelines, "open_spark", lambda *_, **__: nullcontext(PaperSpark()))
+    monkeypatch.setattr(archive_command, "open_spark", lambda *_, **__: nullcontext(PaperSpark()))
     monkeypatch.setattr("holdfast.spark.archive.places.hadoop_options", lambda _: ())
     to = tmp_path / "to"
     command = ["archive", "--to", str(to), "--path", log.path, "--uncertain-end", "--json"]

@@ -1,4 +1,4 @@
-"""The options of archive, audit and restore; what they do is tested on Spark."""
+"""The options of archive, and of all that need Spark; what they do is tested on Spark."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.archive import progress_line
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.cli.main import main
-from holdfast.cli.pipelines import progress_line
 from holdfast.errors import RecordNotFoundError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.log.client import RemoteLog
@@ -38,16 +38,9 @@ from trials.pipeline.written_log import WrittenLog
             "'--keep-superseded': Input should be",
         ),
         (["archive", "--to", "x", "--path", "d", "--interval", "inf"], "'--interval': Input"),
-        (["audit"], "name what is to be audited"),
-        (["restore", "--archive", "x"], "or ask for a --dry-run"),
-        (["restore", "--archive", "x", "--dry-run", "--as-of-time", "soon"], "--as-of-time"),
         (["archive", "--to", "ftp://x", "--path", "d"], "--to: ftp://x: paths begin with /"),
         (["archive", "--to", "x", "--path", "d", "--compression", "rar"], "--compression: 'rar'"),
         (["archive", "--to", "a-file/x", "--path", "d"], "a-file is a file, not a folder"),
-        (["audit", "--archive", "nowhere"], "--archive: there is no archive in"),
-        (["audit", "--path", "d", "--report", "no/file.json"], "--report: the folder no is not"),
-        (["restore", "--archive", "nowhere", "--to", "y"], "--archive: there is no archive in"),
-        (["restore", "--archive", "store", "--to", "store"], "--to: store is there already"),
         (["replay", "/queue/q", "--archive", "nowhere"], "--archive: there is no archive in"),
         (["replay", "/queue/q", "--path", "log", "--from", "soon"], "start_time: 'soon'"),
         (["replay", "/queue/q", "--path", "log", "--uri", "x"], "x: unknown scheme"),

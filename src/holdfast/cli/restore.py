@@ -1,0 +1,170 @@
+"""
+`holdfast restore`: an archive to a data directory that boots as a new cluster.
+
+What came back, what is missing and how long it took stands on standard output; with `--json` as one
+document. Exit codes: 0 done, 1 failed, 2 used wrongly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.output import (
+    format_seconds,
+    format_size,
+    write_json,
+    write_line,
+    write_table,
+)
+from holdfast.cli.spark_checks import (
+    check_archive_from,
+    check_new_directory,
+)
+from holdfast.cli.spark_options import (
+    ConfOption,
+    JsonOption,
+    MasterOption,
+    VerboseOption,
+    on_spark,
+    open_spark,
+)
+from holdfast.environment.clock import SystemClock
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.spark.pipelines.restore import RestorePlan
+
+ArchiveOption = Annotated[str, typer.Option("--archive", metavar="PATH", help="The archive.")]
+ToOption = Annotated[
+    Path | None, typer.Option("--to", metavar="DIR", help="A directory that is not there yet.")
+]
+AsOfIndexOption = Annotated[
+    int | None, typer.Option("--as-of-index", min=1, metavar="N", help="The last entry.")
+]
+AsOfTimeOption = Annotated[
+    str | None,
+    typer.Option("--as-of-time", metavar="TIME", help="ISO 8601, in UTC if it has no zone."),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would come back.")]
+AcceptBrokenOption = Annotated[
+    bool, typer.Option("--accept-broken", help="Restore what there is of a broken archive.")
+]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Read every file against its digest.")
+]
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="The node that will run on it.")
+]
+AddressOption = Annotated[
+    str, typer.Option("--address", metavar="HOST:PORT", help="Its peer port, if it has one.")
+]
+SiteOption = Annotated[str, typer.Option("--site", metavar="SITE", help="Its site.")]
+SegmentOption = Annotated[
+    str, typer.Option("--segment", metavar="SIZE", help="Segment size of the new cluster.")
+]
+ScratchOption = Annotated[
+    str, typer.Option("--scratch", metavar="PATH", help="Shared with the workers of --master.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command("restore")(restore)
+
+
+@on_spark
+def restore(
+    archived: ArchiveOption,
+    to: ToOption = None,
+    as_of_index: AsOfIndexOption = None,
+    as_of_time: AsOfTimeOption = None,
+    dry_run: DryRunOption = False,
+    accept_broken: AcceptBrokenOption = False,
+    verify: VerifyOption = True,
+    name: NameOption = "holdfast",
+    address: AddressOption = "",
+    site: SiteOption = "",
+    segment: SegmentOption = "64m",
+    scratch: ScratchOption = "",
+    json: JsonOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Turn an archive into a data directory that boots as a new cluster."""
+    from holdfast.spark.archive.places import hadoop_options
+    from holdfast.spark.archive.store import Archive
+    from holdfast.spark.pipelines.restore import RestoreSettings
+    from holdfast.spark.pipelines.restore import restore as run_restore
+    from holdfast.spark.pipelines.restored_log import NewMember
+    from holdfast.spark.source.options import microseconds, size_of
+
+    try:
+        settings = RestoreSettings(
+            as_of_index=as_of_index,
+            as_of_time=microseconds(as_of_time) if as_of_time else None,
+            accept_broken=accept_broken,
+            is_verified=verify,
+            segment_bytes=size_of(segment),
+            scratch=scratch,
+            member=NewMember(name=name, address=address, site=site),
+        )
+    except ValueError as error:
+        raise ConfigError([f"--as-of-time, --segment: {error}"]) from error
+    _check_places(archived, to, is_dry_run=dry_run)
+    clock = SystemClock()
+    began = clock.monotonic()
+    with open_spark("restore", master, conf, verbose=verbose) as spark:
+        started = clock.monotonic() - began
+        store = Archive.open(archived, hadoop_options(spark))
+        plan = run_restore(spark, store, None if dry_run else to, settings)
+    plan.steps = {"Spark started": started, **plan.steps}
+    if json:
+        write_json(asdict(plan))
+    else:
+        _tell_restored(plan, to, name)
+
+
+def _check_places(archived: str, to: Path | None, *, is_dry_run: bool) -> None:
+    if to is None and not is_dry_run:
+        raise ConfigError(["--to: name a directory, or ask for a --dry-run"])
+    check_archive_from(archived)
+    check_new_directory(None if is_dry_run else to)
+
+
+def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:
+    columns = ("queue", "messages#", "bytes#", "first#", "last#", "next#")
+    rows = [
+        (it.name, it.messages, it.bytes, it.first_sequence, it.last_sequence, it.next_sequence)
+        for it in plan.queues
+    ]
+    write_table(columns, rows)
+    write_line(
+        f"as of entry {plan.as_of_index:,} ({_time(plan.as_of_time)}) of"
+        f" {plan.archive_last_index:,}: {plan.messages:,} live messages,"
+        f" {format_size(plan.bytes)}, {plan.producers:,} producers' numbers"
+    )
+    for missing in plan.missing:
+        write_line(f"missing: {missing}")
+    for note in plan.notes:
+        write_line(f"note: {note}")
+    if plan.restored is None:
+        write_line("nothing was written: this was a dry run")
+        return
+    rate = plan.messages / plan.seconds if plan.seconds else 0.0
+    write_line(
+        f"{to} is cluster {plan.restored.cluster_id[:16]}, fenced from the old one; start it with"
+        f" 'holdfast serve --data {to} --name {name}', and keep the old nodes stopped"
+    )
+    write_line(f"took {format_seconds(plan.seconds)}, {rate:,.0f} messages/s")
+    write_line("; ".join(f"{name}: {format_seconds(it)}" for name, it in plan.steps.items()))
+
+
+def _time(microseconds: int) -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"

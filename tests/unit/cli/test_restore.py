@@ -1,0 +1,30 @@
+"""The options of restore; what it does is tested on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["restore", "--archive", "x"], "or ask for a --dry-run"),
+        (["restore", "--archive", "x", "--dry-run", "--as-of-time", "soon"], "--as-of-time"),
+        (["restore", "--archive", "nowhere", "--to", "y"], "--archive: there is no archive in"),
+        (["restore", "--archive", "store", "--to", "store"], "--to: store is there already"),
+    ],
+)
+def test_a_mistake_is_told_before_spark_starts(
+    run, arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """
+    Exit code 2 and one sentence, without waiting for Java.
+    """
+    (tmp_path / "store" / "_holdfast").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert run(*arguments) == 2
+    assert told in run.err
