@@ -66,8 +66,6 @@ class Administration:
         """End what reads segments for their digests."""
         self._digests.close()
 
-    # ---- questions
-
     def status(self) -> NodeStatus:
         """Who it is and how far its log goes."""
         return node_status(self._parts)
@@ -107,8 +105,6 @@ class Administration:
         """Where committed entries from an index on are."""
         return log_slice(self._parts, from_index, bytes_max, through)
 
-    # ---- readers of the log
-
     async def keep_log(self, name: str, wanted: HoldRequest) -> HoldStatus:
         """Set a hold; returns once that is committed."""
         self._require_serving()
@@ -121,8 +117,6 @@ class Administration:
         self._require_serving()
         record = HoldRecord(name, 0, 0)
         await self._stored(lambda reply: self._broker.keep_log(record, reply, b""))
-
-    # ---- members
 
     async def transfer(self, to: str | None) -> str:
         """Hand leadership over; gives the new leader's name."""
@@ -165,8 +159,6 @@ class Administration:
                 else "the promotion did not complete in time; see the log"
             )
 
-    # ---- queues
-
     async def purge(self, queue: str) -> int:
         """Remove all messages of a queue; returns how many."""
         await self._await_lease()
@@ -176,8 +168,6 @@ class Administration:
         """Remove a queue and its messages; returns how many."""
         await self._await_lease()
         return await self._stored(lambda reply: self._broker.delete(queue, reply, b""))
-
-    # ---- how a change is waited for
 
     async def _stored(self, change: Callable[[OperatorReply], Answer]) -> Answer:
         """Ask the broker for a change; returns what it answered, once that is committed."""

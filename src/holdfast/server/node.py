@@ -76,8 +76,6 @@ class Node:
         self.founding_watch = FoundingWatch(self._awaited)
         self.member_watch = MemberWatch(config.name, self.driver)
 
-    # ---- running
-
     async def run(self) -> int:
         """Serve until told to stop; give the exit code."""
         parts = self.parts
@@ -187,8 +185,6 @@ class Node:
     def _awaited(self) -> tuple[AwaitedStatus, ...]:
         return awaited(self.driver.founders(), self.parts.links.reasons)
 
-    # ---- what the parts tell (assembly.Hearer)
-
     def stored(self, result: WriteResult) -> None:
         """Pass the writer's word to the loop; called on the writer's thread."""
         if self.loop is not None:
@@ -214,8 +210,6 @@ class Node:
         self.exit_code = 1
         if self.stopping is not None:
             self.stopping.set()
-
-    # ---- the end
 
     def _stop(self) -> None:
         log.info("stopping")
