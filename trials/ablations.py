@@ -19,6 +19,7 @@ from typing import Any
 
 from rich.console import Console
 
+from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.queue import Queue
 from holdfast.journal import opening, scan
 from holdfast.journal.ballot import BallotFile
@@ -205,7 +206,7 @@ def _drop_at_once() -> list[Patch]:
 
 
 def _revive_the_settled() -> list[Patch]:
-    return [(cleaning, "settling", lambda *_: {})]
+    return [(Receipts, "settling", lambda *_: {})]
 
 
 def _apply_early() -> list[Patch]:
