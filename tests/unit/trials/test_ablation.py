@@ -1,7 +1,7 @@
 """
 Every ablation finds what it replaces, and puts it back.
 
-The ablations themselves take hours; whoever moves a function that one of them replaces finds out here.
+The ablations themselves take long: whoever moves a function that one replaces finds out here.
 """
 
 from __future__ import annotations
