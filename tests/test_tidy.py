@@ -75,13 +75,6 @@ WIRE_FOLDERS = ("src/holdfast/protocols/", "src/holdfast/sessions/", "src/holdfa
 # in a long list of tests, there is one form of it: a title, and a line to the right.
 BANNER = re.compile(r"^[ ]*#[ ]*(?:[-=~*#]{3,}.*|.*[-=~*#]{5,})$", re.MULTILINE)
 ONE_BANNER = re.compile(r"^[ ]*# \S.* -{5,}$")
-# Files of the product that had them when this rule came. The list may only shrink.
-STILL_DIVIDED = {
-    "src/holdfast/broker/broker.py",
-    "src/holdfast/broker/receipts.py",
-    "src/holdfast/broker/serving/committing.py",
-    "src/holdfast/store/replicated_store.py",
-}
 # A contract has no code of its own; every implementation runs its suite.
 NO_TEST_FILE = ("__init__.py", "__main__.py", "contract.py")
 
@@ -361,8 +354,6 @@ test_says_what_it_proves.__test__ = False  # type: ignore[attr-defined]
 
 def nothing_divides(file: SourceFile) -> Iterator[str]:
     """A banner over a part of a file says that the part is a file of its own."""
-    if file.name in STILL_DIVIDED:
-        return
     for banner in BANNER.finditer(file.text):
         number = file.text.count("\n", 0, banner.start()) + 1
         if file.is_product:
@@ -469,14 +460,6 @@ def test_long_files_only_become_fewer() -> None:
     }
 
     assert long == STILL_LONG, f"take out of STILL_LONG: {sorted(STILL_LONG - long)}"
-
-
-def test_files_with_banners_only_become_fewer() -> None:
-    """A file that has lost its banners is no exception any more."""
-    files = [file for file in python_files() if file.name in STILL_DIVIDED]
-    divided = {file.name for file in files if BANNER.search(file.text)}
-
-    assert divided == STILL_DIVIDED, f"take out of STILL_DIVIDED: {sorted(STILL_DIVIDED - divided)}"
 
 
 # The rules themselves ---------------------------------------------------------------------------

@@ -82,8 +82,6 @@ class Broker:
         self.is_prepared = False
         """Whether the errand that `lead` waits for is begun, or done."""
 
-    # ---- the two roles
-
     def prepare(self, numbering: Numbering = Numbering()) -> None:  # noqa: B008 - a value
         """Begin to get ready to lead: with very many queues that is an errand of many steps."""
         self.numbering = numbering
@@ -125,8 +123,6 @@ class Broker:
         self.state.discards.add_later(old.piles())
         self.temporaries = Temporaries(self.settings.temporary_count_max)
         self.follow()
-
-    # ---- destinations
 
     def queue(self, name: str) -> Queue:
         """
@@ -185,8 +181,6 @@ class Broker:
     def let_go(self, is_spent: IsSpent) -> None:
         """Free some of the memory of what is gone; at least one step."""
         self.state.let_go(is_spent)
-
-    # ---- sending
 
     def send(
         self,
@@ -276,8 +270,6 @@ class Broker:
         self.serial += 1
         return TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)
 
-    # ---- subscriptions
-
     def subscribe(self, subscription: Subscription, destination: Queue | Topic) -> None:
         """Add a consumer; dispatch to it begins with the next `dispatch`."""
         self.subscription_count += 1
@@ -339,8 +331,6 @@ class Broker:
                 self.publishing.drain(topic, subscription)
             elif make_ready(subscription) and subscription.queue is not None:
                 self.state.touch(subscription.queue)
-
-    # ---- acknowledging
 
     def acknowledge(
         self,
@@ -483,8 +473,6 @@ class Broker:
             self.state.acknowledged_total += 1
             self.state.volatile_bytes -= message.size + self.state.overhead
 
-    # ---- transactions
-
     def begin(self, name: str) -> Transaction:
         """
         Open a transaction.
@@ -583,8 +571,6 @@ class Broker:
                 self.state.producers.untake(producer_id)
             raise
 
-    # ---- what operators ask
-
     def keep_log(self, hold: HoldRecord, replier: Replier, receipt: bytes) -> None:
         """Keep the log for a named reader from an index on; index 0 ends that."""
         self.receipts.record(hold)
@@ -597,8 +583,6 @@ class Broker:
     def delete(self, name: str, replier: Replier, receipt: bytes) -> int:
         """Remove a queue with its messages; see `operating.delete`."""
         return delete(self, name, replier, receipt)
-
-    # ---- batches
 
     def apply_batch(
         self, batch: Batch, first_record: int, timestamp: int, term: int = FIRST_TERM
@@ -619,8 +603,6 @@ class Broker:
     ) -> None:
         """Apply records of a committed entry, all or, in order, some at a time."""
         self.state.apply(first_record, records, timestamp, term)
-
-    # ---- dispatch
 
     @property
     def has_to_dispatch(self) -> bool:

@@ -75,8 +75,6 @@ class Receipts:
             for each in batch.publications:
                 yield each.held
 
-    # ---- gathering
-
     def has_batch(self) -> bool:
         """Whether there is anything that must last."""
         batch = self.batch
@@ -123,8 +121,6 @@ class Receipts:
     def reply_stored(replier: Replier, receipt: bytes) -> None:
         """Reply at once: the request holds nothing but what is applied already."""
         replier.reply(receipt)
-
-    # ---- what becomes of a batch
 
     def close_batch(self) -> None:
         """Let what comes next begin a batch of its own: what is gathered fills a log entry."""
@@ -189,8 +185,6 @@ class Receipts:
         released = self.in_flight.popleft()
         assert released is batch, "batches are released in the order they were taken"
 
-    # ---- telling
-
     def tell_at_once(self, batch: Batch, count_max: int, broke: Broke) -> bool:
         """Tell all who wait for an applied batch, if they are few; false, and nobody told, else."""
         if batch.publications or len(batch.replies) > count_max:
@@ -214,8 +208,6 @@ class Receipts:
                 publisher.confirm(receipt)
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 broke(publisher, error)
-
-    # ---- what is on its way to the log
 
     def settling(self, wanted: Mapping[int, set[int]] | None = None) -> dict[int, set[int]]:
         """

@@ -56,8 +56,6 @@ class ReplicatedStore:
         self._places_known = self._places_count = 0
         """How many records were known of the entry read last then, and of all together."""
 
-    # ---- writing
-
     def append(
         self,
         records: list[Record],
@@ -131,8 +129,6 @@ class ReplicatedStore:
             )
         return None
 
-    # ---- what is committed
-
     def has_committed(self) -> bool:
         """Whether there are committed entries to apply."""
         return self.driver.has_committed
@@ -191,8 +187,6 @@ class ReplicatedStore:
         """Give the records of an entry."""
         return decode_records(entry.body, with_content=with_content)
 
-    # ---- roles
-
     @property
     def is_serving(self) -> bool:
         """Whether this node leads and may accept clients."""
@@ -245,8 +239,6 @@ class ReplicatedStore:
         """Whether a leader before this one may still dispatch."""
         return self.driver.is_lease_awaited(now)
 
-    # ---- reading
-
     def read(self, record_number: int) -> MessageRecord:
         """
         Read a message from the log.
@@ -296,8 +288,6 @@ class ReplicatedStore:
             CorruptEntryError: It is damaged.
         """
         return self.journal.entry(index)
-
-    # ---- what the cleaner asks
 
     @property
     def first_index(self) -> int:

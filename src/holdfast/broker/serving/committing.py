@@ -51,7 +51,6 @@ def commit(
     is_new = producer_id is None or (
         broker.state.producers.check(producer_id, producer_sequence) is Verdict.NEW
     )
-    # ---- From here on nothing is refused.
     if is_new:
         _put(broker, transaction, (replier, receipt), producer_id, producer_sequence)
     else:
