@@ -48,6 +48,7 @@ from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
 from holdfast.server.protocols import served
 from holdfast.sessions.context import SessionContext
+from holdfast.store.contract import CommittedEntry
 from holdfast.store.replicated_store import ReplicatedStore
 from trials.simulation.mixed_housekeeper import MixedHousekeeper
 from trials.simulation.simulated_clock import SimulatedClock
@@ -120,8 +121,9 @@ class _WatchedStore(ReplicatedStore):
 
     node: SimulatedNode
 
-    def applied(self, entry: Entry, cleaned_through: int) -> None:
+    def applied(self, entry: CommittedEntry, cleaned_through: int) -> None:
         """Note it, and let the checkers look."""
+        assert isinstance(entry, Entry), "what this store gave"
         super().applied(entry, cleaned_through)
         self.node.world.checkers.on_applied(self.node, entry)
 

@@ -29,7 +29,7 @@ from holdfast.errors import CorruptEntryError, FencedError, JournalFailedError, 
 from holdfast.journal.ballot import Ballot, BallotFile
 from holdfast.journal.entry import KIND_CONFIG, Entry
 from holdfast.journal.entry_body import EntryBody
-from holdfast.journal.jobs import BallotJob, WriteJob, WriteResult
+from holdfast.journal.jobs import BallotJob, WriteJob
 from holdfast.journal.journal import Journal
 from holdfast.model.numbering import Numbering
 from holdfast.replication import (
@@ -66,7 +66,7 @@ from holdfast.replication.messages import (
     RepairRequest,
     RepairResponse,
 )
-from holdfast.replication.outlets import Links, Writer
+from holdfast.replication.outlets import Links, Report, Writer
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import ALWAYS, NEVER, Role, State
@@ -358,7 +358,7 @@ class Driver:
         """A message came from a peer."""
         self._received.append((peer, message))
 
-    def stored(self, result: WriteResult) -> None:
+    def stored(self, result: Report) -> None:
         """The writer reports; called on the loop thread."""
         if result.failure is not None:
             self._failure = result.failure

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from holdfast.errors import JournalFailedError
 from holdfast.journal.jobs import WriteJob
 from holdfast.replication.messages import Message
 
@@ -33,4 +34,13 @@ class Writer(Protocol):
 
     def submit(self, job: WriteJob) -> None:
         """Queue a job; its end is told through `Driver.stored`."""
+        ...
+
+
+class Report(Protocol):
+    """What the writer says when something is done: here only whether it failed matters."""
+
+    @property
+    def failure(self) -> JournalFailedError | None:
+        """Why nothing more will ever be stored; None if all is well."""
         ...

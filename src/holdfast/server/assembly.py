@@ -28,7 +28,6 @@ from holdfast.environment.disk import RealDisk
 from holdfast.environment.randomness import SystemRandomness
 from holdfast.errors import CorruptEntryError, FencedError
 from holdfast.journal.checkpoint import CheckpointStore
-from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver
@@ -44,6 +43,7 @@ from holdfast.server.protocols import served
 from holdfast.server.refusal_log import RefusalLog
 from holdfast.server.restoring import restore
 from holdfast.sessions.context import SessionContext
+from holdfast.store.contract import WriteReport
 from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
@@ -52,7 +52,7 @@ log = structlog.get_logger("holdfast.server")
 class Hearer(Protocol):
     """Who is told of what happens in the parts."""
 
-    def stored(self, result: WriteResult) -> None:
+    def stored(self, result: WriteReport) -> None:
         """Something is durable, or failed for good; called on the writer's thread."""
         ...
 

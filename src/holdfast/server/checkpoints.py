@@ -23,7 +23,7 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.snapshot import Snapshot
 from holdfast.errors import StoreError
 from holdfast.journal.checkpoint import CheckpointStore
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import LogStore
 
 log = structlog.get_logger("holdfast.server")
 
@@ -34,7 +34,7 @@ WORK_PER_STEP: Final = 500
 class Checkpoints:
     """Writes checkpoints of one broker."""
 
-    def __init__(self, broker: Broker, store: ReplicatedStore, files: CheckpointStore) -> None:
+    def __init__(self, broker: Broker, store: LogStore, files: CheckpointStore) -> None:
         self.broker = broker
         self.store = store
         self.files = files

@@ -39,8 +39,8 @@ from holdfast.server.damaged_entries import DamagedEntries
 from holdfast.server.learner_holds import LearnerHolds
 from holdfast.server.reader_holds import ReaderHolds, told_left_behind, why_it_goes
 from holdfast.server.settings import ServerSettings
+from holdfast.store.contract import LogStore
 from holdfast.store.record_codec import encode_records
-from holdfast.store.replicated_store import ReplicatedStore
 
 log = structlog.get_logger("holdfast.server")
 
@@ -69,7 +69,7 @@ def _never() -> bool:
 class Cleaner:
     """Progress through the oldest segment."""
 
-    def __init__(self, broker: Broker, store: ReplicatedStore, settings: ServerSettings) -> None:
+    def __init__(self, broker: Broker, store: LogStore, settings: ServerSettings) -> None:
         self.broker = broker
         self.store = store
         self.settings = settings

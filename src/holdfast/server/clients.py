@@ -36,7 +36,7 @@ from holdfast.sessions.context import SessionContext
 from holdfast.sessions.registration import Arrival, Registration
 from holdfast.sessions.session import Principal
 from holdfast.sessions.undecided import begin
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import LogStore
 
 _WAITING_PER_TURN: Final = 256
 """Clients whose SENDs wait for room that are asked in one turn."""
@@ -48,7 +48,7 @@ class Loop(Protocol):
     settings: ServerSettings
     clock: Clock
     broker: Broker
-    store: ReplicatedStore
+    store: LogStore
     context: SessionContext
     containment: Containment
     heart_beats: HeartBeats

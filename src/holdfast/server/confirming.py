@@ -15,7 +15,7 @@ from holdfast.broker.broker import Broker
 from holdfast.environment.clock import Clock
 from holdfast.server.containment import Containment
 from holdfast.server.turn_budget import TurnBudget
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import LogStore
 
 
 class Confirming:
@@ -26,7 +26,7 @@ class Confirming:
     def __init__(
         self,
         broker: Broker,
-        store: ReplicatedStore,
+        store: LogStore,
         clock: Clock,
         containment: Containment,
         budget: TurnBudget,

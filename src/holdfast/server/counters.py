@@ -8,7 +8,7 @@ by the loop.
 from __future__ import annotations
 
 from holdfast.admin.durations import DurationHistogram
-from holdfast.journal.jobs import WriteResult
+from holdfast.store.contract import WriteReport
 
 
 class Counters:
@@ -48,7 +48,7 @@ class Counters:
         if cpu_seconds > self.turn_cpu_seconds_max:
             self.turn_cpu_seconds_max = cpu_seconds
 
-    def synced(self, result: WriteResult, *, is_serving: bool) -> None:
+    def synced(self, result: WriteReport, *, is_serving: bool) -> None:
         """Note that a write came back."""
         if result.failure is None:
             self.serving_syncs += is_serving

@@ -21,7 +21,7 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.cleaning import live_within
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import LogStore
 
 log = structlog.get_logger("holdfast.server")
 
@@ -31,7 +31,7 @@ class DamagedEntries:
 
     __slots__ = ("_broker", "_index", "_looking", "_next_record", "_store", "needed")
 
-    def __init__(self, broker: Broker, store: ReplicatedStore) -> None:
+    def __init__(self, broker: Broker, store: LogStore) -> None:
         self._broker = broker
         self._store = store
         self._looking: Generator[None, None, dict[str, int]] | None = None

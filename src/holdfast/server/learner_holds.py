@@ -17,7 +17,7 @@ from typing import Final
 from holdfast.broker.broker import Broker
 from holdfast.model.records import HoldRecord, Record
 from holdfast.server.settings import ServerSettings
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import LogStore
 
 LEARNER_PREFIX: Final = "learner:"
 """How the hold of a learner is named; no reader may have such a name."""
@@ -28,7 +28,7 @@ class LearnerHolds:
 
     __slots__ = ("_broker", "_look_at", "_settings", "_store")
 
-    def __init__(self, broker: Broker, store: ReplicatedStore, settings: ServerSettings) -> None:
+    def __init__(self, broker: Broker, store: LogStore, settings: ServerSettings) -> None:
         self._broker = broker
         self._store = store
         self._settings = settings

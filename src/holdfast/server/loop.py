@@ -39,8 +39,6 @@ from holdfast.errors import (
     HoldfastError,
     NotLeaderError,
 )
-from holdfast.journal.entry import Entry
-from holdfast.journal.jobs import WriteResult
 from holdfast.model.limits import KiB
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.clients import Clients
@@ -62,7 +60,7 @@ from holdfast.server.turn_budget import TurnBudget
 from holdfast.server.withheld import WithheldMessages
 from holdfast.sessions.context import SessionContext
 from holdfast.sessions.registration import Registration
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import CommittedEntry, LogStore, WriteReport
 
 log = structlog.get_logger("holdfast.server")
 
@@ -84,7 +82,7 @@ class Conductor:
         self,
         *,
         broker: Broker,
-        store: ReplicatedStore,
+        store: LogStore,
         context: SessionContext,
         clock: Clock,
         settings: ServerSettings,
@@ -185,7 +183,7 @@ class Conductor:
             self.cleaner.step(now, self.budget.is_spent)
         self._turn(now)
 
-    def stored(self, result: WriteResult) -> None:
+    def stored(self, result: WriteReport) -> None:
         """Take the writer's word that something is durable, or that it failed for good."""
         self.store.stored(result)
         self.counters.synced(result, is_serving=self.role.is_serving)
@@ -341,7 +339,7 @@ class Conductor:
             if was_begun or is_spent():
                 return True
 
-    def _take_committed(self, now: float) -> Entry | None:
+    def _take_committed(self, now: float) -> CommittedEntry | None:
         try:
             entries = self.store.take_committed(1)
         except CorruptEntryError as error:
@@ -351,7 +349,7 @@ class Conductor:
             return None
         return entries[0] if entries else None
 
-    def _apply(self, entry: Entry) -> Iterator[None]:
+    def _apply(self, entry: CommittedEntry) -> Iterator[None]:
         """Apply an entry in steps, then, and only then, say so."""
         broker = self.broker
         receipts = broker.receipts

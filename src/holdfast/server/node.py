@@ -29,7 +29,6 @@ from holdfast.admin.status import AwaitedStatus
 from holdfast.admin.token_file import FILE_NAME, new_token, write_token
 from holdfast.config.node import NodeConfig
 from holdfast.errors import CorruptEntryError, FencedError, HoldfastError
-from holdfast.journal.jobs import WriteResult
 from holdfast.journal.scrub import Scrubber
 from holdfast.replication.peer_address import split_address
 from holdfast.server.administration import Administration
@@ -41,6 +40,7 @@ from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
 from holdfast.server.restoring import place
 from holdfast.server.waiting import wait_until
+from holdfast.store.contract import WriteReport
 
 log = structlog.get_logger("holdfast.server")
 
@@ -185,7 +185,7 @@ class Node:
     def _awaited(self) -> tuple[AwaitedStatus, ...]:
         return awaited(self.driver.founders(), self.parts.links.reasons)
 
-    def stored(self, result: WriteResult) -> None:
+    def stored(self, result: WriteReport) -> None:
         """Pass the writer's word to the loop; called on the writer's thread."""
         if self.loop is not None:
             self.loop.call_soon_threadsafe(self.conductor.stored, result)

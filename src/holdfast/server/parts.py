@@ -21,7 +21,7 @@ from holdfast.server.descriptors import Shares
 from holdfast.server.listener import Listener
 from holdfast.server.loop import Conductor
 from holdfast.sessions.context import SessionContext
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import LogStore
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Parts:
     writer: JournalWriter
     links: PeerLinks
     driver: Driver
-    store: ReplicatedStore
+    store: LogStore
     broker: Broker
     context: SessionContext
     conductor: Conductor

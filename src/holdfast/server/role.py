@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.broker.broker import Broker
     from holdfast.environment.clock import Clock
     from holdfast.sessions.context import SessionContext
-    from holdfast.store.replicated_store import ReplicatedStore
+    from holdfast.store.contract import LogStore
 
 log = structlog.get_logger("holdfast.server")
 
@@ -38,7 +38,7 @@ class Served(Protocol):
     """The conductor whose clients are served or not, as far as the role needs it."""
 
     broker: Broker
-    store: ReplicatedStore
+    store: LogStore
     context: SessionContext
     clock: Clock
 

@@ -21,7 +21,7 @@ from holdfast.environment.clock import Clock
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.model.records import MessageRecord
 from holdfast.server.counters import Counters
-from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.store.contract import LogStore
 
 
 class _Withheld(NamedTuple):
@@ -41,7 +41,7 @@ class WithheldMessages:
     def __init__(
         self,
         broker: Broker,
-        store: ReplicatedStore,
+        store: LogStore,
         clock: Clock,
         counters: Counters,
         on_damage: Callable[[CorruptEntryError], None],

@@ -20,13 +20,13 @@ from typing import Final
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
 from holdfast.journal.entry import Entry
 from holdfast.journal.entry_body import EntryBody
-from holdfast.journal.jobs import WriteResult
 from holdfast.journal.journal import Journal
 from holdfast.journal.record import RecordPlaces
 from holdfast.journal.segment import SegmentStatistics
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, Record
 from holdfast.replication.driver import Driver
+from holdfast.store.contract import CommittedEntry, WriteReport
 from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
 
 _PLACES_MAX: Final = 2_000_000
@@ -97,7 +97,7 @@ class ReplicatedStore:
         driver = self.driver
         return index > driver.commit_index or driver.is_backlog_full
 
-    def stored(self, result: WriteResult) -> None:
+    def stored(self, result: WriteReport) -> None:
         """Take the writer's word."""
         self.driver.stored(result)
 
@@ -174,7 +174,7 @@ class ReplicatedStore:
             return []
         return self.driver.take_committed(bytes_max)
 
-    def applied(self, entry: Entry, cleaned_through: int) -> None:
+    def applied(self, entry: CommittedEntry, cleaned_through: int) -> None:
         """Note that the broker has applied an entry, and up to where nothing lives any more."""
         self._applied_index = entry.index
         if cleaned_through > self._cleaned_through:
@@ -183,7 +183,7 @@ class ReplicatedStore:
                 self._drop = (cleaned_through, entry.index)
 
     @staticmethod
-    def decode(entry: Entry, *, with_content: bool = False) -> Iterator[Record]:
+    def decode(entry: CommittedEntry, *, with_content: bool = False) -> Iterator[Record]:
         """Give the records of an entry."""
         return decode_records(entry.body, with_content=with_content)
 
