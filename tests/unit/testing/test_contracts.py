@@ -1,0 +1,324 @@
+"""
+The suite of stores, on every store there is, and on stores that break it.
+
+A contract that a broken store fulfils would promise nothing: each of five faults is found.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import NotLeaderError, RecordNotFoundError
+from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.journal import Journal
+from holdfast.journal.settings import JournalSettings
+from holdfast.journal.writer import JournalWriter
+from holdfast.model.numbering import Numbering
+from holdfast.replication.driver import Driver
+from holdfast.replication.membership import Membership
+from holdfast.replication.settings import ReplicationSettings
+from holdfast.store.record_codec import decode_records, encode_records
+from holdfast.store.replicated_store import ReplicatedStore
+from holdfast.testing.contracts import LogStoreContract, StoreUnderTest
+from trials.simulation.simulated_disk import SimulatedDisk
+from trials.simulation.simulated_group import SeededRandomness
+
+SEGMENT_ENTRIES = 8
+
+
+class MemoryStore:
+    """`platter` is what survives; what was appended is on it after the next `turn`."""
+
+    promotion = ""
+    is_handing_over = is_space_low = False
+    format_level_of_all = 2
+    numbering = Numbering()
+    segment_bytes = 16384
+
+    def __init__(self, platter: list[Entry], term: int, first_index: int = 1) -> None:
+        self.platter, self.entries, self.term = platter, list(platter), term
+        self.first_index = first_index
+        self.taken_index = self.applied_index = first_index - 1
+        self.is_leader = self.is_serving = False
+        self._drop = 0
+
+    @property
+    def last_index(self):
+        return len(self.entries)
+
+    def append(self, records, now, wall_microseconds, body=None):
+        if not self.is_leader:
+            raise NotLeaderError("nobody yet")
+        last = self.entries[-1] if self.entries else None
+        entry = seal_entry(
+            index=self.last_index + 1,
+            term=self.term,
+            kind=KIND_RECORDS,
+            timestamp=max(wall_microseconds, last.timestamp + 1 if last else 0),
+            first_record=last.next_record if last else 1,
+            record_count=len(records),
+            parts=encode_records(records),
+            previous_chain=last.chain if last else FIRST_CHAIN,
+        )
+        self.entries.append(entry)
+        return entry.index
+
+    @property
+    def is_writing(self):
+        return len(self.platter) < self.last_index
+
+    def stored(self, result):
+        raise AssertionError("it has no writer")
+
+    def turn(self, now):
+        self.platter += self.entries[len(self.platter) :]
+        self.is_leader = True
+        self.is_serving = self.applied_index == self.last_index or self.is_serving
+        base = self.segment_base(self._drop + 1)
+        self.first_index = max(self.first_index, base)
+
+    def refusal(self, now):
+        return None
+
+    def has_committed(self):
+        return self.taken_index < len(self.platter)
+
+    def take_committed(self, bytes_max):
+        size, some = 0, []
+        for entry in self.platter[self.taken_index :]:
+            size += len(entry.raw)
+            if some and size > bytes_max:
+                break
+            some.append(entry)
+        self.taken_index += len(some)
+        return some
+
+    def decode(self, entry, *, with_content=False):
+        return decode_records(entry.body, with_content=with_content)
+
+    def applied(self, entry, cleaned_through):
+        self.applied_index = entry.index
+        self._drop = max(self._drop, cleaned_through)
+
+    @property
+    def is_applying(self):
+        return self.applied_index != self.taken_index
+
+    @property
+    def is_applied_whole(self):
+        return self.applied_index == self.last_index
+
+    def is_begun_anew(self):
+        return False
+
+    def read(self, record_number):
+        for entry in self.entries[self.first_index - 1 :]:
+            if entry.first_record <= record_number < entry.next_record:
+                records = list(decode_records(entry.body, with_content=True))
+                return records[record_number - entry.first_record]
+        raise RecordNotFoundError(f"record {record_number} is not there")
+
+    def entry(self, index):
+        if not self.first_index <= index <= self.last_index:
+            raise RecordNotFoundError(f"entry {index} is not there")
+        return self.entries[index - 1]
+
+    def tell_format_level(self, level):
+        """Nobody else is there to be told."""
+
+    def may_dispatch(self, now):
+        return self.is_serving
+
+    holds_lease = may_dispatch
+
+    def is_lease_awaited(self, now):
+        return False
+
+    def segment_base(self, index):
+        return max((index - 1) // SEGMENT_ENTRIES * SEGMENT_ENTRIES + 1, 1)
+
+    @property
+    def last_segment_base(self):
+        return self.segment_base(self.last_index)
+
+    @property
+    def sealed_through(self):
+        return self.last_segment_base - 1
+
+    def sealed_segments(self):
+        return []
+
+    @property
+    def log_bytes(self):
+        return sum(len(entry.raw) for entry in self.entries[self.first_index - 1 :])
+
+    def bytes_from(self, indexes):
+        return [sum(len(it.raw) for it in self.entries[index - 1 :]) for index in indexes]
+
+    def place_of(self, index):
+        entry = self.entry(index)
+        return entry.term, entry.chain, entry.next_record
+
+    def learner_matches(self):
+        return {}
+
+    def is_damaged(self, base_index):
+        return False
+
+    is_damaged_entry = is_damaged
+
+    def damaged_run(self, index):
+        return None
+
+    def report_damage(self, error):
+        """There is no other copy."""
+
+    def keep_membership(self, through_index):
+        """It has none."""
+
+
+class InMemory(StoreUnderTest):
+    """The store in memory; a power cut leaves its platter."""
+
+    kind: type[MemoryStore] = MemoryStore
+
+    def __init__(self, kind: type[MemoryStore] = MemoryStore) -> None:
+        self.kind, self.platter, self.term = kind, [], 0
+        self.cut_power()
+
+    def settle(self):
+        self.now += 0.01
+        self.store.turn(self.now)
+
+    def cut_power(self):
+        self.term += 1
+        self.store = self.kind(self.platter, self.term)
+
+
+class OnSimulatedDisk(StoreUnderTest):
+    """The replicated store of a single node, on a disk that loses what was not synced."""
+
+    def __init__(self) -> None:
+        self.disk = SimulatedDisk(1)
+        self._open()
+
+    def _open(self):
+        self._jobs, self._results = [], []
+        settings = JournalSettings(segment_bytes=16384)
+        self.journal = Journal.open(Path("/data"), self.disk, settings, resolve_unknown_tail=True)
+        self.writer = JournalWriter(self.journal, self._results.append)
+        self.driver = Driver(
+            settings=ReplicationSettings(),
+            name="a",
+            journal=self.journal,
+            ballot_file=self.journal.ballot_file,
+            writer=self,
+            links=self,
+            randomness=SeededRandomness(1),
+            bootstrap=Membership(()),
+            on_fenced=pytest.fail,
+        )
+        self.driver.start(self.now)
+        self.store = ReplicatedStore(self.driver, self.journal)
+
+    def submit(self, job):
+        self._jobs.append(job)
+
+    def set_peers(self, addresses):
+        """There are none."""
+
+    def settle(self):
+        self.now += 0.01
+        self.store.turn(self.now)
+        while self._jobs:
+            jobs, self._jobs = self._jobs, []
+            self.writer.turn(jobs)
+            results, self._results[:] = self._results[:], []
+            for result in results:
+                self.store.stored(result)
+            self.store.turn(self.now)
+
+    def cut_power(self):
+        self.disk.power_cut()
+        self._open()
+
+
+class TestInMemory(LogStoreContract):
+    """The throw-away store keeps the contract."""
+
+    def start(self):
+        return InMemory()
+
+
+class TestReplicated(LogStoreContract):
+    """So does the store of a single node."""
+
+    def start(self):
+        return OnSimulatedDisk()
+
+
+class Forgetful(MemoryStore):
+    """Leaves every seventh entry out."""
+
+    def take_committed(self, bytes_max):
+        return [it for it in super().take_committed(bytes_max) if it.index % 7]
+
+
+class Hasty(MemoryStore):
+    """Gives what is not on the platter."""
+
+    def has_committed(self):
+        return self.taken_index < self.last_index
+
+    def take_committed(self, bytes_max):
+        some = self.entries[self.taken_index :]
+        self.taken_index = self.last_index
+        return some
+
+    def turn(self, now):
+        on_platter = len(self.platter)
+        super().turn(now)
+        del self.platter[max(on_platter, self.last_index - 1) :]
+
+
+class Disorderly(MemoryStore):
+    """Gives the entries of one call the other way round."""
+
+    def take_committed(self, bytes_max):
+        return super().take_committed(bytes_max)[::-1]
+
+
+class Greedy(MemoryStore):
+    """Drops one segment more than is dead."""
+
+    def segment_base(self, index):
+        return super().segment_base(index + SEGMENT_ENTRIES)
+
+
+class Lenient(MemoryStore):
+    """Lets whoever does not lead append."""
+
+    def append(self, records, now, wall_microseconds, body=None):
+        self.is_leader = True
+        return super().append(records, now, wall_microseconds, body)
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Hasty, Disorderly, Greedy, Lenient])
+def test_a_store_that_breaks_the_contract_is_found(kind: type[MemoryStore]) -> None:
+    """Each fault fails the suite, which fails none of the good ones."""
+
+    class Suite(LogStoreContract):
+        def start(self):
+            return InMemory(kind)
+
+    suite = Suite()
+    failed = []
+    for name in sorted(it for it in dir(suite) if it.startswith("test_")):
+        try:
+            getattr(suite, name)()
+        except (AssertionError, RecordNotFoundError):
+            failed.append(name)
+
+    assert failed
