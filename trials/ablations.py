@@ -38,6 +38,7 @@ from holdfast.replication import (
     reconfiguration,
     voting,
 )
+from holdfast.replication.driver_view import DriverView
 from holdfast.replication.log import ReplicatedLog
 from holdfast.replication.messages import AppendResponse
 from holdfast.replication.settings import ReplicationSettings
@@ -360,7 +361,7 @@ def _never_flag() -> list[Patch]:
 def _serve_early() -> list[Patch]:
     # It is kept twice: by the driver, and by the store for a hand-over that is given up.
     return [
-        (driver.Driver, "is_serving", property(lambda self: self.is_leader)),
+        (DriverView, "is_serving", property(lambda self: self.is_leader)),
         (ReplicatedStore, "is_applied_whole", property(lambda _self: True)),
     ]
 
@@ -419,7 +420,7 @@ def _ignore_the_sites() -> list[Patch]:
 
 
 def _dispatch_without_lease() -> list[Patch]:
-    return [(driver.Driver, "may_dispatch", lambda self, _now: self.is_leader)]
+    return [(DriverView, "may_dispatch", lambda self, _now: self.is_leader)]
 
 
 def _serve_damage() -> list[Patch]:
