@@ -224,7 +224,7 @@ def _entries(path: Path) -> list[_Place]:
             fields = parse_header(found, start)
         except CorruptEntryError:
             break
-        index, body_length = fields[6], fields[11]
+        index, body_length = fields.entry_index, fields.body_length
         if start + entry_bytes(body_length) > len(found):
             break
         places.append(_Place(path, index, start, body_length))

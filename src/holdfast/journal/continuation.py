@@ -68,7 +68,7 @@ class Continuation:
         self._headers = dict(headers_in(data, start, end))
         self._by_end: dict[int, list[int]] = {}
         for place, fields in self._headers.items():
-            self._by_end.setdefault(place + entry_bytes(fields[11]), []).append(place)
+            self._by_end.setdefault(place + entry_bytes(fields.body_length), []).append(place)
 
     def proven(self, start: int, is_possible: Proof, is_known: Proof) -> Found | None:
         """
@@ -84,7 +84,11 @@ class Continuation:
     def after(self, start: int, index: int, chain: bytes) -> Found | None:
         """Return the entry that follows on the one of this index and chain value."""
         headers = self._headers.items()
-        found = [(it[11], place) for place, it in headers if place >= start and it[6] == index + 1]
+        found = [
+            (it.body_length, place)
+            for place, it in headers
+            if place >= start and it.entry_index == index + 1
+        ]
         budget = _READ_AGAIN_MAX * (self._end - start)
         for size, place in sorted(found):
             budget -= size
@@ -109,7 +113,7 @@ class Continuation:
             fields = self._headers[place]
             if place < start or not is_possible(fields) or not self._is_good(place):
                 continue
-            if last_index and fields[6] != last_index:
+            if last_index and fields.entry_index != last_index:
                 continue
             found, size = self._run_to(place, start, is_possible)
             budget -= size
@@ -123,17 +127,18 @@ class Continuation:
         place = last
         while True:
             fields = headers[place]
-            body = data[place + HEADER_BYTES : place + HEADER_BYTES + fields[11]]
-            if len(body) != fields[11] or crc32c(body) != fields[5]:
+            body = data[place + HEADER_BYTES : place + HEADER_BYTES + fields.body_length]
+            if len(body) != fields.body_length or crc32c(body) != fields.body_checksum:
                 break  # its own body is lost: nothing proves what stood before it
             digest = blake2b(body, digest_size=16).digest()
             for before in self._by_end.get(place, ()):
                 known = headers[before]
                 if (
                     start <= before < place
-                    and known[6] == fields[6] - 1
+                    and known.entry_index == fields.entry_index - 1
                     and is_possible(known)
-                    and chain_of(known[12], fields[6], fields[7], digest) == fields[12]
+                    and chain_of(known.chain, fields.entry_index, fields.term, digest)
+                    == fields.chain
                 ):
                     place = before
                     break
@@ -143,10 +148,10 @@ class Continuation:
 
     def _is_next(self, place: int, chain: bytes) -> bool:
         fields = self._headers[place]
-        body = self._data[place + HEADER_BYTES : place + HEADER_BYTES + fields[11]]
-        return chain_after(chain, fields[6], fields[7], body) == fields[12]
+        body = self._data[place + HEADER_BYTES : place + HEADER_BYTES + fields.body_length]
+        return chain_after(chain, fields.entry_index, fields.term, body) == fields.chain
 
     def _is_good(self, place: int) -> bool:
         fields = self._headers[place]
-        body = self._data[place + HEADER_BYTES : place + HEADER_BYTES + fields[11]]
-        return len(body) == fields[11] and crc32c(body) == fields[5]
+        body = self._data[place + HEADER_BYTES : place + HEADER_BYTES + fields.body_length]
+        return len(body) == fields.body_length and crc32c(body) == fields.body_checksum

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from google_crc32c import extend
 from google_crc32c import value as crc32c
@@ -49,8 +49,26 @@ _PADDING: Final = tuple(bytes(count) for count in (0, 7, 6, 5, 4, 3, 2, 1))
 _CHAIN_INPUT: Final = struct.Struct("<16sQQ16s")
 _PREFIX: Final = MAGIC + VERSION.to_bytes(2, "little")
 
-HeaderFields = tuple[bytes, int, int, int, int, int, int, int, int, int, int, int, bytes]
-"""The header unpacked, in the order of the layout."""
+
+_Unpacked = tuple[bytes, int, int, int, int, int, int, int, int, int, int, int, bytes]
+
+
+class HeaderFields(NamedTuple):
+    """The header unpacked, in the order of the layout."""
+
+    magic: bytes
+    version: int
+    kind: int
+    flags: int
+    checksum: int
+    body_checksum: int
+    entry_index: int
+    term: int
+    timestamp: int
+    first_record: int
+    record_count: int
+    body_length: int
+    chain: bytes
 
 
 class Entry:
@@ -207,17 +225,7 @@ def parse_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Hea
         TruncatedEntryError: The bytes end before the header does.
         CorruptEntryError: This is not a good header; `.reason` says why.
     """
-    header = bytes(buffer[offset : offset + HEADER_BYTES])
-    if len(header) != HEADER_BYTES:
-        raise TruncatedEntryError("the header is cut short", byte=offset)
-    fields: HeaderFields = HEADER.unpack(header)
-    if crc32c(header[:8] + b"\0\0\0\0" + header[12:]) != fields[4]:
-        reason = "the header checksum is wrong" if header[:4] == MAGIC else "there is no entry"
-        raise CorruptEntryError(reason, byte=offset)
-    if header[:6] != _PREFIX:
-        reason = f"format {header[:4]!r} version {fields[1]} is not known to this program"
-        raise CorruptEntryError(reason, byte=offset)
-    return fields
+    return HeaderFields._make(_unpack_header(buffer, offset))
 
 
 def parse_entry(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Entry:
@@ -230,8 +238,8 @@ def parse_entry(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Entr
         TruncatedEntryError: The bytes end before the entry does.
         CorruptEntryError: A checksum is wrong; `.reason` says which.
     """
-    fields = parse_header(buffer, offset)
-    index, length = fields[6], fields[11]
+    header = _unpack_header(buffer, offset)
+    _, _, kind, _, _, body_checksum, index, term, timestamp, record, count, length, chain = header
     size = (HEADER_BYTES + length + 7) & ~7
     raw = bytes(buffer[offset : offset + size])  # no copy if it is all of a bytes object
     if len(raw) != size:
@@ -239,13 +247,27 @@ def parse_entry(buffer: bytes | bytearray | memoryview, offset: int = 0) -> Entr
     checksum = crc32c(raw[HEADER_BYTES : HEADER_BYTES + min(length, _COPIED_BYTES_MAX)])
     if length > _COPIED_BYTES_MAX:
         checksum = _checksum_on(checksum, raw, HEADER_BYTES + length)
-    if checksum != fields[5]:
+    if checksum != body_checksum:
         raise CorruptEntryError("the body checksum is wrong", byte=offset, index=index)
     if not raw.endswith(_PADDING[length & 7]):
         raise CorruptEntryError("the padding is not zero", byte=offset, index=index)
-    return Entry(
-        index, fields[7], fields[2], fields[8], fields[9], fields[10], fields[12], raw, length
-    )
+    return Entry(index, term, kind, timestamp, record, count, chain, raw, length)
+
+
+def _unpack_header(buffer: bytes | bytearray | memoryview, offset: int) -> _Unpacked:
+    """Return what `parse_header` does, as a plain tuple: to name its fields costs 300 ns."""
+    header = bytes(buffer[offset : offset + HEADER_BYTES])
+    if len(header) != HEADER_BYTES:
+        raise TruncatedEntryError("the header is cut short", byte=offset)
+    fields: _Unpacked = HEADER.unpack(header)
+    checksum, version = fields[4], fields[1]
+    if crc32c(header[:8] + b"\0\0\0\0" + header[12:]) != checksum:
+        reason = "the header checksum is wrong" if header[:4] == MAGIC else "there is no entry"
+        raise CorruptEntryError(reason, byte=offset)
+    if header[:6] != _PREFIX:
+        reason = f"format {header[:4]!r} version {version} is not known to this program"
+        raise CorruptEntryError(reason, byte=offset)
+    return fields
 
 
 def _checksum_on(checksum: int, raw: bytes, end: int) -> int:

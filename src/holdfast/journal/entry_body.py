@@ -139,15 +139,23 @@ class EntryBody:
         Raises:
             CorruptEntryError: The checksum or the padding is wrong; `.reason` says which.
         """
-        index, length = fields[6], fields[11]
+        index, length = fields.entry_index, fields.body_length
         assert self.length == length, "all of the body was added"
-        if self._digest.checksum != fields[5]:
+        if self._digest.checksum != fields.body_checksum:
             raise CorruptEntryError("the body checksum is wrong", index=index)
         if padding != bytes(-length & 7):
             raise CorruptEntryError("the padding is not zero", index=index)
         raw = self._whole(header, padding)
         entry = Entry(
-            index, fields[7], fields[2], fields[8], fields[9], fields[10], fields[12], raw, length
+            index,
+            fields.term,
+            fields.kind,
+            fields.timestamp,
+            fields.first_record,
+            fields.record_count,
+            fields.chain,
+            raw,
+            length,
         )
         entry.body_hash = self._digest.body_hash()
         return entry

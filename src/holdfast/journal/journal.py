@@ -241,7 +241,7 @@ class Journal:
         if index == self._bases[0] - 1:
             return self._segments[0].header.previous_chain
         entry = self.memory.tail.get(index)
-        return entry.chain if entry is not None else self._header_at(index)[12]
+        return entry.chain if entry is not None else self._header_at(index).chain
 
     def kind_at(self, index: int) -> int:
         """
@@ -251,7 +251,7 @@ class Journal:
             CorruptEntryError: The header is damaged.
         """
         entry = self.memory.tail.get(index)
-        return entry.kind if entry is not None else self._header_at(index)[2]
+        return entry.kind if entry is not None else self._header_at(index).kind
 
     def previous(self, first_index: int) -> tuple[int, bytes, int]:
         """
@@ -451,14 +451,14 @@ class Journal:
         if segment is last and self._cut_pending:
             end = max(end, self.recovered_tail.end)
         segment.cut_after(after_index)
-        job = TruncateJob(after_index, fields[12], segment, segment.end, end, removed, claim)
+        job = TruncateJob(after_index, fields.chain, segment, segment.end, end, removed, claim)
         if self._cut_pending:
             job.keep_in = self.directory / "lost+found"
         self._forget_after(after_index)
-        self.last_term = fields[7]
-        self.last_timestamp = fields[8]
-        self.next_record_number = fields[9] + fields[10]
-        self.last_chain = fields[12]
+        self.last_term = fields.term
+        self.last_timestamp = fields.timestamp
+        self.next_record_number = fields.first_record + fields.record_count
+        self.last_chain = fields.chain
         self._truncations.append(job)
         return job
 
@@ -731,7 +731,7 @@ class Journal:
         used = 0 if before is None else len(before.raw)
         try:
             file = self._files.get(segment)
-            length = entry_bytes(parse_header(file.read(HEADER_BYTES, start + used))[11])
+            length = entry_bytes(parse_header(file.read(HEADER_BYTES, start + used)).body_length)
             entry = parse_entry(file.read(min(max(size - used, 0), length), start + used))
         except (OSError, CorruptEntryError):
             return None
@@ -747,7 +747,7 @@ class Journal:
             fields = parse_header(header)
         except CorruptEntryError as error:
             raise self._found_damage(segment, start, index, error.reason).error() from None
-        if fields[6] != index:
+        if fields.entry_index != index:
             raise self._found_damage(segment, start, index, "another entry stands here").error()
         return fields
 

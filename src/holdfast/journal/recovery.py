@@ -149,10 +149,10 @@ def _steps(file: DiskFile, start: int, end: int) -> list[int]:
             fields = parse_header(file.read(HEADER_BYTES, place))
         except (OSError, CorruptEntryError):
             break  # no entries, or no whole ones: what is left is torn or unknown as it is
-        after = place + entry_bytes(fields[11])
+        after = place + entry_bytes(fields.body_length)
         if place > steps[-1] and (is_closed or after - steps[-1] > CUT_BYTES_MAX):
             steps.append(place)
-        is_closed = bool(fields[3] & FLAG_ZEROS)
+        is_closed = bool(fields.flags & FLAG_ZEROS)
         place = after
     return steps
 

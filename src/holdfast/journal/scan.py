@@ -391,7 +391,7 @@ class _Scanner:
         if base == 1:
             self._chain, self._record = FIRST_CHAIN, 1
         elif self._record is None and found is not None:
-            self._record = found[9]
+            self._record = found.first_record
         chain = self._chain or FIRST_CHAIN
         header = SegmentHeader(base, self._record or 1, scan.last_term, chain, len(data))
         segment = Segment(self._directory, header)
@@ -442,18 +442,18 @@ class _Scanner:
             header = parse_header(data, offset)
         except CorruptEntryError:
             header = None
-        if header is None or header[6] != expected:
+        if header is None or header.entry_index != expected:
             later = self._find_later(data, offset + 8, offset, following)
             return _BadFrame(self._stop_reason, None, later)
         if following is not None:
             return _BadFrame(self._stop_reason, header, None)  # where the next begins is known
-        after = offset + entry_bytes(header[11])
+        after = offset + entry_bytes(header.body_length)
         try:
             entry = parse_entry(data, after)
         except CorruptEntryError:
             pass
         else:
-            if entry.index == expected + 1 and verify_chain(entry, header[12]):
+            if entry.index == expected + 1 and verify_chain(entry, header.chain):
                 return _BadFrame(self._stop_reason, header, (after, parse_header(data, after)))
         later = self._find_later(data, after, offset, following)
         return _BadFrame(self._stop_reason, header, later)
@@ -473,18 +473,20 @@ class _Scanner:
         least, most = scan.last_term, max(claim.term_max, scan.last_term)
 
         def is_possible(fields: HeaderFields) -> bool:
-            is_term_possible = least <= fields[7] and (not claim.term_max or fields[7] <= most)
-            return expected < fields[6] <= possible and is_term_possible
+            is_term_possible = least <= fields.term and (not claim.term_max or fields.term <= most)
+            return expected < fields.entry_index <= possible and is_term_possible
 
         if following is not None and following.chain:
             last = following.base - 1
             return continuation.proven(
-                start, is_possible, lambda it: it[6] == last and it[12] == following.chain
+                start,
+                is_possible,
+                lambda it: it.entry_index == last and it.chain == following.chain,
             )
         if following is None and claim.floor_chain and expected <= claim.floor:
             known = claim.floor, claim.floor_chain
             return continuation.proven(
-                start, is_possible, lambda it: (it[6], it[12]) == known
+                start, is_possible, lambda it: (it.entry_index, it.chain) == known
             ) or continuation.after(start, *known)
         last = 0 if following is None else following.base - 1
         return continuation.ending(start, is_possible, last)
@@ -526,8 +528,8 @@ class _Scanner:
             if found is None:
                 return through + _headers_possible(data, offset, end), 0
             place, fields = found
-            through, term = fields[6], fields[7]
-            offset = place + entry_bytes(fields[11])
+            through, term = fields.entry_index, fields.term
+            offset = place + entry_bytes(fields.body_length)
         return through, term
 
     @staticmethod
@@ -554,20 +556,21 @@ class _Scanner:
         first = scan.last_index + 1
         if bad.header is not None:
             fields = bad.header
-            size = entry_bytes(fields[11])
+            size = entry_bytes(fields.body_length)
             self._damaged(segment, first, offset, bad.reason)
-            segment.add(fields[9], size)
+            segment.add(fields.first_record, size)
             scan.last_index = first
-            scan.note_term(first, fields[7])
-            scan.last_timestamp = fields[8]
-            self._chain, self._record = fields[12], fields[9] + fields[10]
+            scan.note_term(first, fields.term)
+            scan.last_timestamp = fields.timestamp
+            self._chain, self._record = fields.chain, fields.first_record + fields.record_count
             return offset + size
         if bad.later is None and following is None:
             # At or below the floor, and nothing good behind it: `finish` tells how much is gone.
             scan.tail.end = end
             return None
         if bad.later is not None:
-            past, stop, record = bad.later[0], bad.later[1][6], bad.later[1][9]
+            past, header = bad.later
+            stop, record = header.entry_index, header.first_record
         else:
             assert following is not None
             past, stop, record = end, following.base, self._record or 0
@@ -581,7 +584,7 @@ class _Scanner:
             segment.add(number, past - offset if index == first else 0)
             scan.last_index = index
             if not scan.term_starts:
-                scan.note_term(index, bad.later[1][7] if bad.later is not None else 0)
+                scan.note_term(index, bad.later[1].term if bad.later is not None else 0)
         self._chain = None
         self._record = None
         return past
@@ -646,7 +649,7 @@ def _first_header(data: bytes, base: int) -> HeaderFields | None:
         fields = parse_header(data, SEGMENT_HEADER_BYTES)
     except CorruptEntryError:
         return None
-    return fields if fields[6] == base else None
+    return fields if fields.entry_index == base else None
 
 
 def _find_header(
@@ -659,8 +662,8 @@ def _find_header(
     term within `terms`.
     """
     for place, fields in headers_in(data, start, end):
-        is_possible = before < fields[6] <= before + 1 + (place - start) // HEADER_BYTES
-        if is_possible and terms[0] <= fields[7] <= terms[1]:
+        is_possible = before < fields.entry_index <= before + 1 + (place - start) // HEADER_BYTES
+        if is_possible and terms[0] <= fields.term <= terms[1]:
             return place, fields
     return None
 
@@ -691,7 +694,7 @@ def _is_torn(data: bytes, offset: int, header: HeaderFields | None) -> bool:
         if _is_zero(data, offset, sector):
             return True
         return sector < header_end and _is_zero(data, sector, header_end)
-    flags, length = header[3], header[11]
+    flags, length = header.flags, header.body_length
     end = offset + HEADER_BYTES + length
     while sector < end:
         stop = min(sector + SECTOR_BYTES, end)

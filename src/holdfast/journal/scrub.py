@@ -60,10 +60,10 @@ class _LongEntry:
             raise CorruptEntryError("the body is cut short")
         if not self.read:
             self._fields = parse_header(data)
-            if entry_bytes(self._fields[11]) != self.place.size:
+            if entry_bytes(self._fields.body_length) != self.place.size:
                 raise CorruptEntryError("its length is not that of its place")
         start = 0 if self.read else HEADER_BYTES
-        end = start + self._fields[11] - self._digest.length
+        end = start + self._fields.body_length - self._digest.length
         self._digest.add(data[start:end])
         self._padding += data[end:]
         self.read += len(data)
@@ -77,15 +77,15 @@ class _LongEntry:
             CorruptEntryError: It is damaged, or not what should stand here.
         """
         fields, digest = self._fields, self._digest
-        if digest.checksum != fields[5]:
+        if digest.checksum != fields.body_checksum:
             raise CorruptEntryError("the body checksum is wrong")
         if any(self._padding):
             raise CorruptEntryError("the padding is not zero")
         is_continuing = True
         if previous_chain is not None:
-            chain = chain_of(previous_chain, fields[6], fields[7], digest.body_hash())
-            is_continuing = chain == fields[12]
-        return _verified(index, fields[6], fields[12], is_continuing)
+            chain = chain_of(previous_chain, fields.entry_index, fields.term, digest.body_hash())
+            is_continuing = chain == fields.chain
+        return _verified(index, fields.entry_index, fields.chain, is_continuing)
 
 
 def _verified(index: int, found: int, chain: bytes, is_continuing: bool) -> bytes:

@@ -111,15 +111,16 @@ def decode_segment_header(block: bytes) -> SegmentHeader | None:
     """
     if len(block) != SEGMENT_HEADER_BYTES:
         return None
-    fields = _HEADER.unpack_from(block)
-    if crc32c(block[:8] + bytes(4) + block[12:]) != fields[3]:
+    magic, version, _, checksum, _, *place, capacity, chain = _HEADER.unpack_from(block)
+    if crc32c(block[:8] + bytes(4) + block[12:]) != checksum:
         return None
-    if fields[0] != SEGMENT_MAGIC or fields[1] != SEGMENT_VERSION:
+    if magic != SEGMENT_MAGIC or version != SEGMENT_VERSION:
         raise StoreError(
-            f"it has format {fields[0]!r} version {fields[1]}, this program knows"
+            f"it has format {magic!r} version {version}, this program knows"
             f" {SEGMENT_MAGIC!r} version {SEGMENT_VERSION}; start it with the program that wrote it"
         )
-    return SegmentHeader(fields[5], fields[6], fields[7], fields[9], fields[8])
+    base_index, base_record, previous_term = place
+    return SegmentHeader(base_index, base_record, previous_term, chain, capacity)
 
 
 @dataclass(frozen=True, slots=True)

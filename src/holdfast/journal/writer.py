@@ -457,7 +457,7 @@ class JournalWriter:
         term, index = claim
         if run.last_index >= index:
             self._claim = None
-        elif parse_header(run.buffers[-1])[7] > term:
+        elif parse_header(run.buffers[-1]).term > term:
             self._claim = None
             self._ballot_file.lower_floor(run.last_index, run.last_chain)
 

@@ -41,7 +41,7 @@ class LargeAppend:
     __slots__ = ("_body", "_body_left", "_fields", "_header", "_header_fields", "_padding", "left")
 
     def __init__(self, fields: list[Any], header: bytes, header_fields: HeaderFields) -> None:
-        length = header_fields[11]
+        length = header_fields.body_length
         self._fields = fields
         self._header = header
         self._header_fields = header_fields
@@ -70,7 +70,7 @@ class LargeAppend:
             header_fields = parse_header(frame, start)
         except CorruptEntryError as error:
             raise no_sense(kind, error) from error
-        if 1 + APPEND_FIELDS.size + entry_bytes(header_fields[11]) != length:
+        if 1 + APPEND_FIELDS.size + entry_bytes(header_fields.body_length) != length:
             return None
         large = LargeAppend(fields, frame[start : start + HEADER_BYTES], header_fields)
         large.take(frame[start + HEADER_BYTES :])

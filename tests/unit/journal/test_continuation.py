@@ -207,7 +207,7 @@ def test_headers_are_found_in_their_places_only() -> None:
     first = sealed(1, b"abc")
     second = sealed(2, b"defg", first.chain)
     data = first.raw + b"HFE1" + bytes(4) + second.raw + b"1" + second.raw
-    found = [(place, fields[6]) for place, fields in headers_in(data, 0, len(data))]
+    found = [(place, fields.entry_index) for place, fields in headers_in(data, 0, len(data))]
     assert found == [(0, 1), (len(first.raw) + 8, 2)]
 
 

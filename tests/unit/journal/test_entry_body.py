@@ -95,7 +95,7 @@ def test_a_digest_needs_no_memory_for_the_body() -> None:
     digest = BodyDigest()
     for piece in (b"hello", b" world"):
         digest.add(piece)
-    assert digest.checksum == parse_header(sent.raw)[5]
+    assert digest.checksum == parse_header(sent.raw).body_checksum
     assert digest.length == 11
     body = EntryBody(0)
     body.add(b"hello world")

@@ -278,8 +278,8 @@ class _SegmentReading:
         except CorruptEntryError:
             pass
         else:
-            if fields[6] == self.index:
-                return self.index + 1, self.offset + entry_bytes(fields[11])
+            if fields.entry_index == self.index:
+                return self.index + 1, self.offset + entry_bytes(fields.body_length)
         scan = _scan_segment(self.path, NO_CLAIM)
         damaged = {damage.index for damage in scan.damage}
         segment = scan.segments[0]
@@ -292,7 +292,7 @@ class _SegmentReading:
 def _entry_size(data: bytes, wanted: int) -> int:
     """Give how large the entry is that begins here, if it is larger than what was read."""
     try:
-        size = entry_bytes(parse_header(data)[11])
+        size = entry_bytes(parse_header(data).body_length)
     except CorruptEntryError:
         return 0
     return size if size > wanted else 0

@@ -149,7 +149,7 @@ def test_a_damaged_length_before_what_is_asked_for_accuses_no_good_entry(tmp_pat
     data = bytearray(path.read_bytes())
     place = SEGMENT_HEADER_BYTES
     for _ in range(3):
-        place += entry_bytes(parse_header(data[place:])[11])
+        place += entry_bytes(parse_header(data[place:]).body_length)
     data[place + 53] ^= 1
     path.write_bytes(data)
 
