@@ -31,10 +31,10 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.journal.checkpoint import CheckpointStore
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import Entry
 from holdfast.journal.jobs import WriteJob, WriteResult
 from holdfast.journal.journal import Journal
-from holdfast.journal.scan import Damage
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
 from holdfast.model.format_level import NEWEST_LEVEL

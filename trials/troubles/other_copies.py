@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CorruptEntryError
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import HEADER_BYTES
-from holdfast.journal.scan import Damage
 from trials.simulation.damage import distrust, spoil_entry
 from trials.simulation.history import ViolationError
 from trials.simulation.rare_trouble import RareTrouble

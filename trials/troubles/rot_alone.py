@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import HEADER_BYTES
-from holdfast.journal.scan import Damage
 from trials.simulation.rare_trouble import RareTrouble, let_the_log_turn_over
 
 if TYPE_CHECKING:

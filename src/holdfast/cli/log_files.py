@@ -20,8 +20,9 @@ from typing import Final, Literal
 from holdfast.environment.disk import RealDisk, RealFile
 from holdfast.errors import BallotLostError, ConfigError, CorruptEntryError, SegmentsMissingError
 from holdfast.journal.ballot import NO_CLAIM, BallotFile, LogClaim
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import Entry, parse_entry
-from holdfast.journal.scan import Damage, LogScan, Progress, scan_log
+from holdfast.journal.scan import LogScan, Progress, scan_log
 from holdfast.journal.segment import Segment, base_index_of
 
 LOOKS_MAX: Final = 4

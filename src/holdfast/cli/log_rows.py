@@ -17,9 +17,9 @@ from enum import IntEnum
 from typing import Any
 
 from holdfast.errors import CorruptRecordError, RemoteProtocolError
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP, Entry
 from holdfast.journal.record import iterate_records
-from holdfast.journal.scan import Damage
 from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     AcknowledgeRecord,

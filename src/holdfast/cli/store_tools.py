@@ -31,10 +31,10 @@ from holdfast.cli.output import (
 )
 from holdfast.environment.disk import DiskLock, RealDisk
 from holdfast.errors import ConfigError, DestinationError, StoreError, StoreLockedError
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import Entry
 from holdfast.journal.filling import utc
 from holdfast.journal.kept_log import give_up_older, require_kept, take_back
-from holdfast.journal.scan import Damage
 from holdfast.model.destination import parse_destination
 
 EXIT_DAMAGED = 1

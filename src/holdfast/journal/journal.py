@@ -33,6 +33,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.journal.ballot import BallotFile
+from holdfast.journal.damage import MISSING, MISSING_FILE, Damage
 from holdfast.journal.entry import (
     FIRST_CHAIN,
     HEADER_BYTES,
@@ -50,14 +51,7 @@ from holdfast.journal.jobs import AppendJob, Claim, Cut, Piece, RepairJob, Reset
 from holdfast.journal.kept_log import kept_paths
 from holdfast.journal.open_files import OpenFiles
 from holdfast.journal.opening import open_directory
-from holdfast.journal.scan import (
-    MISSING,
-    MISSING_FILE,
-    Damage,
-    LogScan,
-    Progress,
-    TailState,
-)
+from holdfast.journal.scan import LogScan, Progress, TailState
 from holdfast.journal.segment import (
     SEGMENT_HEADER_BYTES,
     EntryPlace,

@@ -30,6 +30,7 @@ from holdfast.environment.disk import SECTOR_BYTES, Disk, DiskFile
 from holdfast.errors import CorruptEntryError, SegmentsMissingError, StoreError
 from holdfast.journal.ballot import NO_CLAIM, LogClaim
 from holdfast.journal.continuation import Continuation, Found, headers_in
+from holdfast.journal.damage import MISSING, MISSING_FILE, Damage
 from holdfast.journal.entry import (
     FIRST_CHAIN,
     FLAG_ZERO_END,
@@ -57,12 +58,6 @@ from holdfast.journal.segment import (
 
 TailState = Literal["clean", "torn", "unknown"]
 
-MISSING: Final = "the entry is missing"
-"""Nothing is left of it; where it ended is known only when its copy comes."""
-
-MISSING_FILE: Final = "the entry is missing, perhaps with a whole segment file"
-"""The same, and nothing shows that it ever stood here."""
-
 _PAGE_BYTES: Final = 4096
 _UNREADABLE_PAGE: Final = b"\xff" * _PAGE_BYTES
 _PREFIX: Final = MAGIC + VERSION.to_bytes(2, "little")
@@ -75,25 +70,6 @@ _HEADER_START: Final = re.compile(
 )
 _ZERO_SECTOR: Final = bytes(SECTOR_BYTES)
 _TERM_MAX: Final = (1 << 64) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """An entry that was stored and cannot be read, and where it is."""
-
-    segment: str
-    byte: int
-    index: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"segment {self.segment} byte {self.byte:,} (entry {self.index:,}): {self.reason}"
-
-    def error(self) -> CorruptEntryError:
-        """Return this as an error to raise."""
-        return CorruptEntryError(
-            self.reason, segment=self.segment, byte=self.byte, index=self.index
-        )
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from typing import Final
 from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import DiskFile
 from holdfast.errors import CorruptEntryError
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import (
     HEADER_BYTES,
     HeaderFields,
@@ -31,7 +32,6 @@ from holdfast.journal.entry import (
 )
 from holdfast.journal.entry_body import BodyDigest
 from holdfast.journal.journal import Journal
-from holdfast.journal.scan import Damage
 from holdfast.journal.segment import EntryPlace
 from holdfast.journal.settings import MiB
 

@@ -15,8 +15,8 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import FormatLevelError, StoreError
 from holdfast.journal.checkpoint import CheckpointStore
+from holdfast.journal.damage import MISSING_FILE, Damage
 from holdfast.journal.journal import Journal
-from holdfast.journal.scan import MISSING_FILE, Damage
 
 log = structlog.get_logger("holdfast.server")
 

@@ -25,8 +25,8 @@ from holdfast.admin.status import (
     StoreStatus,
 )
 from holdfast.broker.serving.queue import Queue
+from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
-from holdfast.journal.scan import Damage
 from holdfast.replication.status import MemberView, ReplicationStatus
 from holdfast.server.founding import awaited
 from holdfast.server.log_access import hold_statuses

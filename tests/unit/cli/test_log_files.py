@@ -13,8 +13,8 @@ from holdfast.cli.log_files import LogFiles
 from holdfast.environment.disk import RealDisk
 from holdfast.errors import ConfigError, StoreError
 from holdfast.journal.ballot import SLOT_BYTES, Ballot, BallotFile
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import Entry
-from holdfast.journal.scan import Damage
 
 
 @pytest.fixture(autouse=True)

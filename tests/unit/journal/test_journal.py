@@ -14,8 +14,8 @@ from holdfast.errors import (
     RecordNotFoundError,
     StoreError,
 )
+from holdfast.journal.damage import Damage
 from holdfast.journal.entry import FIRST_CHAIN
-from holdfast.journal.scan import Damage
 from holdfast.journal.segment import file_digest
 from holdfast.journal.settings import JournalSettings, KiB, MiB
 from trials.simulation.local_journal import LocalJournal

@@ -10,9 +10,10 @@ import pytest
 
 from holdfast.errors import SegmentsMissingError, StoreError
 from holdfast.journal.ballot import LogClaim
+from holdfast.journal.damage import MISSING_FILE
 from holdfast.journal.entry import parse_entry
 from holdfast.journal.jobs import RUN_BYTES_MAX
-from holdfast.journal.scan import MISSING_FILE, LogScan, scan_log
+from holdfast.journal.scan import LogScan, scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, segment_name
 from holdfast.journal.settings import JournalSettings, MiB
 from trials.simulation.local_journal import LocalJournal

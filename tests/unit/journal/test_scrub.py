@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from holdfast.journal.scan import Damage
+from holdfast.journal.damage import Damage
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.segment import EntryPlace
 from holdfast.journal.settings import JournalSettings, KiB

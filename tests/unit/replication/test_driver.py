@@ -20,9 +20,9 @@ from holdfast.errors import (
     NotLeaderError,
 )
 from holdfast.journal.ballot import Ballot
+from holdfast.journal.damage import Damage
 from holdfast.journal.jobs import BallotJob, WriteResult
 from holdfast.journal.journal import Journal
-from holdfast.journal.scan import Damage
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
 from holdfast.replication.driver import Driver

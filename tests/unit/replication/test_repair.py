@@ -8,9 +8,9 @@ from copy import copy
 import pytest
 
 from holdfast.errors import CorruptEntryError, JournalFailedError, StoreError
+from holdfast.journal.damage import Damage
 from holdfast.journal.jobs import RepairJob
 from holdfast.journal.journal import Journal
-from holdfast.journal.scan import Damage
 from holdfast.replication import run_proof
 from holdfast.replication.index_set import IndexSet
 from holdfast.replication.messages import NO_CHAIN, RepairRequest, RepairResponse

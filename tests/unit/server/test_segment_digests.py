@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.journal.scan import Damage
+from holdfast.journal.damage import Damage
 from holdfast.journal.segment import file_digest
 from holdfast.server.segment_digests import AGE_SECONDS_MAX, SegmentDigests
 from trials.simulation.local_journal import LocalJournal

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 from holdfast.broker.serving.queue import Queue, TransientMessage
 from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
-from holdfast.journal.scan import Damage
 from holdfast.server.status import damage_status, queue_status
 from holdfast.sessions.stomp import StompSession
 from trials.simulation.local_journal import LocalJournal
