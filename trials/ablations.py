@@ -115,7 +115,7 @@ def _retry_the_sync() -> list[Patch]:
             write(self, run, complete)
         except OSError:
             self._file.sync()
-            self._journal.durable_index = run.last_index
+            self._journal.tail.durable_index = run.last_index
             for job in complete:
                 job.is_done = True
 
@@ -372,7 +372,7 @@ def _forget_the_unknown() -> list[Patch]:
 
     def resolve(self: Any, *arguments: Any, **options: Any) -> None:
         make(self, *arguments, **options)
-        self.unknown_through = 0
+        self.tail.unknown_through = 0
 
     make = Journal.__init__
     return [

@@ -28,7 +28,7 @@ def _take_it_for_stored() -> list[Patch]:
         try:
             write(self, run, complete)
         except NoRoomError:
-            self._journal.durable_index = run.last_index
+            self._journal.tail.durable_index = run.last_index
             for job in complete:
                 job.is_done = True
 

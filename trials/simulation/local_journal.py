@@ -74,6 +74,11 @@ class LocalJournal:
         self.perform(self.stage(*parts, term=term))
         return self.journal.entry(self.journal.last_index)
 
+    def fill(self, count: int = 12) -> None:
+        """Append entries with 0, 1, 2, 0, 1, 2 ... records, four to a small segment or so."""
+        for number in range(count):
+            self.append(*[bytes([65 + number]) * 1500] * (number % 3))
+
     def truncate(self, after_index: int) -> None:
         """Cut everything after `after_index` off, on disk too."""
         job = self.journal.stage_truncate(after_index)

@@ -4,66 +4,40 @@ The log as the rest of the program sees it: stage entries, read them, drop old o
 Staging gives an entry its place and makes it readable at once; the writer thread makes it
 durable. So reads never wait for a write: what is not durable yet is always in memory.
 
+The one face of its parts: `tail` (what is staged and stored), reading, damage and its repair. What
+concerns more than one of them, and the files that are kept of an earlier log, is done here.
+
 Invariants:
-    Indexes and record numbers have no gaps: entry i+1 begins with the record after entry i's last.
-    stored_index <= last_index; everything through stored_index is durable.
-    Entries after stored_index are in memory.
+    Those of the parts: no gaps, and whatever is not stored is in memory (tail.py).
     A damaged entry keeps its index and place; reading it raises, repairing it mends it.
 
-Owned by the loop thread, except `durable_index`, `is_out_of_room` and `failure`, which the writer
-sets.
+Owned by the loop thread, except `is_out_of_room` and `failure`, and how far the log is durable,
+which the writer sets.
 """
 
 from __future__ import annotations
 
-import logging
-from array import array
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.environment.descriptors import is_out_of_descriptors
 from holdfast.environment.disk import Disk, DiskLock
-from holdfast.errors import (
-    BallotLostError,
-    CorruptEntryError,
-    JournalFailedError,
-    RecordNotFoundError,
-    StoreError,
-)
+from holdfast.errors import BallotLostError, JournalFailedError
 from holdfast.journal.ballot import BallotFile
-from holdfast.journal.damage import MISSING, MISSING_FILE, Damage
-from holdfast.journal.entry import (
-    FIRST_CHAIN,
-    HEADER_BYTES,
-    Entry,
-    HeaderFields,
-    entry_bytes,
-    parse_entry,
-    parse_header,
-    verify_chain,
-)
+from holdfast.journal.damage import Damage, DamageList
+from holdfast.journal.entry import Entry
 from holdfast.journal.entry_memory import EntryMemory
 from holdfast.journal.filling import Filling, Target, begin_filling
 from holdfast.journal.housekeeper import Housekeeper
-from holdfast.journal.jobs import AppendJob, Claim, Cut, Piece, RepairJob, ResetJob, TruncateJob
+from holdfast.journal.jobs import AppendJob, Claim, Cut, RepairJob, ResetJob, TruncateJob
 from holdfast.journal.kept_log import kept_paths
-from holdfast.journal.open_files import OpenFiles
 from holdfast.journal.opening import open_directory
-from holdfast.journal.scan import LogScan, Progress, TailState
-from holdfast.journal.segment import (
-    SEGMENT_HEADER_BYTES,
-    EntryPlace,
-    Segment,
-    SegmentHeader,
-    SegmentStatistics,
-)
+from holdfast.journal.reading import LogReader
+from holdfast.journal.repair import LogRepair
+from holdfast.journal.scan import LogScan, Progress, Tail, TailState
+from holdfast.journal.segment import EntryPlace, SegmentStatistics
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.space import SpaceState, SpaceWatch
-from holdfast.journal.terms import TermTable
-
-logger = logging.getLogger("holdfast.journal")
+from holdfast.journal.tail import LogTail
 
 
 class Journal:
@@ -94,41 +68,19 @@ class Journal:
         """Set by the writer while there is no room for what is staged."""
         self.ballot_error: BallotLostError | None = None
         """Why the ballot could not be read, if so."""
-        self.recovered_tail = scan.tail
-        """What recovery found behind the last good entry."""
-        self._lock = lock
-        self._segments = scan.segments or [self._first_segment(1, 0, scan.last_chain, 1)]
         self.was_empty = not scan.segments
         """No file of the log was there at the start."""
-        self._bases = array("Q", [segment.base_index for segment in self._segments])
-        self._record_bases = array("Q", [it.header.base_record for it in self._segments])
-        self._terms = TermTable(scan.term_starts, scan.term_values)
-        self.last_index = scan.last_index
-        self.last_term = scan.last_term
-        self.last_chain = scan.last_chain
-        self.next_record_number = scan.next_record
-        self.last_timestamp = scan.last_timestamp
-        self.durable_index = scan.last_index
-        self.durable_chain = scan.last_chain
-        """The chain value of that entry; the writer's, like the index."""
-        self.unknown_through = scan.tail.through if scan.tail.state == "unknown" else 0
-        """The highest index this node may have stored and cannot show; 0 if there is none."""
-        self.unknown_term = scan.tail.term
-        """No entry that was lost here before had a higher term; 0 if no ballot tells."""
-        self._damage: dict[int, Damage] = {it.index: it for it in scan.damage}
         self.on_damage: Callable[[int], None] = lambda _index: None
         """Told at once of every entry found damaged, whoever looked at it and why."""
-        self._missing_index = scan.last_index + 1
-        """Damage at this index, behind the end of the log, is not repaired but staged again."""
-        self._cut_pending = self.unknown_through > 0
-        self._truncations: deque[Cut] = deque()
-        self._repair: RepairJob | None = None
         self.filling: Filling | None = None
         """Set while this log was begun anew and does not yet have what the one before had."""
         self._last_origin = 0
-        self.memory = EntryMemory(settings, scan.last_index + 1)
-        self._located: Entry | None = None
-        self._files = OpenFiles(disk, settings.open_files_max)
+        self._lock = lock
+        self._damage = DamageList(scan.damage, self._tell_damage)
+        self.tail = LogTail(directory, settings, scan, self._damage)
+        """Where the log ends; the writer says here how far it is durable."""
+        self._reader = LogReader(self.tail, self._damage, disk, settings)
+        self._repair = LogRepair(self.tail, self._reader, self._damage)
         self._space = SpaceWatch(settings, lambda: disk.free_bytes(directory))
 
     @classmethod
@@ -173,7 +125,7 @@ class Journal:
 
     def close(self) -> None:
         """Close every file and let the directory go. The writer must be closed before."""
-        self._files.close_after(-1)
+        self._reader.files.close_after(-1)
         self.housekeeper.close()
         self.ballot_file.close()
         self._lock.release()
@@ -183,45 +135,86 @@ class Journal:
     @property
     def first_index(self) -> int:
         """The oldest index kept; one above `last_index` if the log is empty."""
-        return self._bases[0]
+        return self.tail.segments.first_index
+
+    @property
+    def last_index(self) -> int:
+        """The index of the newest entry."""
+        return self.tail.last_index
+
+    @property
+    def last_term(self) -> int:
+        """Its term."""
+        return self.tail.last_term
+
+    @property
+    def last_chain(self) -> bytes:
+        """Its chain value."""
+        return self.tail.last_chain
+
+    @property
+    def last_timestamp(self) -> int:
+        """Its timestamp; 0 if this is not known."""
+        return self.tail.last_timestamp
+
+    @property
+    def next_record_number(self) -> int:
+        """The number of the record that comes next."""
+        return self.tail.next_record_number
 
     @property
     def last_base(self) -> int:
         """The first index of the newest segment."""
-        return self._bases[-1]
+        return self.tail.segments.last.base_index
+
+    @property
+    def durable_index(self) -> int:
+        """How far the log is durable, as the writer says."""
+        return self.tail.durable_index
+
+    @property
+    def durable_chain(self) -> bytes:
+        """The chain value of that entry."""
+        return self.tail.durable_chain
 
     @property
     def stored_index(self) -> int:
         """Everything through here is durable, truncations under way taken into account."""
-        truncations = self._truncations
-        if truncations:
-            while truncations and truncations[0].is_done:
-                truncations.popleft()
-            limits = [job.kept_index for job in truncations]
-            return min([self.durable_index, *limits])
-        return self.durable_index
+        return self.tail.stored_index
 
     @property
-    def damage(self) -> list[Damage]:
-        """Everything known to be damaged, oldest first. `index` 0 is a segment's header."""
-        return [self._damage[index] for index in sorted(self._damage)]
+    def memory(self) -> EntryMemory:
+        """The entries that are in memory."""
+        return self.tail.memory
+
+    @property
+    def recovered_tail(self) -> Tail:
+        """What recovery found behind the last good entry."""
+        return self.tail.recovered
+
+    @property
+    def unknown_through(self) -> int:
+        """The highest index this node may have stored and cannot show; 0 if there is none."""
+        return self.tail.unknown_through
+
+    @property
+    def unknown_term(self) -> int:
+        """No entry that was lost here before had a higher term; 0 if no ballot tells."""
+        return self.tail.unknown_term
 
     @property
     def tail_state(self) -> TailState:
         """How the end of the log was found; "unknown" only until it is resolved."""
-        if self.unknown_through:
-            return "unknown"
-        state = self.recovered_tail.state
-        return "clean" if state == "unknown" else state
+        return self.tail.state
+
+    @property
+    def damage(self) -> list[Damage]:
+        """Everything known to be damaged, oldest first. `index` 0 is a segment's header."""
+        return self._damage.sorted()
 
     def term_at(self, index: int) -> int:
         """Return an entry's term, or that before `first_index`; the least it can be where lost."""
-        first = self._bases[0]
-        if index == first - 1:
-            return self._segments[0].header.previous_term
-        if not first <= index <= self.last_index:
-            raise self._not_found(index)
-        return self._terms.at(index, self._segments[0].header.previous_term)
+        return self.tail.term_at(index)
 
     def chain_at(self, index: int) -> bytes:
         """
@@ -230,12 +223,7 @@ class Journal:
         Raises:
             CorruptEntryError: It stands in a header that is damaged.
         """
-        if index == self.last_index:
-            return self.last_chain
-        if index == self._bases[0] - 1:
-            return self._segments[0].header.previous_chain
-        entry = self.memory.tail.get(index)
-        return entry.chain if entry is not None else self._header_at(index).chain
+        return self._reader.chain_at(index)
 
     def kind_at(self, index: int) -> int:
         """
@@ -244,23 +232,14 @@ class Journal:
         Raises:
             CorruptEntryError: The header is damaged.
         """
-        entry = self.memory.tail.get(index)
-        return entry.kind if entry is not None else self._header_at(index).kind
+        return self._reader.kind_at(index)
 
     def previous(self, first_index: int) -> tuple[int, bytes, int]:
         """
         Return (term, chain) of the entry before `first_index` and its first record number.
         Nobody knows them where the first segment's header is lost: the chain is `FIRST_CHAIN`.
         """
-        if first_index == self.last_index + 1:
-            return self.last_term, self.last_chain, self.next_record_number
-        segment = self._segment_of(first_index)
-        header = segment.header
-        is_stated = header.previous_chain != FIRST_CHAIN or segment is self._segments[0]
-        if first_index == segment.base_index and (is_stated or not segment.first_records):
-            return header.previous_term, header.previous_chain, header.base_record
-        record = segment.first_records[first_index - segment.base_index]
-        return self.term_at(first_index - 1), self.chain_at(first_index - 1), record
+        return self._reader.previous(first_index)
 
     def entry(self, index: int) -> Entry:
         """
@@ -270,8 +249,7 @@ class Journal:
             CorruptEntryError: It is damaged; the error names the place.
             RecordNotFoundError: The log does not hold this index.
         """
-        entry = self.memory.find(index)
-        return entry if entry is not None else self._load(index)
+        return self._reader.entry(index)
 
     def entries(self, from_index: int, bytes_max: int, overhead_bytes: int = 0) -> list[Entry]:
         """
@@ -279,20 +257,7 @@ class Journal:
 
         Each counts `overhead_bytes` more than it has.
         """
-        found: list[Entry] = []
-        total = 0
-        for index in range(from_index, self.last_index + 1):
-            try:
-                entry = self.entry(index)
-            except CorruptEntryError:
-                if found:
-                    break
-                raise
-            total += len(entry.raw) + overhead_bytes
-            if found and total > bytes_max:
-                break
-            found.append(entry)
-        return found
+        return self._reader.entries(from_index, bytes_max, overhead_bytes)
 
     def locate_record(self, number: int) -> tuple[Entry, int]:
         """
@@ -302,19 +267,15 @@ class Journal:
             CorruptEntryError: The entry is damaged.
             RecordNotFoundError: The log does not hold this record.
         """
-        entry = self._located
-        if entry is None or not (
-            entry.first_record <= number < entry.first_record + entry.record_count
-        ):
-            if not self._record_bases[0] <= number < self.next_record_number:
-                raise RecordNotFoundError(
-                    f"record {number:,} is not in the log, which holds"
-                    f" {self._record_bases[0]:,} to {self.next_record_number - 1:,}"
-                )
-            segment = self._segments[bisect_right(self._record_bases, number) - 1]
-            entry = self.entry(segment.index_of_record(number))
-            self._located = entry
-        return entry, number - entry.first_record
+        return self._reader.locate_record(number)
+
+    def standing_at(self, index: int, before: Entry | None = None) -> Entry | None:
+        """
+        Return the sound entry that stands where this damaged one begins, behind a copy `before` it.
+
+        None if none does. The chain of the one before tells whether it is the entry that was lost.
+        """
+        return self._reader.standing_at(index, before)
 
     def place_of(self, index: int) -> EntryPlace:
         """
@@ -323,7 +284,7 @@ class Journal:
         Raises:
             RecordNotFoundError: The log does not hold this index.
         """
-        segment, start, size = self._place(index)
+        segment, start, size = self.tail.place(index)
         return EntryPlace(segment.path, start, size)
 
     def span(self, index: int, bytes_max: int, through: int) -> tuple[EntryPlace, int]:
@@ -333,7 +294,7 @@ class Journal:
         Raises:
             RecordNotFoundError: The log does not hold this index.
         """
-        segment = self._segment_of(index)
+        segment = self.tail.segment_of(index)
         start, size, last = segment.span(index, bytes_max, through)
         return EntryPlace(segment.path, start, size), last
 
@@ -344,23 +305,19 @@ class Journal:
 
         A segment is sealed once all of it is durable: one that is only staged is still written.
         """
-        newest = bisect_right(self._bases, self.stored_index + 1) - 1
-        return self._bases[max(newest, 0)] - 1
+        return self.tail.segments.sealed_through(self.tail.stored_index)
 
     def segments(self) -> list[SegmentStatistics]:
         """Return what is kept, oldest first."""
-        last = self._segments[-1]
+        segments = self.tail.segments
         sealed_through = self.sealed_through
-        return [
-            segment.statistics(sealed_through, is_last=segment is last)
-            for segment in self._segments
-        ]
+        return [it.statistics(sealed_through, is_last=it is segments.last) for it in segments]
 
     @property
     def bytes_on_disk(self) -> int:
         """The bytes of all segment files, the spare ones too."""
         spare = self.housekeeper.spare_count * self.settings.segment_bytes
-        return spare + sum(segment.header.capacity for segment in self._segments)
+        return spare + sum(segment.header.capacity for segment in self.tail.segments)
 
     # Changing it. Every job goes to the writer, in the order made here.
 
@@ -375,47 +332,11 @@ class Journal:
         """
         if self.failure is not None:
             raise self.failure
-        pieces: list[Piece] = []
-        piece: Piece | None = None
-        memory = self.memory
-        segment = self._segments[-1]
-        cut = self._cut_job() if self._cut_pending else None
-        for entry in entries:
-            raw = entry.raw
-            size = len(raw)
-            assert entry.index == self.last_index + 1, "an entry is missing or staged twice"
-            assert entry.first_record == self.next_record_number
-            if not segment.offsets or not segment.fits(size):
-                segment = self._begin_segment(size)
-                piece = None
-            if piece is None or not piece.add(entry, size):
-                piece = Piece(segment, segment.end, opens=not segment.offsets)
-                piece.add(entry, size)
-                pieces.append(piece)
-            segment.add(entry.first_record, size)
-            if entry.term != self.last_term or not self._terms:
-                assert entry.term >= self.last_term
-                self._terms.begin(entry.index, entry.term)
-                self.last_term = entry.term
-            self.last_index = entry.index
-            self.last_chain = entry.chain
-            self.next_record_number += entry.record_count
-            memory.add(entry)
-        if entries:
-            self.last_timestamp = entries[-1].timestamp
-        if memory.bytes > self.settings.tail_cache_bytes:
-            memory.shrink(self.stored_index)
-        if self.unknown_through and self.last_index >= self.unknown_through:
-            self.unknown_through = 0
-            self._damage.pop(self._missing_index, None)
-        return AppendJob(pieces, self.last_index, cut)
+        return self.tail.stage(entries)
 
     def need_from(self, index: int) -> None:
         """Keep entries from here on in memory, within limits: somebody is about to ask for them."""
-        memory = self.memory
-        memory.needed_from = index
-        if memory.bytes > self.settings.tail_cache_bytes:
-            memory.shrink(self.stored_index)
+        self.tail.need_from(index)
 
     def stage_truncate(self, after_index: int, claim: Claim | None = None) -> Cut:
         """
@@ -425,35 +346,17 @@ class Journal:
         """
         if self.failure is not None:
             raise self.failure
-        assert self._bases[0] - 1 <= after_index <= self.last_index
-        if after_index < self._bases[0]:
-            header = self._segments[0].header
+        first = self.tail.segments.first
+        assert first.base_index - 1 <= after_index <= self.tail.last_index
+        if after_index < first.base_index:
+            header = first.header
             reset = self.stage_reset(
                 header.base_index, header.previous_term, header.previous_chain, header.base_record
             )
             reset.claim = claim
             return reset
-        last = self._segments[-1]
-        fields = self._header_at(after_index)
-        removed: list[Segment] = []
-        while self._segments[-1].base_index > after_index:
-            removed.insert(0, self._segments.pop())
-            self._bases.pop()
-            self._record_bases.pop()
-        segment = self._segments[-1]
-        end = segment.end
-        if segment is last and self._cut_pending:
-            end = max(end, self.recovered_tail.end)
-        segment.cut_after(after_index)
-        job = TruncateJob(after_index, fields.chain, segment, segment.end, end, removed, claim)
-        if self._cut_pending:
-            job.keep_in = self.directory / "lost+found"
+        job = self.tail.cut_after(self._reader.header_at(after_index), claim)
         self._forget_after(after_index)
-        self.last_term = fields.term
-        self.last_timestamp = fields.timestamp
-        self.next_record_number = fields.first_record + fields.record_count
-        self.last_chain = fields.chain
-        self._truncations.append(job)
         return job
 
     def stage_reset(
@@ -473,22 +376,12 @@ class Journal:
         """
         if self.failure is not None:
             raise self.failure
-        stored = self.stored_index
-        end = self._end_for_sure(stored)
-        names = tuple(it.path.name for it in self._segments if it.offsets or self._cut_pending)
-        removed = self._segments
-        first = self._first_segment(base_index, previous_term, previous_chain, base_record_number)
-        self._segments = [first]
-        self._bases = array("Q", [base_index])
-        self._record_bases = array("Q", [base_record_number])
+        tail = self.tail
+        stored = tail.stored_index
+        end = tail.end_for_sure(is_out_of_room=self.is_out_of_room)
+        names = tail.file_names()
+        removed = tail.begin_anew(base_index, previous_term, previous_chain, base_record_number)
         self._forget_after(0)
-        self._terms.clear()
-        self.memory.first = base_index
-        self.last_index = base_index - 1
-        self.last_term = previous_term
-        self.last_chain = previous_chain
-        self.next_record_number = base_record_number
-        self.last_timestamp = 0
         job = ResetJob(base_index, previous_chain, removed)
         if target is not None:
             if self.filling is not None and self.filling.is_reached(stored):
@@ -499,12 +392,12 @@ class Journal:
                 self.filling, base_index, target, end, names, origin, is_of_voter=is_of_voter
             )
             self._last_origin = self.filling.origin
-        self._truncations.append(job)
+        tail.truncations.append(job)
         return job
 
     def forget_filling(self, *, is_full: bool = True) -> None:
         """Give up what is kept of the log before this one, once this is begun; its note if full."""
-        is_begun = all(isinstance(job, TruncateJob) or job.is_done for job in self._truncations)
+        is_begun = all(isinstance(job, TruncateJob) or job.is_done for job in self.tail.truncations)
         if self.filling is not None and is_begun:
             paths, note = kept_paths(self.directory, self.filling)
             self.housekeeper.drop(paths, 0, note=note if is_full else None)
@@ -518,28 +411,17 @@ class Journal:
         the one before it until the newest is a file with a durable entry: a directory without any
         segment has forgotten where its log was.
         """
-        durable = self.stored_index
-        count = 0
-        while (
-            count + 1 < len(self._segments)
-            and self._segments[count].last_index < index
-            and self._segments[count + 1].base_index <= durable
-        ):
-            count += 1
-        if count:
-            dropped = self._segments[:count]
-            del self._segments[:count]
-            del self._bases[:count]
-            del self._record_bases[:count]
-            first = self._bases[0]
-            self._damage = {key: it for key, it in self._damage.items() if key >= first}
-            self.memory.forget_before(first)
-            self._located = None
+        tail = self.tail
+        dropped = tail.drop_before(index)
+        if dropped:
+            first = tail.segments.first_index
+            self._damage.forget_before(first)
+            self._reader.forget_located()
             for segment in dropped:
-                self._files.close(segment.base_index)
-            self._void_repair(first, self.last_index)
+                self._reader.files.close(segment.base_index)
+            self._repair.void_outside(first, tail.last_index)
             self.housekeeper.drop([segment.path for segment in dropped], first)
-        return count
+        return len(dropped)
 
     def stage_repair(self, entry: Entry) -> RepairJob:
         """
@@ -553,43 +435,17 @@ class Journal:
         """
         if self.failure is not None:
             raise self.failure
-        segment, start, size = self._place(entry.index)
-        self._check_repair(entry, segment, start, size)
-        self._repair = RepairJob(entry, segment, start)
-        return self._repair
+        return self._repair.stage(entry)
 
     def finish_repair(self, job: RepairJob) -> bool:
         """Take up what a repair that is done has mended; False if the entry is gone meanwhile."""
-        assert job.is_done and job is self._repair
-        self._repair = None
-        if job.is_void:
-            return False
-        entry, segment, start = job.entry, job.segment, job.start
-        index, size = entry.index, segment.place(entry.index)[1]
-        position = index - segment.base_index
-        segment.first_records[position] = entry.first_record
-        if index == segment.last_index:
-            segment.end_at(start + len(entry.raw))
-        elif len(entry.raw) < size:
-            segment.offsets[position + 1] = start + len(entry.raw)
-        if self.term_at(index) != entry.term:
-            self.last_term = self._terms.set(
-                index, entry.term, self.term_at(index), is_last=index == self.last_index
-            )
-        if index == self.last_index:
-            self.last_chain = entry.chain
-            self.last_timestamp = entry.timestamp
-            self.next_record_number = entry.next_record
-        self._damage.pop(index, None)
-        logger.warning("entry %d in %s was repaired", index, segment.path.name)
-        return True
+        return self._repair.finish(job)
 
     def report_damage(self, damage: Damage) -> None:
         """Note damage that was found elsewhere (scrubbing); ignored if the entry is gone."""
-        if self._bases[0] <= damage.index <= self.last_index:
-            self._damage.setdefault(damage.index, damage)
-            self._forget_read(damage.index)
-            self.on_damage(damage.index)
+        if self.tail.segments.first_index <= damage.index <= self.tail.last_index:
+            self._reader.forget_read(damage.index)
+            self._damage.report(damage)
 
     def is_damaged(self, index: int) -> bool:
         """Return whether an entry has damage that is known and not repaired."""
@@ -603,192 +459,17 @@ class Journal:
         this one on, the first record that they, or those damaged right before them, may have held,
         and the first behind them.
         """
-        if index not in self._damage or not self._bases[0] <= index <= self.last_index:
-            return None
-        last = index
-        while last < self.last_index and last + 1 in self._damage:
-            last += 1
-        begin = index
-        while begin > self._bases[0] and begin - 1 in self._damage:
-            begin -= 1
-        segment = self._segment_of(begin)
-        first = segment.first_records[begin - segment.base_index]
-        if begin == self._bases[0]:
-            first = 1  # Nothing good before it, and perhaps not even its segment's header, says.
-        following = last + 1
-        if following > self.last_index:
-            return last, first, self.next_record_number
-        segment = self._segment_of(following)
-        return last, first, segment.first_records[following - segment.base_index]
+        return self._repair.damaged_run(index)
 
     def space_state(self, now: float) -> SpaceState:
         """Tell whether there is room to publish; `now` in seconds of the monotonic clock."""
         is_out = self.is_out_of_room or self.housekeeper.is_out_of_space
         return self._space.state(now, is_out_of_space=is_out)
 
-    def _first_segment(self, index: int, term: int, chain: bytes, record: int) -> Segment:
-        header = SegmentHeader(index, record, term, chain, self.settings.segment_bytes)
-        return Segment(self.directory / "journal", header)
-
-    def _end_for_sure(self, stored: int) -> Target:
-        """Where the log ends, without what waits for room: that is left out if it is begun anew."""
-        following = self.memory.find(stored + 1) if self.is_out_of_room else None
-        if following is None:
-            return Target(
-                index=self.last_index, record=self.next_record_number, timestamp=self.last_timestamp
-            )
-        return Target(
-            index=stored, record=following.first_record, timestamp=following.timestamp - 1
-        )
-
-    def _begin_segment(self, size: int) -> Segment:
-        """Start a segment at the next index; its file is made by the job that is being staged."""
-        header = SegmentHeader(
-            self.last_index + 1,
-            self.next_record_number,
-            self.last_term,
-            self.last_chain,
-            max(self.settings.segment_bytes, SEGMENT_HEADER_BYTES + size),
-        )
-        segment = Segment(self.directory / "journal", header)
-        if self._segments[-1].offsets:
-            self._segments.append(segment)
-            self._bases.append(header.base_index)
-            self._record_bases.append(header.base_record)
-        else:
-            self._segments[-1] = segment
-        return segment
-
-    def _cut_job(self) -> TruncateJob:
-        """Return the job that clears what recovery could not judge, so that it is written anew."""
-        tail, segment = self.recovered_tail, self._segments[-1]
-        place, claim = (tail.start, tail.end), (self.unknown_term, self.unknown_through)
-        job = TruncateJob(self.last_index, self.last_chain, segment, *place, [], claim)
-        job.keep_in = self.directory / "lost+found"
-        self._cut_pending = False
-        return job
+    def _tell_damage(self, index: int) -> None:
+        self.on_damage(index)  # whoever is to be told by now
 
     def _forget_after(self, index: int) -> None:
-        self.memory.forget_after(index, self.last_index)
-        self._located = None
-        self._void_repair(0, index)
-        self._damage = {key: it for key, it in self._damage.items() if key <= index}
-        self._terms.cut_after(index)
-        self._files.close_after(index)
-        self.last_index = index
-        self.unknown_through = 0
-        self._cut_pending = False
-
-    def _forget_read(self, index: int) -> None:
-        self.memory.forget_read(index)
-        if self._located is not None and self._located.index == index:
-            self._located = None
-
-    def _segment_of(self, index: int) -> Segment:
-        if not self._bases[0] <= index <= self.last_index:
-            raise self._not_found(index)
-        return self._segments[bisect_right(self._bases, index) - 1]
-
-    def _place(self, index: int) -> tuple[Segment, int, int]:
-        segment = self._segment_of(index)
-        start, size = segment.place(index)
-        return segment, start, size
-
-    def _not_found(self, index: int) -> RecordNotFoundError:
-        return RecordNotFoundError(
-            f"entry {index:,} is not in the log, which holds {self._bases[0]:,}"
-            f" to {self.last_index:,}"
-        )
-
-    def _load(self, index: int) -> Entry:
-        segment, start, size = self._place(index)
-        known = self._damage.get(index)
-        if known is not None:
-            raise known.error()
-        raw = self._read(segment, index, start, size)
-        try:
-            entry = parse_entry(raw)
-        except CorruptEntryError as error:
-            raise self._found_damage(segment, start, index, error.reason).error() from None
-        if entry.index != index:
-            raise self._found_damage(segment, start, index, "another entry stands here").error()
-        self.memory.keep_read(entry)
-        return entry
-
-    def standing_at(self, index: int, before: Entry | None = None) -> Entry | None:
-        """
-        Return the sound entry that stands where this damaged one begins, behind a copy `before` it.
-
-        None if none does. The chain of the one before tells whether it is the entry that was lost.
-        """
-        segment, start, size = self._place(index if before is None else before.index)
-        used = 0 if before is None else len(before.raw)
-        try:
-            file = self._files.get(segment)
-            length = entry_bytes(parse_header(file.read(HEADER_BYTES, start + used)).body_length)
-            entry = parse_entry(file.read(min(max(size - used, 0), length), start + used))
-        except (OSError, CorruptEntryError):
-            return None
-        return entry if entry.index == index else None
-
-    def _header_at(self, index: int) -> HeaderFields:
-        entry = self.memory.find(index)
-        if entry is not None:
-            return parse_header(entry.raw)
-        segment, start, _ = self._place(index)
-        header = self._read(segment, index, start, HEADER_BYTES)
-        try:
-            fields = parse_header(header)
-        except CorruptEntryError as error:
-            raise self._found_damage(segment, start, index, error.reason).error() from None
-        if fields.entry_index != index:
-            raise self._found_damage(segment, start, index, "another entry stands here").error()
-        return fields
-
-    def _read(self, segment: Segment, index: int, start: int, size: int) -> bytes:
-        try:
-            return self._files.get(segment).read(size, start)
-        except OSError as error:
-            if is_out_of_descriptors(error):
-                # The disk said nothing: the entry is not damaged, it cannot be had now.
-                raise CorruptEntryError(
-                    f"it cannot be read now: {error.strerror}",
-                    segment=segment.path.name,
-                    byte=start,
-                    index=index,
-                ) from error
-            reason = f"the disk cannot read it: {error}"
-            raise self._found_damage(segment, start, index, reason).error() from error
-
-    def _found_damage(self, segment: Segment, start: int, index: int, reason: str) -> Damage:
-        damage = Damage(segment.path.name, start, index, reason)
-        self._damage.setdefault(index, damage)
-        logger.error("damage found: %s", damage)
-        self.on_damage(index)
-        return damage
-
-    def _check_repair(self, entry: Entry, segment: Segment, start: int, size: int) -> None:
-        index = entry.index
-        following, known = self._damage.get(index + 1), self._damage.get(index)
-        is_missing = known is not None and known.reason in {MISSING, MISSING_FILE}
-        is_open_ended = is_missing or (following is not None and index < segment.last_index)
-        fits = len(entry.raw) <= size if is_open_ended else len(entry.raw) == size
-        try:
-            before = self.previous(index)[1]
-            is_lost = index > 1 and before == FIRST_CHAIN  # as `previous` says
-            is_continuing = is_lost or verify_chain(entry, before)
-        except CorruptEntryError:
-            is_continuing = True  # the one before is damaged too
-        if index < self.last_index and following is None:
-            is_continuing = is_continuing and verify_chain(self.entry(index + 1), entry.chain)
-        if not (fits and is_continuing):
-            raise StoreError(
-                f"the copy of entry {index:,} offered for {segment.path.name} byte {start:,}"
-                f" is not the entry that was here"
-            )
-
-    def _void_repair(self, first_index: int, last_index: int) -> None:
-        """Give up a repair under way of an entry that does not stay."""
-        job = self._repair
-        if job is not None and not first_index <= job.entry.index <= last_index:
-            job.is_void = True
+        self._reader.forget_located()
+        self._repair.void_outside(0, index)
+        self._reader.files.close_after(index)

@@ -303,8 +303,8 @@ class JournalWriter:
             self._put(file, run)
         self.sync_count += 1
         self.bytes_written += run.bytes
-        self._journal.durable_index = run.last_index
-        self._journal.durable_chain = run.last_chain
+        self._journal.tail.durable_index = run.last_index
+        self._journal.tail.durable_chain = run.last_chain
         if self._claim is not None:
             self._settle_claim(run, self._claim)
         for job in complete:
@@ -407,8 +407,8 @@ class JournalWriter:
             self._claim = job.claim
             self._begin_anew(job)
             self._note_begin(job.base_index, job.previous_chain)
-            self._journal.durable_index = job.base_index - 1
-            self._journal.durable_chain = job.previous_chain
+            self._journal.tail.durable_index = job.base_index - 1
+            self._journal.tail.durable_chain = job.previous_chain
             self._is_empty = True
         else:
             raise AssertionError(job)
@@ -447,8 +447,8 @@ class JournalWriter:
                 keep_bytes(self._disk, job.keep_in, job.segment, file, job.start, job.end)
             zero_backwards(file, job.start, job.end)
         if job.after_index < self._journal.durable_index:
-            self._journal.durable_index = job.after_index
-            self._journal.durable_chain = job.chain
+            self._journal.tail.durable_index = job.after_index
+            self._journal.tail.durable_chain = job.chain
         if job.claim is not None:
             self._ballot_file.forget_large()
 

@@ -172,7 +172,7 @@ class HastyWriter(JournalWriter):
     """Reports before the sync: what the tests above must be able to catch."""
 
     def _write(self, run: Piece, complete: list) -> None:
-        self._journal.durable_index = run.last_index
+        self._journal.tail.durable_index = run.last_index
         self._notify(WriteResult(run.last_index, list(complete)))
         super()._write(run, complete)
 

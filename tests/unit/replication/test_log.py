@@ -171,8 +171,8 @@ def test_the_term_of_a_lost_last_entry_is_the_highest_it_can_be(member) -> None:
     """A vote by its least one would go to who lacks it."""
     bench = member(terms=[2, 3])
     log = bench.state.log
-    bench.journal.last_chain = NO_CHAIN
-    bench.journal.unknown_term = 5
+    bench.journal.tail.last_chain = NO_CHAIN
+    bench.journal.tail.unknown_term = 5
     log.damaged.add(3)
     assert log.election_position() == (5, 3)
 

@@ -1,0 +1,112 @@
+"""
+The segments of a log in order, found by entry or by record.
+
+Invariants:
+    There is always one segment, be it without a file and without an entry.
+    Segments follow each other without gaps, in indexes and in record numbers.
+
+Owned by whoever owns the journal: the loop.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from holdfast.journal.segment import Segment
+
+
+class SegmentTable:
+    """The segments of one log, oldest first."""
+
+    __slots__ = ("_bases", "_record_bases", "_segments", "first_index", "last")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._bases = array("Q", [segment.base_index for segment in segments])
+        self._record_bases = array("Q", [segment.header.base_record for segment in segments])
+        self.first_index = self._bases[0]
+        """The oldest index kept; one above the last if the log is empty."""
+        self.last = segments[-1]
+        """The newest one."""
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def first(self) -> Segment:
+        """The oldest one."""
+        return self._segments[0]
+
+    @property
+    def first_record(self) -> int:
+        """The number of the oldest record kept."""
+        return self._record_bases[0]
+
+    def find(self, index: int) -> Segment:
+        """Return the segment of an entry that the log has."""
+        return self._segments[bisect_right(self._bases, index) - 1]
+
+    def find_record(self, number: int) -> Segment:
+        """Return the segment of a record that the log has."""
+        return self._segments[bisect_right(self._record_bases, number) - 1]
+
+    def sealed_through(self, stored: int) -> int:
+        """Return the last entry of the segments before that to which the next entry belongs."""
+        newest = bisect_right(self._bases, stored + 1) - 1
+        return self._bases[max(newest, 0)] - 1
+
+    def begin(self, segment: Segment) -> None:
+        """Take the segment in which the log goes on; it replaces one without an entry."""
+        if self.last.offsets:
+            self._segments.append(segment)
+            self._bases.append(segment.base_index)
+            self._record_bases.append(segment.header.base_record)
+        else:
+            self._segments[-1] = segment
+        self.last = segment
+
+    def begin_anew(self, segment: Segment) -> list[Segment]:
+        """Start over with this one; return those that were here."""
+        removed = self._segments
+        self._segments = [segment]
+        self._bases = array("Q", [segment.base_index])
+        self._record_bases = array("Q", [segment.header.base_record])
+        self.first_index = segment.base_index
+        self.last = segment
+        return removed
+
+    def cut_after(self, index: int) -> list[Segment]:
+        """Give up the segments that begin after an entry; return them, oldest first."""
+        removed: list[Segment] = []
+        while self._segments[-1].base_index > index:
+            removed.insert(0, self._segments.pop())
+            self._bases.pop()
+            self._record_bases.pop()
+        self.last = self._segments[-1]
+        return removed
+
+    def drop_before(self, index: int, stored: int) -> list[Segment]:
+        """
+        Give up the oldest that hold only entries before `index`; return them.
+
+        The newest stays, and so does the one before it until the newest is a file with an entry
+        that is stored.
+        """
+        count = 0
+        while (
+            count + 1 < len(self._segments)
+            and self._segments[count].last_index < index
+            and self._bases[count + 1] <= stored
+        ):
+            count += 1
+        dropped = self._segments[:count]
+        del self._segments[:count]
+        del self._bases[:count]
+        del self._record_bases[:count]
+        self.first_index = self._bases[0]
+        return dropped
