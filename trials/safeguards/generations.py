@@ -132,7 +132,12 @@ ABLATIONS = [
     Ablation("a generation has numbers of its own", _number_on, (LAGGED,)),
     Ablation("a leader has numbers of its own", _number_on_within, (LAGGED,)),
     Ablation("a forced promotion skips terms", _use_terms_again, (LAGGED,)),
-    Ablation("nobody is shut out by a promotion that is not durable", _shut_out_at_once, (LAGGED,)),
+    Ablation(
+        "nobody is shut out by a promotion that is not durable",
+        _shut_out_at_once,
+        (LAGGED, "slow disk"),
+        _slow_disks,
+    ),
     Ablation(
         "who does not know whom it takes along shuts out nobody",
         _shut_out_who_is_not_known,

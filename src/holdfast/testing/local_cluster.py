@@ -78,6 +78,11 @@ class LocalNode:
         return self.directory / self.name
 
     @property
+    def uri(self) -> str:
+        """Where clients connect."""
+        return f"stomp://{self.host}:{self.stomp_port}"
+
+    @property
     def admin(self) -> str:
         """The admin port as the command line takes it."""
         return f"{self.host}:{self.admin_port}"

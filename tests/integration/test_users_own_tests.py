@@ -1,0 +1,71 @@
+"""
+What a user's test suite gets of us, as the how-to has it: run in a folder of its own.
+
+The programs are cut out of the page, so that the page cannot say what does not work.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-with-a-broker.md"
+CONFTEST, TESTS, PROGRAM = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def left_over(folder: Path) -> list[str]:
+    """Processes that still name the folder."""
+    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return [line for line in found.stdout.splitlines() if str(folder) in line]
+
+
+@pytest.mark.processes
+def test_the_fixtures_of_the_how_to_work(tmp_path: Path) -> None:
+    """A broker and a cluster for a test each, a leader killed in between, and nothing left."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_orders.py").write_text(TESTS)
+
+    ended = run(tmp_path, "-m", "pytest", "-q", "-p", "no:randomly", "--basetemp=kept", ".")
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "2 passed" in ended.stdout
+    assert not left_over(tmp_path)
+
+
+@pytest.mark.processes
+def test_the_program_of_the_how_to_works(tmp_path: Path) -> None:
+    """In a `with`, with flags and another topology; temporary folders are gone afterwards."""
+    ended = run(tmp_path, "-c", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}\n{PROGRAM}")
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    uri, leader = ended.stdout.split()
+    assert uri.startswith("stomp://127.0.0.1:") and leader in {"a", "b"}
+    assert not left_over(tmp_path)
+    assert ["holdfast-ports"] == [it.name.rpartition("-")[0] for it in tmp_path.iterdir()]
+
+
+@pytest.mark.processes
+def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
+    """The end of its log is in the error, and its process is not left behind."""
+    program = "from holdfast.testing.running import running_broker\n"
+    program += "with running_broker(['--no-such-flag']):\n    pass\n"
+
+    ended = run(tmp_path, "-c", program)
+
+    assert ended.returncode == 1
+    assert "LocalNodeError" in ended.stderr and "no-such-flag" in ended.stderr
