@@ -27,7 +27,6 @@ FILE_LINES_MAX_ELSEWHERE = 800
 # The list may only shrink.
 STILL_LONG = {
     "src/holdfast/broker/broker.py",
-    "src/holdfast/journal/scan.py",
     "src/holdfast/journal/writer.py",
     "src/holdfast/replication/driver.py",
 }

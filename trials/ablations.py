@@ -21,11 +21,12 @@ from rich.console import Console
 
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.queue import Queue
-from holdfast.journal import opening, scan
+from holdfast.journal import opening
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import Entry
 from holdfast.journal.housekeeper import Housekeeper
 from holdfast.journal.journal import Journal
+from holdfast.journal.scanner import LogScanner
 from holdfast.journal.writer import JournalWriter
 from holdfast.model.records import FormatRecord, ProducerRecord, QueueRecord
 from holdfast.replication import (
@@ -104,7 +105,7 @@ def _truncate_corruption() -> list[Patch]:
         if _self._record is not None:
             found.next_record = _self._record
 
-    return [(scan._Scanner, "_is_tail", is_tail), (scan._Scanner, "finish", no_floor)]
+    return [(LogScanner, "_is_tail", is_tail), (LogScanner, "finish", no_floor)]
 
 
 def _retry_the_sync() -> list[Patch]:

@@ -22,7 +22,8 @@ from holdfast.errors import BallotLostError, ConfigError, CorruptEntryError, Seg
 from holdfast.journal.ballot import NO_CLAIM, BallotFile, LogClaim
 from holdfast.journal.damage import Damage
 from holdfast.journal.entry import Entry, parse_entry
-from holdfast.journal.scan import LogScan, Progress, scan_log
+from holdfast.journal.found_log import LogScan, Progress
+from holdfast.journal.scan import scan_log
 from holdfast.journal.segment import Segment, base_index_of
 
 LOOKS_MAX: Final = 4

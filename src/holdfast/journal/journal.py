@@ -27,13 +27,13 @@ from holdfast.journal.damage import Damage, DamageList
 from holdfast.journal.entry import Entry
 from holdfast.journal.entry_memory import EntryMemory
 from holdfast.journal.filling import Filling, Target, begin_filling
+from holdfast.journal.found_log import LogScan, Progress, Tail, TailState
 from holdfast.journal.housekeeper import Housekeeper
 from holdfast.journal.jobs import AppendJob, Claim, Cut, RepairJob, ResetJob, TruncateJob
 from holdfast.journal.kept_log import kept_paths
 from holdfast.journal.opening import open_directory
 from holdfast.journal.reading import LogReader
 from holdfast.journal.repair import LogRepair
-from holdfast.journal.scan import LogScan, Progress, Tail, TailState
 from holdfast.journal.segment import EntryPlace, SegmentStatistics
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.space import SpaceState, SpaceWatch

@@ -13,10 +13,11 @@ from holdfast.environment.disk import Disk, DiskLock
 from holdfast.errors import BallotLostError, JournalFailedError, StoreError, StoreLockedError
 from holdfast.journal.ballot import NO_CLAIM, BallotFile
 from holdfast.journal.filling import Filling
+from holdfast.journal.found_log import LogScan, Progress
 from holdfast.journal.housekeeper import SPARE_PREFIX
 from holdfast.journal.kept_log import Superfluous, load_filling
 from holdfast.journal.recovery import finish_recovery
-from holdfast.journal.scan import LogScan, Progress, scan_log
+from holdfast.journal.scan import scan_log
 
 
 class OpenedDirectory(NamedTuple):

@@ -21,10 +21,11 @@ from typing import Final
 from holdfast.environment.disk import Disk, DiskFile, NoRoomError, fill_zeros, is_no_room
 from holdfast.errors import CorruptEntryError, JournalFailedError
 from holdfast.journal.entry import FLAG_ZEROS, HEADER_BYTES, entry_bytes, parse_header
+from holdfast.journal.found_log import LogScan
 from holdfast.journal.housekeeper import put_aside
 from holdfast.journal.jobs import RUN_BYTES_MAX
-from holdfast.journal.scan import LogScan, read_what_is_readable
 from holdfast.journal.segment import Segment
+from holdfast.journal.traces import read_what_is_readable
 
 CUT_BYTES_MAX: Final = RUN_BYTES_MAX // 2
 """The most bytes that a cut makes zero between two syncs."""

@@ -21,8 +21,8 @@ from holdfast.journal.damage import DamageList
 from holdfast.journal.entry import Entry, HeaderFields
 from holdfast.journal.entry_memory import EntryMemory
 from holdfast.journal.filling import Target
+from holdfast.journal.found_log import LogScan, TailState
 from holdfast.journal.jobs import AppendJob, Claim, Cut, Piece, TruncateJob
-from holdfast.journal.scan import LogScan, TailState
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, Segment, SegmentHeader
 from holdfast.journal.segment_table import SegmentTable
 from holdfast.journal.settings import JournalSettings

@@ -30,7 +30,8 @@ from holdfast.errors import (
 from holdfast.journal.ballot import NO_CLAIM, Ballot, BallotFile, LogClaim
 from holdfast.journal.checkpoint import CheckpointStore
 from holdfast.journal.entry import HEADER_BYTES, entry_bytes, parse_header
-from holdfast.journal.scan import LogScan, scan_log
+from holdfast.journal.found_log import LogScan
+from holdfast.journal.scan import scan_log
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, base_index_of, segment_name
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries, problem, skip_entries
 from holdfast.spark.log.source import BLOCK_BYTES, DamagedRange, LogPosition
