@@ -155,6 +155,12 @@ def test_the_rate_is_kept(spark: SparkSession, cluster: LocalCluster, log: Path)
         "current_user() = 'x'",
         "stored_at < timestamp'now'",
         "stored_at < cast('today' as timestamp)",
+        "stored_at between 'yesterday' and 'today'",
+        "stored_at < timestamp/**/'now'",
+        "stored_at < timestamp r'now'",
+        'stored_at < cast("now" as timestamp)',
+        "stored_at < to_timestamp('now')",
+        "stored_at > date_sub('today UTC', 3)",
         "shop =",
     ],
 )

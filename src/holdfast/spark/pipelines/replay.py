@@ -22,6 +22,7 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -55,12 +56,17 @@ _SENT_COLUMNS: Final = (
     "body",
 )
 _MOMENT_WORD: Final = re.compile(
-    r"\b(?:timestamp(?:_ntz|_ltz)?|date|time)\s*'\s*(?:now|today|tomorrow|yesterday)\b"
-    r"|\bcast\s*\(\s*'\s*(?:now|today|tomorrow|yesterday)\b"
-    r"|'\s*(?:now|today|tomorrow|yesterday)\s*'\s*::",
-    re.IGNORECASE,
+    r"""(['"])\s*(?:now|today|tomorrow|yesterday)(?:\s+[^'"]*)?\1""", re.IGNORECASE
 )
-"""Literals that Spark makes a fixed time of before anybody sees a plan."""
+"""What Spark makes a fixed time of, before anybody sees a plan, wherever a time is wanted: as a
+typed literal, in a cast or a function, or compared with one. As a mere text it is refused, too."""
+_MEANING: Final = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.parser.escapedStringLiterals",
+)
+"""Settings of Spark's by which one condition chooses this or that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +94,15 @@ class Choice:
         """
         return tuple(sorted({parse_destination(text).name for text in self.destinations}))
 
-    def job(self, cluster_id: str, target: str) -> str:
-        """Return what all producer ids of this choice begin with."""
+    def job(self, cluster_id: str, target: str, meaning: Sequence[str] = ()) -> str:
+        """
+        Return what all producer ids of this choice begin with.
+
+        `meaning` has the settings by which Spark reads the condition, where there is one.
+        """
         fields = [cluster_id, target, *self.names(), self.start_time, self.end_time, self.where]
+        if self.where:
+            fields += meaning
         return blake2b(json.dumps(fields).encode(), digest_size=8).hexdigest()
 
 
@@ -139,8 +151,17 @@ def _read(spark: SparkSession, source: dict[str, str], log: LogSource, choice: C
     return Chosen(
         messages=chosen,
         cluster_id=position.cluster_id,
-        beginning=Beginning(whole_from, sequences),
+        beginning=Beginning(whole_from, sequences, _lacking(log, position)),
     )
+
+
+def _lacking(log: LogSource, position: LogPosition) -> tuple[tuple[int, int], ...]:
+    """Return all that a source lacks before that entry."""
+    breaks = log.catalogue.breaks if isinstance(log, ArchivedSource) else ()
+    gaps = {(it.first_index, it.last_index) for it in breaks if it.kind != "manifest"}
+    if gaps and position.first_index > 1:
+        gaps.add((1, position.first_index - 1))
+    return tuple(sorted(gaps))
 
 
 def _whole_from(log: LogSource, position: LogPosition) -> int:
@@ -248,7 +269,7 @@ def replay(
     # Sending takes as long as it takes, and each part of the log is read when its turn comes.
     with held_for_a_while(log, "replay"):
         chosen = _read(spark, source, log, choice)
-        job = choice.job(chosen.cluster_id, target)
+        job = choice.job(chosen.cluster_id, target, [str(spark.conf.get(it)) for it in _MEANING])
         clock = clock or SystemClock()
         if senders > 1:
             sending = Sending(

@@ -7,8 +7,9 @@ message another's number, and the target would drop it as repeated. So a queue's
 numbered in blocks of sequences, each with a producer of its own: a block that the source has whole
 has the same numbers from every source.
 
-A block that the source may not have whole is numbered for this beginning alone. From a source that
-begins elsewhere its messages come again; they are never taken for others.
+A block that the source may not have whole is numbered for just what this source lacks: a hole that
+is mended moves the places of all behind it. From a source that lacks something else its messages
+come again; they are never taken for others.
 
 Pure.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final
 
 BLOCK_SEQUENCES: Final = 10_000
@@ -32,6 +34,9 @@ class Beginning:
 
     sequences: Mapping[int, int] = field(default_factory=dict)
     """By queue the first sequence stored from there on, where something is missing."""
+
+    lacking: tuple[tuple[int, int], ...] = ()
+    """All that is missing before it, as (first, last) entry: it decides what a cut block has."""
 
     @property
     def is_whole(self) -> bool:
@@ -49,4 +54,12 @@ class Beginning:
         name = f"{queue_number}-{number}"
         if self.has_all_from(queue_number, max(number * BLOCK_SEQUENCES, 1)):
             return name
-        return f"{name}-from-{self.index}"
+        return f"{name}-from-{self.index}{self._lack}"
+
+    @property
+    def _lack(self) -> str:
+        """Tell sources apart that begin at one entry and lack others before it."""
+        if not self.lacking:
+            return ""
+        text = ",".join(f"{first}-{last}" for first, last in self.lacking)
+        return "-" + blake2b(text.encode(), digest_size=6).hexdigest()

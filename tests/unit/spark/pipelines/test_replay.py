@@ -50,3 +50,13 @@ def test_a_cleaned_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "open_source", lambda options: source)
     with pytest.raises(StoreError, match="begins with entry 7"):
         read_chosen(None, {"path": "x"}, Choice())  # type: ignore[arg-type]
+
+
+def test_a_condition_is_known_by_how_spark_reads_it_as_well() -> None:
+    """In another time zone the same words choose others; without a condition nothing is read."""
+    plain, conditional = Choice(), Choice(where="stored_at < timestamp'2023-11-14 23:00:00'")
+    zones = (["UTC", "false"], ["America/New_York", "false"])
+
+    assert 2 == len({conditional.job("c1", "/queue/x", zone) for zone in zones})
+    assert 1 == len({plain.job("c1", "/queue/x", zone) for zone in zones})
+    assert plain.job("c1", "/queue/x") == plain.job("c1", "/queue/x", zones[0])

@@ -24,6 +24,20 @@ def test_only_the_blocks_that_are_cut_are_named_by_the_beginning() -> None:
     assert "5-9-from-500" == late.block(5, 9 * BLOCK_SEQUENCES)
 
 
+def test_a_cut_block_is_named_by_all_that_is_missing_before_it() -> None:
+    """A hole that is mended moves the places of what is behind it: other numbers, other names."""
+    kinds = [
+        Beginning(500, {3: 700}, lacking)
+        for lacking in [((100, 199), (400, 499)), ((150, 199), (400, 499)), ((400, 499),), ()]
+    ]
+    names = [it.block(3, 5) for it in kinds]
+
+    assert len(set(names)) == 4
+    assert all(name.startswith("3-0-from-500") for name in names)
+    assert names == [it.block(3, 5) for it in kinds]
+    assert {"3-1"} == {it.block(3, BLOCK_SEQUENCES) for it in kinds}
+
+
 def test_from_where_on_a_source_has_all_of_a_queue() -> None:
     """A queue of which it has copies alone it has not."""
     late = Beginning(500, {3: 7})
