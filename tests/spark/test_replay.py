@@ -16,6 +16,7 @@ from holdfast.errors import ConfigError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.pipelines.replay import Choice, count_chosen, replay
 from holdfast.testing.local_cluster import LocalCluster
+from holdfast.testing.running import running_broker
 from trials.pipeline.written_log import WrittenLog, message
 
 HEADERS = b"content-type:text/plain\ncontent-length:3\npersistent:true\nshop:K\xc3\xb6ln\\c1\n"
@@ -107,6 +108,25 @@ def test_many_senders_and_one_store_nothing_twice(
     assert len(set(found)) == 180
 
 
+def test_what_a_replay_has_stored_is_never_its_own_choice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Into a queue of the source's cluster that the choice covers: the same again, and no more."""
+    with running_broker(directory=tmp_path) as broker:
+        with blocking.connect(broker.uri) as connection:
+            for number in range(20):
+                connection.send("/queue/orders", b"%d" % number)
+        source = {"url": f"http://{broker.admin}"}
+        sent = [
+            replay(spark, source, Choice(), "/queue/orders", broker.uri, senders=senders).confirmed
+            for senders in (1, 1, 2)
+        ]
+        counted = count_chosen(spark, source, Choice(), "/queue/orders")
+        (orders,) = broker.get("/queues")["queues"]
+
+    assert ([20, 20, 20], {"orders": 20}, 40) == (sent, counted, orders["messages"])
+
+
 @pytest.mark.parametrize(("target", "senders"), [("/topic/replay.many", 2), ("/queue/x", 0)])
 def test_senders_that_cannot_be_are_refused(
     spark: SparkSession, cluster: LocalCluster, log: Path, target: str, senders: int
@@ -169,7 +189,7 @@ def test_a_condition_must_mean_the_same_tomorrow(
 ) -> None:
     """Chance, the clock, and what is no condition at all are refused before anything is sent."""
     with pytest.raises(ConfigError, match="where"):
-        count_chosen(spark, {"path": str(log)}, Choice(where=where))
+        count_chosen(spark, {"path": str(log)}, Choice(where=where), "/queue/x")
 
 
 def test_the_command_tells_what_it_did(

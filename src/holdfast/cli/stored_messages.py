@@ -124,7 +124,7 @@ def replay(
     connect(uri, **client_options)  # Only looked at: nothing is sent before there is something.
     with started_spark("replay", master, conf, verbose=verbose) as spark:
         if dry_run:
-            _tell_chosen(pipeline.count_chosen(spark, source, choice), is_json=json)
+            _tell_chosen(pipeline.count_chosen(spark, source, choice, target), is_json=json)
             return
         with _status("replaying", is_quiet=quiet) as told:
             done = pipeline.replay(

@@ -35,7 +35,7 @@ from holdfast.spark.archive.places import with_hadoop_options
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.log.holds import held_for_a_while
 from holdfast.spark.log.source import LogPosition, LogSource
-from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.pipelines.replay_numbers import Beginning, own_producers
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
 from holdfast.spark.pipelines.replay_spread import SENDERS_MAX, Sending, send_spread
 from holdfast.spark.pipelines.stretches import load_stretches
@@ -111,14 +111,17 @@ class Chosen:
     """The chosen messages, and what is known of where they are from."""
 
     messages: DataFrame
-    cluster_id: str
+    job: str
+    """What this replay is known by: that of the same choice and target, whenever it is run."""
     beginning: Beginning
     """Where the source has all messages, a copy by the cleaner has its original too."""
 
 
-def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> Chosen:
+def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice, target: str) -> Chosen:
     """
     Return the chosen messages in the order of the log.
+
+    What this very replay has stored at its target is never chosen, where that is in the source.
 
     Args:
         source: `url` or `path` and the other options of the data source.
@@ -128,10 +131,12 @@ def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> 
         StoreError: The source no longer has its beginning and is no archive.
     """
     source = with_hadoop_options(spark, source)
-    return _read(spark, source, open_source(read_options(source)), choice)
+    return _read(spark, source, open_source(read_options(source)), choice, target)
 
 
-def _read(spark: SparkSession, source: dict[str, str], log: LogSource, choice: Choice) -> Chosen:
+def _read(
+    spark: SparkSession, source: dict[str, str], log: LogSource, choice: Choice, target: str
+) -> Chosen:
     options = source | {"view": "messages", "columns": "*,header_block"}
     position = log.position()
     if position.first_index > 1 and not isinstance(log, ArchivedSource):
@@ -141,7 +146,9 @@ def _read(spark: SparkSession, source: dict[str, str], log: LogSource, choice: C
         )
     messages = load_stretches(spark, options, log)
     whole_from = _whole_from(log, position)
-    chosen = choose(messages, choice, has_beginning=whole_from <= 1)
+    meaning = [str(spark.conf.get(it)) for it in _MEANING]
+    job = choice.job(position.cluster_id, str(parse_destination(target)), meaning)
+    chosen = choose(messages, choice, job, has_beginning=whole_from <= 1)
     sequences: dict[int, int] = {}
     if whole_from > 1:
         options["columns"] = "index,queue_number,sequence,rewritten"
@@ -150,7 +157,7 @@ def _read(spark: SparkSession, source: dict[str, str], log: LogSource, choice: C
         sequences = dict(kept.agg({"sequence": "min"}).collect())
     return Chosen(
         messages=chosen,
-        cluster_id=position.cluster_id,
+        job=job,
         beginning=Beginning(whole_from, sequences, _lacking(log, position)),
     )
 
@@ -172,9 +179,13 @@ def _whole_from(log: LogSource, position: LogPosition) -> int:
     return max([position.first_index, *behind])
 
 
-def choose(messages: DataFrame, choice: Choice, *, has_beginning: bool = True) -> DataFrame:
+def choose(
+    messages: DataFrame, choice: Choice, job: str, *, has_beginning: bool = True
+) -> DataFrame:
     """
     Keep the chosen ones of the messages. Narrow: the order stays that of the log.
+
+    Those that this replay has sent itself are left out: they would come again each time.
 
     Where the source has its beginning, copies by the cleaner are left out here; otherwise the
     sender leaves out those that it has seen.
@@ -185,6 +196,8 @@ def choose(messages: DataFrame, choice: Choice, *, has_beginning: bool = True) -
     from pyspark.errors import PySparkException  # noqa: PLC0415 - the packages are an extra
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
+    producer = f.coalesce(f.col("producer_id"), f.lit(""))
+    messages = messages.where(~producer.startswith(own_producers(job)))
     names = choice.names()
     if names:
         messages = messages.where(f.col("destination").isin(*names))
@@ -268,8 +281,8 @@ def replay(
     log = open_source(read_options(source))
     # Sending takes as long as it takes, and each part of the log is read when its turn comes.
     with held_for_a_while(log, "replay"):
-        chosen = _read(spark, source, log, choice)
-        job = choice.job(chosen.cluster_id, target, [str(spark.conf.get(it)) for it in _MEANING])
+        chosen = _read(spark, source, log, choice, target)
+        job = chosen.job
         clock = clock or SystemClock()
         if senders > 1:
             sending = Sending(
@@ -288,7 +301,9 @@ def replay(
         return sender.progress
 
 
-def count_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) -> dict[str, int]:
+def count_chosen(
+    spark: SparkSession, source: dict[str, str], choice: Choice, target: str
+) -> dict[str, int]:
     """
     Count the chosen messages by destination, without sending any.
 
@@ -296,7 +311,7 @@ def count_chosen(spark: SparkSession, source: dict[str, str], choice: Choice) ->
         ConfigError: See `read_chosen`.
         StoreError: See `read_chosen`.
     """
-    chosen = read_chosen(spark, source, choice).messages
+    chosen = read_chosen(spark, source, choice, target).messages
     keys = chosen.select("queue_number", "sequence", "destination").distinct()
     rows = keys.groupBy("queue_number", "destination").count().collect()
     return dict(sorted((name or f"queue {number}", count) for number, name, count in rows))

@@ -25,6 +25,11 @@ BLOCK_SEQUENCES: Final = 10_000
 """A cluster remembers 200,000 producers: a replay of a thousand million messages takes half."""
 
 
+def own_producers(job: str) -> str:
+    """Give what the id of every producer of this replay begins with."""
+    return f"replay-{job}-"
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """From where on a source has every message."""

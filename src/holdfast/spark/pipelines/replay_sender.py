@@ -21,7 +21,7 @@ from holdfast.client.wire import RESERVED
 from holdfast.environment.clock import Clock
 from holdfast.errors import StoreError
 from holdfast.protocols.stomp.codec import parse_headers
-from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.pipelines.replay_numbers import Beginning, own_producers
 
 ROWS_PER_TURN: Final = 500
 """How many rows the sender takes from Spark at once."""
@@ -125,7 +125,7 @@ class Sender:
         block, producer_id = str(row.queue_number), None
         if is_lasting(self._target):
             block = self._beginning.block(row.queue_number, row.sequence)
-            producer_id = f"replay-{self.progress.job}-{block}"
+            producer_id = own_producers(self.progress.job) + block
         producer = self._producers.get(block)
         if producer is None:
             producer = connection.producer(self._target, window=WINDOW, producer_id=producer_id)

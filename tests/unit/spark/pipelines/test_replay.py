@@ -49,7 +49,7 @@ def test_a_cleaned_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     source = SimpleNamespace(position=lambda: LogPosition(first_index=7, last_index=9))
     monkeypatch.setattr(pipeline, "open_source", lambda options: source)
     with pytest.raises(StoreError, match="begins with entry 7"):
-        read_chosen(None, {"path": "x"}, Choice())  # type: ignore[arg-type]
+        read_chosen(None, {"path": "x"}, Choice(), "/queue/x")  # type: ignore[arg-type]
 
 
 def test_a_condition_is_known_by_how_spark_reads_it_as_well() -> None:
