@@ -181,6 +181,7 @@ def test_the_rate_is_kept(spark: SparkSession, cluster: LocalCluster, log: Path)
         'stored_at < cast("now" as timestamp)',
         "stored_at < to_timestamp('now')",
         "stored_at > date_sub('today UTC', 3)",
+        "stored_at < timestamp'today+01:00'",
         "shop =",
     ],
 )

@@ -56,7 +56,7 @@ _SENT_COLUMNS: Final = (
     "body",
 )
 _MOMENT_WORD: Final = re.compile(
-    r"""(['"])\s*(?:now|today|tomorrow|yesterday)(?:\s+[^'"]*)?\1""", re.IGNORECASE
+    r"""(['"])\s*(?:now|today|tomorrow|yesterday)\b[^'"]*\1""", re.IGNORECASE
 )
 """What Spark makes a fixed time of, before anybody sees a plan, wherever a time is wanted: as a
 typed literal, in a cast or a function, or compared with one. As a mere text it is refused, too."""
