@@ -23,7 +23,8 @@ from machine import print_heading
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.record_steps import record_steps
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.records import MessageRecord
 
@@ -59,7 +60,7 @@ def leading() -> Broker:
 def commit(broker: Broker) -> None:
     """Apply what has gathered."""
     while broker.receipts.has_batch():
-        broker.apply_batch(broker.receipts.take_batch(), broker.serial + 1, 1)
+        broker.apply_batch(broker.receipts.take_batch(), broker.sending.serial + 1, 1)
 
 
 def filled() -> Broker:
@@ -225,7 +226,8 @@ def acknowledge() -> None:
     last = next(reversed(one.unacknowledged))
     ask = partial(broker.acknowledge, one, last, client, b"r")
     measure("one ACK: the messages", _WINDOW, once(ask))
-    steps = record_steps(broker.serial + 1, broker.receipts.take_batch().records, _RECORDS_PER_STEP)
+    records = broker.receipts.take_batch().records
+    steps = record_steps(broker.sending.serial + 1, records, _RECORDS_PER_STEP)
 
     def step() -> bool:
         first, some = next(steps, (0, []))

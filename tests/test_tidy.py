@@ -26,7 +26,6 @@ FUNCTION_LINES_MAX_ELSEWHERE = 70
 FILE_LINES_MAX_ELSEWHERE = 800
 # The list may only shrink.
 STILL_LONG = {
-    "src/holdfast/broker/broker.py",
     "src/holdfast/journal/writer.py",
     "src/holdfast/replication/driver.py",
 }

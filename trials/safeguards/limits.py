@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.broker import broker as broker_module
+from holdfast.broker import destinations
 from holdfast.replication import trimming
 from holdfast.server.clients import Clients
 from holdfast.transport.admission import Admission
@@ -20,7 +20,7 @@ from trials.troubles.long_outages import OUTAGE, with_a_small_log
 
 
 def _any_number_of_queues() -> list[Patch]:
-    return [(broker_module, "require_room", lambda *_arguments: None)]
+    return [(destinations, "require_room", lambda *_arguments: None)]
 
 
 def _first_come_first_served() -> list[Patch]:

@@ -170,7 +170,7 @@ def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
     state = broker.state
     records: list[Record] = []
     if state.counters_home <= through_record:
-        number = max(broker.next_queue_number, state.next_queue_number)
+        number = max(broker.destinations.next_queue_number, state.next_queue_number)
         records.append(CountersRecord(number))
     if 0 < state.format_home <= through_record:
         records.append(FormatRecord(state.format_level))

@@ -80,7 +80,7 @@ class HeldMemory:
         """All of it."""
         backlogs = self._broker.publishing.backlogs.total_bytes
         unsent = self.unsent_bytes + self.shared.bytes
-        return self.unfinished.bytes + self._broker.held_bytes + backlogs + unsent
+        return self.unfinished.bytes + self._broker.flow.held_bytes + backlogs + unsent
 
     def note_unfinished(self, connection: ClientConnection, size: int, until: float) -> None:
         """

@@ -31,8 +31,8 @@ import structlog
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.record_steps import record_steps
-from holdfast.broker.serving.subscription import Receiver
-from holdfast.broker.serving.topic import Delivery
+from holdfast.broker.serving.consumer import Receiver
+from holdfast.broker.serving.delivery import Delivery
 from holdfast.environment.clock import Clock
 from holdfast.errors import (
     CorruptEntryError,
@@ -239,7 +239,7 @@ class Conductor:
 
     def _refresh(self, now: float) -> None:
         self.context.now = now
-        self.broker.now_microseconds = self.clock.wall_microseconds()
+        self.broker.sending.now_microseconds = self.clock.wall_microseconds()
         if now >= self.refusal_at:
             self.refusal_at = now + self.settings.tick_seconds
             self.look_for_room(now)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
-from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.server.connection import ClientConnection
 
 

@@ -12,7 +12,7 @@ Memory for what waits is counted with what a message costs beside its content.
 from __future__ import annotations
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.serving.subscription import Receiver
+from holdfast.broker.serving.consumer import Receiver
 from holdfast.server.settings import ServerSettings
 
 SLOW_CONSUMER = "slow-consumer"

@@ -199,7 +199,7 @@ def _messages(node: Parts) -> MessageCounters:
         receipts=node.context.receipt_count,
         refused=node.context.refusals.total,
         dead_lettered=node.broker.receipts.dead_lettered_total,
-        duplicates=node.broker.duplicates_total,
+        duplicates=node.broker.sending.duplicates_total,
     )
 
 

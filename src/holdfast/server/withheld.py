@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.environment.clock import Clock
@@ -60,17 +61,16 @@ class WithheldMessages:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def read(
-        self, subscription: Subscription, key: int, record_number: int
-    ) -> MessageRecord | None:
+    def read(self, consumer: Consumer, key: int, record_number: int) -> MessageRecord | None:
         """Read a message that is being delivered; None if it is damaged, and withheld now."""
         try:
             return self._store.read(record_number)
         except (CorruptEntryError, RecordNotFoundError) as error:
-            queue = subscription.queue
+            assert isinstance(consumer, Subscription), "every consumer is one"
+            queue = consumer.queue
             assert queue is not None, "only queues keep messages"
-            self._broker.withhold(subscription, key)
-            subscription.receiver.recount_room()
+            self._broker.withhold(consumer, key)
+            consumer.receiver.recount_room()
             index = error.index if isinstance(error, CorruptEntryError) else 0
             self._messages.append(_Withheld(self._clock.monotonic(), queue, key, index))
             self._counters.damaged += 1

@@ -17,14 +17,10 @@ from collections.abc import Callable, Iterator
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
+from holdfast.broker.serving.consumer import AcknowledgeMode, DeliveryForm, subscription_cost
 from holdfast.broker.serving.late import settled_by
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import (
-    AcknowledgeMode,
-    DeliveryForm,
-    Subscription,
-    subscription_cost,
-)
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.errors import DestinationError, RefusedError, StoreError, StoreFullError

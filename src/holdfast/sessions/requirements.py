@@ -31,12 +31,12 @@ def require_subscription_room(broker: Broker, cost: int) -> None:
         DestinationError: There are too many, or their names are too long.
     """
     count_max = broker.settings.subscriptions_count_max
-    if broker.subscription_count >= count_max:
+    if broker.flow.subscription_count >= count_max:
         raise DestinationError(f"at most {count_max:,} subscriptions of all connections")
     bytes_max = broker.settings.subscriptions_bytes_max
-    if broker.subscription_bytes + cost > bytes_max:
+    if broker.flow.subscription_bytes + cost > bytes_max:
         raise DestinationError(
-            f"subscriptions of all connections take {broker.subscription_bytes:,} bytes,"
+            f"subscriptions of all connections take {broker.flow.subscription_bytes:,} bytes,"
             f" at most {bytes_max:,}: there are too many with long names"
         )
 

@@ -20,7 +20,8 @@ from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from holdfast.broker.errands import IsSpent
-from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.errors import AuthenticationError
@@ -180,7 +181,7 @@ class Session(ABC):
     @abstractmethod
     def deliver(
         self,
-        subscription: Subscription,
+        subscription: Consumer,
         key: int,
         message: MessageRecord | TransientMessage,
         *,

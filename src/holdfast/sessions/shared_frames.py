@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.message import TransientMessage
 
 FRAMES_COUNT_MAX: Final = 64
 """So many different ones are kept; small messages only are shared (`stomp_delivery`)."""

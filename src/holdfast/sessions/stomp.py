@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Final
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.errors import (
     AuthenticationError,
     IncompleteFrameError,
@@ -367,7 +367,7 @@ class StompSession(ClientSession):
 
     def deliver(
         self,
-        subscription: Subscription,
+        subscription: Consumer,
         key: int,
         message: MessageRecord | TransientMessage,
         *,
@@ -377,7 +377,7 @@ class StompSession(ClientSession):
         assert form is not None, "every subscription has its format"
         if not self.out:
             self.context.dirty.append(self)
-        if subscription.topic is not None and type(message) is TransientMessage:
+        if subscription.is_on_topic and type(message) is TransientMessage:
             form.write_shared(self.out, key, message)
             if message.size >= LARGE_BYTES:
                 self.large.append(message)

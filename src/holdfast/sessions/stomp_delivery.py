@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.dead_letters import with_origin
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.model.limits import KiB
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.stomp.codec import encode_lines, escape

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.broker.serving.subscription import AcknowledgeMode
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.errors import DestinationError, NotServedError, UnknownDeliveryError
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.sessions.requirements import read_number, read_producer_id

@@ -57,7 +57,9 @@ def resolve(session: ClientSession, frame: SendFrame, *, is_copy: bool) -> Targe
 
 def _is_to_expire(session: ClientSession, headers: dict[str, str]) -> bool:
     """Whether a SEND has a lifetime; refuses what it wishes that would be ignored."""
-    is_to_expire = require_obeyable(headers, session.holdings.broker.now_microseconds // 1000)
+    is_to_expire = require_obeyable(
+        headers, session.holdings.broker.sending.now_microseconds // 1000
+    )
     if is_to_expire:
         text = "messages do not expire yet; header 'expires' is kept and does nothing"
         session.context.refusals.note(session, IGNORED_EXPIRY, text)

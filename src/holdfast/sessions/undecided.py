@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.broker.errands import IsSpent
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.errors import RemoteProtocolError
 from holdfast.model.records import MessageRecord
 from holdfast.protocols.detect import choose, without_line_ends
@@ -106,7 +106,7 @@ class Undecided(Session):
 
     def deliver(
         self,
-        subscription: Subscription,
+        subscription: Consumer,
         key: int,
         message: MessageRecord | TransientMessage,
         *,

@@ -24,9 +24,11 @@ from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.snapshot import Snapshot, digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.late import settled_by
-from holdfast.broker.serving.queue import Queue, TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, SequenceGapError, UnknownDeliveryError
@@ -202,7 +204,8 @@ class BrokerMachine(RuleBasedStateMachine):
         queue = self.broker.state.by_name.get(name)
         queue_number = queue.number if queue is not None and number % 10 else number // 10
         queue = self.broker.state.queues.get(queue_number)
-        key = guess if guess >= 0 else self.broker.serial and -1 - (-guess % self.broker.serial)
+        serial = self.broker.sending.serial
+        key = guess if guess >= 0 else serial and -1 - (-guess % serial)
         place = self.place_of(queue, key)
         may_be = self.may_be_settled_late(place)
         opened = self.transaction(number) if is_open and self.transactions else None
@@ -598,7 +601,7 @@ class BrokerMachine(RuleBasedStateMachine):
         )
         sends = [body for each in self.transactions for _, body in each.sends]
         held = sum(len(body) + state.overhead for body in sends)
-        assert self.broker.held_bytes == held
+        assert self.broker.flow.held_bytes == held
 
     @invariant()
     def sums_are_over_all_queues(self) -> None:

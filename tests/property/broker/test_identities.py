@@ -15,8 +15,9 @@ from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.checkpoint import decode_state
 from holdfast.broker.lasting.snapshot import encode_state
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, UnknownDeliveryError
 from holdfast.model.numbering import Numbering, generation_of

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import _PLACE_BYTES
 from holdfast.broker.settings import BrokerSettings
 

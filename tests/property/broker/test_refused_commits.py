@@ -14,9 +14,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.broker.broker import Broker
+from holdfast.broker.committing import Committing
+from holdfast.broker.destinations import Destinations
 from holdfast.broker.receipts import Receipts
-from holdfast.broker.serving import committing
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.routing import Routing
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, SequenceGapError
@@ -76,10 +79,10 @@ class World:
 
 
 CALLS = (
-    (committing, "current_of"),
-    (committing, "put_sends"),
+    (Routing, "current_of"),
+    (Committing, "_put_sends"),
     (Receipts, "record"),
-    (Broker, "advance_mark"),
+    (Destinations, "advance_mark"),
 )
 
 
@@ -180,7 +183,7 @@ def test_a_commit_is_whole_or_nothing(
     assert sorted(world.delivered) == expected
     assert world.client.replies.count(b"receipt") == 1
     assert broker.receipts.uncommitted_bytes == 0
-    assert broker.held_bytes == 0
+    assert broker.flow.held_bytes == 0
 
 
 def test_a_rejection_that_is_refused_leaves_the_message_in_delivery() -> None:

@@ -16,7 +16,8 @@ import pytest
 from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving import late
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
 from holdfast.store.record_codec import decode_records, encode_records

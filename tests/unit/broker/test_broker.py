@@ -9,16 +9,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.lasting.snapshot import digest_of
-from holdfast.broker.serving.subscription import AcknowledgeMode
-from holdfast.broker.settings import BrokerSettings
-from holdfast.model.records import AcknowledgeRecord, DispatchMarkRecord, MessageRecord, QueueRecord
+from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord
 
 
 def kinds(desk) -> list[type]:
     return [type(record) for record in desk.broker.receipts.batch.records]
-
-
-# Batches and replies ------------------------------------------------------------------------------
 
 
 def test_a_batch_gathers_until_it_is_taken(desk) -> None:
@@ -102,68 +97,6 @@ def test_a_message_is_not_delivered_before_it_is_applied(desk, new_client) -> No
     assert client.keys == [1]
 
 
-# The dispatch mark --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def short(new_desk):
-    """A desk whose marks run only four ahead."""
-    return new_desk(BrokerSettings(dispatch_mark_step_min=4, dispatch_mark_step_max=16))
-
-
-def test_a_backlog_is_drained_in_growing_steps(short, new_client) -> None:
-    """
-    Nothing goes out above the committed mark; steps double so that marks stay rare.
-    """
-    for _ in range(100):
-        short.send(b"x")
-    client = new_client()
-    short.subscribe(client=client, prefetch=1000)
-    queue = short.queue()
-    marks = 0
-    while len(client.keys) < 100:
-        short.dispatch()
-        assert all(key <= queue.dispatch_mark for key in client.keys)
-        marks += sum(isinstance(r, DispatchMarkRecord) for r in short.broker.receipts.batch.records)
-        short.seal()
-        short.commit()
-    assert client.keys == list(range(1, 101))
-    assert marks < 15
-
-
-def test_a_live_stream_asks_for_its_mark_ahead(short, new_client) -> None:
-    """
-    While somebody consumes, sending advances the mark before dispatch comes to it.
-    """
-    client = new_client()
-    short.subscribe(client=client, mode=AcknowledgeMode.AUTO)
-    for number in range(1, 50):
-        short.send(b"x")
-        short.seal()
-        short.commit()
-        short.dispatch()
-        assert client.keys[-1] == number
-    queue = short.queue()
-    assert queue.dispatch_mark - 49 <= 8
-
-
-def test_the_mark_goes_on_after_a_failover(short, new_client) -> None:
-    """
-    With the cursor at the mark a new leader asks for more, and flags what is below.
-    """
-    for _ in range(30):
-        short.send(b"x")
-    short.subscribe(client=new_client(), prefetch=10)
-    short.turn()
-    for _ in range(3):
-        short.fail_over()
-        client = new_client()
-        short.subscribe(client=client, prefetch=1000)
-        mark = short.queue().flag_through
-        short.turn()
-        assert client.deliveries == [(key, key <= mark) for key in range(1, 31)]
-
-
 # The end of a leadership --------------------------------------------------------------------------
 
 
@@ -189,14 +122,13 @@ def test_a_deposed_leader_has_nothing_to_undo(desk, new_client) -> None:
     broker.follow()
     broker.let_go(lambda: False)
     assert not broker.receipts.has_batch()
-    assert (broker.receipts.uncommitted_bytes, desk.state.memory_bytes, broker.held_bytes) == (
+    assert (broker.receipts.uncommitted_bytes, desk.state.memory_bytes, broker.flow.held_bytes) == (
         0,
         0,
         0,
     )
-    assert not (
-        broker.receipts.in_flight or broker.topics or broker.temporaries.queues or desk.state.plans
-    )
+    assert not (broker.receipts.in_flight or broker.destinations.topics)
+    assert not (broker.temporaries.queues or desk.state.plans)
     assert list(desk.state.by_name) == ["orders"]
     assert digest_of(desk.state) == digest
     assert desk.client.replies == []
@@ -235,74 +167,3 @@ def test_beginning_anew_drops_all_state(desk) -> None:
 
 
 # What cannot be read ------------------------------------------------------------------------------
-
-
-def test_a_late_acknowledgement_of_something_withheld_counts(desk, new_client) -> None:
-    """
-    It was delivered by another leader; damaged here or not, it is done with.
-    """
-    desk.send(b"x")
-    desk.turn()
-    desk.fail_over()
-    desk.queue().withheld.add(1)
-    desk.broker.acknowledge_identity(1, 1, desk.client, b"r")
-    desk.turn()
-    assert desk.state.live_count() == 0
-    assert not desk.queue().withheld
-
-
-# Repetitions --------------------------------------------------------------------------------------
-
-
-def test_sends_that_were_taken_before_are_counted(desk) -> None:
-    """
-    On their way to the log or stored already, alone or in a transaction; all are confirmed.
-    """
-    broker = desk.broker
-
-    def send(sequence: int, receipt: bytes) -> None:
-        broker.send(desk.queue(), b"", b"x", desk.client, receipt, "p", sequence)
-
-    def commit(sequence: int, receipt: bytes) -> None:
-        transaction = broker.begin("t")
-        for persistent in (True, True, False):
-            broker.hold(transaction, desk.queue(), b"", b"x", persistent=persistent)
-        broker.commit(transaction, desk.client, receipt, "p", sequence)
-
-    send(1, b"1")
-    commit(2, b"2")
-    assert broker.duplicates_total == 0
-    send(1, b"under way")
-    desk.turn()
-    assert broker.duplicates_total == 1
-    send(1, b"stored")
-    commit(2, b"all of it")
-    desk.turn()
-    assert broker.duplicates_total == 1 + 1 + 3
-    assert desk.queue().enqueued_total == 4
-    assert sorted(desk.client.replies) == [b"1", b"2", b"all of it", b"stored", b"under way"]
-    broker.follow()
-    broker.begin_anew()
-    assert broker.duplicates_total == 5
-
-
-# Memory -------------------------------------------------------------------------------------------
-
-
-def test_contents_beyond_the_memory_limit_are_left_in_the_log(new_desk, new_client) -> None:
-    """
-    The memory does not grow, and everything is delivered all the same.
-    """
-    desk = new_desk(BrokerSettings(memory_bytes=1000, message_memory_overhead_bytes=100))
-    client = new_client()
-    for _ in range(20):
-        desk.send(b"x" * 50)
-    desk.turn()
-    assert desk.state.memory_bytes == 900
-    subscription = desk.subscribe(client=client)
-    desk.turn()
-    assert client.keys == list(range(1, 21))
-    for key in client.keys:
-        desk.broker.acknowledge(subscription, key, client, None)
-    desk.turn()
-    assert desk.state.memory_bytes == 0

@@ -202,7 +202,7 @@ def test_a_queues_record_covers_what_is_on_its_way(three) -> None:
     """
     three.send(b"on its way")
     three.seal()
-    three.broker.advance_mark(three.queue())
+    three.broker.destinations.advance_mark(three.queue())
     three.queue("planned")
     counters, queue = homeless(three.broker, 10_000, 0)
     assert (queue.next_sequence, queue.dispatch_mark) == (5, three.queue().asked_mark)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.sessions.stomp import StompSession
 
@@ -70,14 +69,14 @@ def break_dispatch(node, client, monkeypatch, send) -> None:
 def break_drained(node, client, monkeypatch, send) -> None:
     client.data_received(send(b"x"))
     node.settle()
-    whole = Broker.resume
+    whole = node.broker.resume
 
-    def fail_for_one(broker: Broker, session: StompSession) -> None:
+    def fail_for_one(session: StompSession) -> None:
         if session is client.session:
             raise MistakeError
-        whole(broker, session)
+        whole(session)
 
-    monkeypatch.setattr(Broker, "resume", fail_for_one)
+    monkeypatch.setattr(node.broker, "resume", fail_for_one)
     client.resume_writing()
 
 

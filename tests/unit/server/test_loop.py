@@ -4,7 +4,6 @@ One turn of the loop: what is sealed when, what is told when, and how roles chan
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -50,8 +49,7 @@ def test_a_large_batch_does_not_wait(new_node, send) -> None:
     """
     Over its size it is sealed although the disk is busy.
     """
-    node = new_node()
-    node.broker.settings = replace(node.broker.settings, batch_bytes_max=100)
+    node = new_node(BrokerSettings(batch_bytes_max=100))
     node.serve()
     connection = node.connect(send(b"1"))
     node.store.is_writing = True
@@ -615,8 +613,7 @@ def test_two_large_requests_of_one_read_are_two_entries(new_node, send) -> None:
     """
     What is over the size of a batch is closed, so no entry grows with what comes at once.
     """
-    node = new_node()
-    node.broker.settings = replace(node.broker.settings, batch_bytes_max=1000)
+    node = new_node(BrokerSettings(batch_bytes_max=1000))
     node.serve()
     connection = node.connect()
     for name in (b"1", b"2"):

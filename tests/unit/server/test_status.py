@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from holdfast.broker.serving.queue import Queue, TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
 from holdfast.server.status import damage_status, queue_status

@@ -109,7 +109,7 @@ class Desk:
         self.context = SessionContext(node="n1", version="0.1", cluster="c0ffee")
         self.context.term = 1
         self.broker = Broker(self.settings)
-        self.broker.now_microseconds = 1_700_000_000_000_999
+        self.broker.sending.now_microseconds = 1_700_000_000_000_999
         self.broker.lead()
         self.log: list[tuple[int, int, bytes]] = []
         self.next_record = 1

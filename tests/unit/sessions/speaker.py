@@ -4,7 +4,7 @@ A session of no protocol at all, for tests of what every protocol's session has.
 
 from __future__ import annotations
 
-from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.errors import RefusedError
 from holdfast.model.destination import parse_destination
 from holdfast.model.records import MessageRecord

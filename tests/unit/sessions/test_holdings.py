@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import holdfast.sessions
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import parse_destination
 from holdfast.sessions.target import Action
@@ -128,7 +129,7 @@ def test_all_of_it_is_given_back_once(desk) -> None:
     session.leave()
     assert session.held_count == 0
     assert session.is_idle
-    assert desk.broker.subscription_count == 0
+    assert desk.broker.flow.subscription_count == 0
 
 
 def test_no_session_reaches_the_broker_past_its_holdings() -> None:

@@ -4,7 +4,7 @@ What was written of a topic message for one subscriber serves the next.
 
 from __future__ import annotations
 
-from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.sessions.shared_frames import FRAMES_COUNT_MAX, SharedFrames
 
 

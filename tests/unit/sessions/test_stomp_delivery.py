@@ -8,8 +8,10 @@ import tracemalloc
 
 import pytest
 
-from holdfast.broker.serving.queue import Queue, TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.model.records import MessageRecord
 from holdfast.sessions.shared_frames import SharedFrames

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.serving.subscription import AcknowledgeMode
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.errors import DestinationError
 from holdfast.sessions.stomp_headers import read_mode, unknown_name
 

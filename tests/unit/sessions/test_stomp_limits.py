@@ -53,11 +53,11 @@ def test_at_the_limit_no_topic_with_subscribers_is_looked_at(new_desk) -> None:
     client.subscribe("/topic/b", id="b")
     client.subscribe("/topic/c", id="c")
     assert client.refusal("SEND", destination="/topic/d").headers["code"] == "destination"
-    desk.broker.topics = Unlisted(desk.broker.topics)
+    desk.broker.destinations.topics = Unlisted(desk.broker.destinations.topics)
     assert client.refusal("SEND", destination="/topic/d").headers["code"] == "destination"
     client.ask("UNSUBSCRIBE", id="b")
     client.say("SEND", b"x", destination="/topic/d")
-    assert set(desk.broker.topics) == {"a", "c", "d"}
+    assert set(desk.broker.destinations.topics) == {"a", "c", "d"}
 
 
 class Unlisted(dict):
@@ -103,7 +103,7 @@ def test_subscriptions_of_all_connections_have_a_limit(new_desk) -> None:
     other.ask("SUBSCRIBE", id="1", destination="/queue/a")
     one.session.leave()
     other.session.leave()
-    assert desk.broker.subscription_count == 0
+    assert desk.broker.flow.subscription_count == 0
 
 
 def test_subscriptions_with_long_names_have_a_limit_in_bytes(new_desk) -> None:
@@ -122,7 +122,7 @@ def test_subscriptions_with_long_names_have_a_limit_in_bytes(new_desk) -> None:
     client.ask("SUBSCRIBE", id="b" * 900, destination="/queue/a")
     client.ask("UNSUBSCRIBE", id="b" * 900)
     client.ask("UNSUBSCRIBE", id="c")
-    assert desk.broker.subscription_bytes == 0
+    assert desk.broker.flow.subscription_bytes == 0
 
 
 def test_one_open_transaction_too_many_is_refused(new_desk) -> None:

@@ -42,7 +42,7 @@ def test_commit_is_one_entry_over_several_destinations(desk) -> None:
     assert client.frames()[0].headers["receipt-id"] == "r"
     assert (live(desk), live(desk, "a"), live(desk, "b")) == ([1, 3, 4], [1], [1])
     assert entries <= declared == len(desk.log) - 1
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
 
 
 def test_abort_undoes_everything(desk) -> None:
@@ -57,7 +57,7 @@ def test_abort_undoes_everything(desk) -> None:
     assert live(desk) == [1, 2, 3, 4]
     assert live(desk, "a") == []
     assert client.bodies() == []
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
     client.ask("ACK", id="1-1")
     assert live(desk) == [2, 3, 4]
     assert client.refusal("COMMIT", transaction="t").headers["code"] == "transaction"
@@ -107,7 +107,7 @@ def test_connection_loss_is_an_abort(desk) -> None:
     found = [(frame.body, frame.headers.get("redelivered")) for frame in other.frames()]
     assert found == [(b"0", "true"), (b"1", "true"), (b"2", "true"), (b"3", "true")]
     assert live(desk, "a") == []
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
 
 
 def test_commit_after_unsubscribe_keeps_its_acknowledgements(desk) -> None:
@@ -156,7 +156,7 @@ def test_a_transaction_that_was_refused_a_part_cannot_commit(new_desk) -> None:
     assert second.headers["receipt-id"] == "c"
     assert "250 bytes" in second.headers["message"]
     assert live(desk) == []
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
     assert client.ask("BEGIN", transaction="t", receipt="r")[0].command == "RECEIPT"
 
 
@@ -259,7 +259,7 @@ def test_commit_has_one_producer_sequence(desk) -> None:
         assert live(desk) == [1, 2]
         if not attempt:
             desk.fail_over()
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
 
 
 def test_a_commit_with_a_gap_is_refused_and_can_be_repeated(desk) -> None:
@@ -338,7 +338,7 @@ def test_open_transactions_together_have_a_limit(new_desk) -> None:
     client.ask("ABORT", transaction="t")
     client.ask("ABORT", transaction="v")
     client.ask("COMMIT", transaction="u")
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
 
 
 def test_small_messages_of_open_transactions_count_as_what_they_take(new_desk) -> None:
@@ -353,7 +353,7 @@ def test_small_messages_of_open_transactions_count_as_what_they_take(new_desk) -
     error = client.refusal("SEND", b"", destination="/queue/a", transaction="t")
     assert error.headers["code"] == "transaction"
     client.ask("COMMIT", transaction="t")
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
 
 
 def test_empty_transactions_count_too(new_desk) -> None:
@@ -373,7 +373,7 @@ def test_empty_transactions_count_too(new_desk) -> None:
     one.ask("COMMIT", transaction="b")
     for name in "abc":
         other.ask("COMMIT", transaction=name)
-    assert desk.broker.held_bytes == 0
+    assert desk.broker.flow.held_bytes == 0
 
 
 def test_a_commit_without_room_is_refused_whole(new_desk) -> None:

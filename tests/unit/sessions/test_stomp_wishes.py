@@ -82,7 +82,7 @@ def test_the_same_headers_expire_as_time_passes(desk) -> None:
     """
     client = desk.connect()
     client.send(b"in time", expires=str(NOW + 1))
-    desk.broker.now_microseconds += 1_000
+    desk.broker.sending.now_microseconds += 1_000
     error = client.refusal("SEND", b"late", destination="/queue/orders", expires=str(NOW + 1))
     assert error.headers["code"] == "not-served"
 
@@ -96,7 +96,7 @@ def test_a_message_that_is_stored_is_confirmed_however_late(desk) -> None:
     client.send(b"x", **numbered, producer_sequence="1")
     desk.turn()
     assert client.frames()[0].command == "RECEIPT"
-    desk.broker.now_microseconds += 5_000
+    desk.broker.sending.now_microseconds += 5_000
     client.send(b"x", **numbered, producer_sequence="1")
     assert client.frames()[0].command == "RECEIPT"
     client.send(b"y", **numbered, producer_sequence="2")

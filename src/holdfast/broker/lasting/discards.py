@@ -14,12 +14,16 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from holdfast.broker.serving.queue import TransientMessage
-    from holdfast.model.records import MessageRecord
+
+class Content(Protocol):
+    """A message, as far as it counts."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of its headers and body."""
 
 
 class Discards:
@@ -29,9 +33,9 @@ class Discards:
 
     def __init__(self, overhead_bytes: int) -> None:
         self._overhead = overhead_bytes
-        self._contents: deque[dict[int, Any]] = deque()
+        self._contents: deque[Any] = deque()
         """Messages, counted in memory."""
-        self._volatile: deque[dict[int, Any]] = deque()
+        self._volatile: deque[Any] = deque()
         """The same, counted as non-persistent."""
         self._piles: deque[Any] = deque()
         """Lists, sets, dictionaries, deques of what is counted nowhere."""
@@ -53,13 +57,13 @@ class Discards:
         self._later.append(piles)
         self.are_waiting = True
 
-    def add_contents(self, contents: dict[int, MessageRecord]) -> None:
+    def add_contents(self, contents: Mapping[int, Content]) -> None:
         """Take messages by sequence, which are counted in memory until they are gone."""
         if contents:
             self._contents.append(contents)
             self.are_waiting = True
 
-    def add_volatile(self, messages: dict[int, TransientMessage]) -> None:
+    def add_volatile(self, messages: Mapping[int, Content]) -> None:
         """Take non-persistent messages by key, which are counted as such until they are gone."""
         if messages:
             self._volatile.append(messages)
@@ -69,6 +73,12 @@ class Discards:
         """Count non-persistent messages no more: a new leadership counts its own."""
         self._piles += self._volatile
         self._volatile.clear()
+
+    def count_no_more(self) -> None:
+        """Count none of it any more: what it was of is known no more."""
+        self.forget_leadership()
+        self._piles += self._contents
+        self._contents.clear()
 
     def contents(self) -> Iterator[Any]:
         """Give the messages that are still counted in memory."""
@@ -108,7 +118,7 @@ class Discards:
                 self._piles.append(pile)
         return 0, 0
 
-    def _empty(self, places: deque[dict[int, Any]], count: int) -> int:
+    def _empty(self, places: deque[Any], count: int) -> int:
         contents = places[0]
         size = 0
         for _ in range(min(count, len(contents))):

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.lasting.discards import Discards
+from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
@@ -87,6 +88,33 @@ class BrokerState:
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self.overhead = settings.message_memory_overhead_bytes
+        self.discards = Discards(self.overhead)
+        """What of this nobody can reach any more."""
+        self._begin()
+        self.appliers: dict[type, Any] = {
+            AcknowledgeRecord: self._apply_acknowledge,
+            DeadLetterRecord: self._apply_acknowledge,
+            HoldRecord: self._apply_hold,
+            QueueRecord: self._apply_queue,
+            DispatchMarkRecord: self._apply_dispatch_mark,
+            PurgeRecord: self._apply_purge,
+            DeleteQueueRecord: self._apply_delete_queue,
+            ProducerRecord: self._apply_producer,
+            ForgetProducerRecord: self._apply_forget_producer,
+            CountersRecord: self._apply_counters,
+            CleanedRecord: self._apply_cleaned,
+            FormatRecord: self._apply_format,
+        }
+
+    def begin_anew(self) -> None:
+        """Know nothing: the log it came from was replaced."""
+        forgotten_count = self.producers.forgotten_count
+        self.discards.count_no_more()
+        self.discards.add_later(_piles(self.queues, self.by_name, self.producers.by_id))
+        self._begin()
+        self.producers.forgotten_count = forgotten_count
+
+    def _begin(self) -> None:
         self.queues: dict[int, Queue] = {}
         self.by_name: dict[str, Queue] = {}
         """The queues by name; on the leader also those whose declaration is on its way."""
@@ -119,24 +147,9 @@ class BrokerState:
         """Queues with consumers that may have something new to dispatch."""
         self.touched_in_vain = 0
         """Deleted queues that still stand there: they are taken out together."""
-        self.discards = Discards(self.overhead)
         self._live_count = self._live_bytes = 0
         self.enqueued_total = self.acknowledged_total = 0
         """Messages over all queues, those that are deleted since and temporary ones too."""
-        self.appliers: dict[type, Any] = {
-            AcknowledgeRecord: self._apply_acknowledge,
-            DeadLetterRecord: self._apply_acknowledge,
-            HoldRecord: self._apply_hold,
-            QueueRecord: self._apply_queue,
-            DispatchMarkRecord: self._apply_dispatch_mark,
-            PurgeRecord: self._apply_purge,
-            DeleteQueueRecord: self._apply_delete_queue,
-            ProducerRecord: self._apply_producer,
-            ForgetProducerRecord: self._apply_forget_producer,
-            CountersRecord: self._apply_counters,
-            CleanedRecord: self._apply_cleaned,
-            FormatRecord: self._apply_format,
-        }
 
     def apply(
         self,
@@ -449,14 +462,17 @@ class BrokerState:
             if is_spent():
                 return
 
-    def piles(self) -> Iterator[Any]:
-        """Give the containers of a state that nobody needs any more, to be let go of."""
-        for queue in list(self.queues.values()):
-            yield queue.index.chunks
-            yield queue.cache
-        yield self.queues
-        yield self.by_name
-        yield from self.producers.by_id.piles()
+
+def _piles(
+    queues: dict[int, Queue], by_name: dict[str, Queue], producers: ProducerMap
+) -> Iterator[Any]:
+    """Give the containers of a state that nobody needs any more, to be let go of."""
+    for queue in list(queues.values()):
+        yield queue.index.chunks
+        yield queue.cache
+    yield queues
+    yield by_name
+    yield from producers.piles()
 
 
 def _has_more_places(record: MessageRecord) -> bool:

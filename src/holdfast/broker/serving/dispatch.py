@@ -9,20 +9,17 @@ one holds nobody up.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
 
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
+from holdfast.broker.serving.publishing import Broken
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.serving.topic import Delivery
 
 Settle = Callable[[Queue, int], None]
 
-EFFORT_SHIFT: Final = 12
-"""To write 4 KiB of headers takes about as long as another message."""
-
 
 def dispatch(
-    queue: Queue, settle: Settle, count_max: int, broken: list[tuple[Any, Exception]]
+    queue: Queue, settle: Settle, count_max: int, broken: Broken
 ) -> Iterator[list[Delivery]]:
     """
     Assign messages of `queue` while there is room for them, in steps of so many, when asked; large
@@ -98,18 +95,6 @@ def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) 
         left -= 1
         if record is None or left <= 0:
             return False
-    return True
-
-
-def make_ready(subscription: Subscription) -> bool:
-    """Put a subscription that has room into its queue's ring; True if it was not there."""
-    queue = subscription.queue
-    if queue is None or subscription.is_ready or subscription.is_closed:
-        return False
-    if not subscription.has_room():
-        return False
-    subscription.is_ready = True
-    queue.ready.append(subscription)
     return True
 
 

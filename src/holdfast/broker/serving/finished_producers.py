@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from holdfast.broker.errands import Errands
 from holdfast.broker.lasting.producer_floors import number_behind
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.receipts import Receipts
 from holdfast.errors import RefusedError
 from holdfast.model.limits import FLOOR_ID, PRODUCER_ID_BYTES_MAX
 from holdfast.model.records import ForgetProducerRecord, ProducerRecord
-
-if TYPE_CHECKING:
-    from holdfast.broker.broker import Broker
 
 NAMES_MAX: Final = 64
 """So many names may wait for the next look at all producers; each makes it slower."""
@@ -39,10 +39,12 @@ _COMPARED_PER_STEP: Final = 1_000
 class FinishedProducers:
     """What the leader was told about producers that are done with."""
 
-    __slots__ = ("_before", "_broker", "_is_under_way")
+    __slots__ = ("_before", "_errands", "_is_under_way", "_receipts", "_state")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, state: BrokerState, receipts: Receipts, errands: Errands) -> None:
+        self._state = state
+        self._receipts = receipts
+        self._errands = errands
         self._before: dict[str, int] = {}
         """The first number that may still come, by name; not begun yet."""
         self._is_under_way = False
@@ -67,18 +69,18 @@ class FinishedProducers:
             )
         if name not in self._before and len(self._before) >= NAMES_MAX:
             raise RefusedError(f"at most {NAMES_MAX} names of finished producers may wait")
-        if self._broker.state.producers.floors.raise_to(name, before):
-            self._broker.receipts.record(ProducerRecord(FLOOR_ID + name, before))
+        if self._state.producers.floors.raise_to(name, before):
+            self._receipts.record(ProducerRecord(FLOOR_ID + name, before))
         self._before[name] = max(before, self._before.get(name, 0))
         if not self._is_under_way:
             self._is_under_way = True
-            self._broker.errands.begin(self._run())
+            self._errands.begin(self._run())
 
     def _run(self) -> Iterator[None]:
         while self._before:
             wanted = [(f"{name}-", before) for name, before in self._before.items()]
             self._before = {}
-            left = self._broker.state.producers.as_they_are()
+            left = self._state.producers.as_they_are()
             step = max(_COMPARED_PER_STEP // len(wanted), 1)
             while some := list(islice(left, step)):
                 self._forget(some, wanted)
@@ -86,8 +88,8 @@ class FinishedProducers:
         self._is_under_way = False
 
     def _forget(self, some: list[tuple[str, bytes]], wanted: list[tuple[str, int]]) -> None:
-        producers = self._broker.state.producers
-        self._broker.receipts.add_records(
+        producers = self._state.producers
+        self._receipts.add_records(
             [
                 ForgetProducerRecord(producer_id)
                 for producer_id, value in some

@@ -16,35 +16,15 @@ Invariants:
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.errors import UnknownDeliveryError
-
-if TYPE_CHECKING:
-    from holdfast.broker.broker import Broker
 
 _LOOKED_AT_MAX: Final = 1_000
 """So many subscriptions are asked whether they have a message."""
-
-
-def queue_of_late(broker: Broker, queue_number: int, key: int, client: str = "") -> Queue | None:
-    """
-    Do what `find_late` does; what is on its way to the log is settled, whoever seems to have it.
-
-    A COMMIT keeps what it has settled reserved for a while.
-
-    Raises:
-        UnknownDeliveryError: As `find_late`.
-    """
-    try:
-        return find_late(broker.state, queue_number, key, client)
-    except UnknownDeliveryError:
-        if broker.receipts.settling({queue_number: {key}}).get(queue_number):
-            return None
-        raise
 
 
 def find_late(state: BrokerState, queue_number: int, key: int, client: str = "") -> Queue | None:
@@ -76,7 +56,7 @@ def find_late(state: BrokerState, queue_number: int, key: int, client: str = "")
         _require_same(key, queue.had_by.get(key, ""), client)
         return queue
     if len(queue.subscriptions) > _LOOKED_AT_MAX:
-        # To ask 200,000 takes 15 ms: `queue_of_late` finds out whether it is on its way instead.
+        # To ask 200,000 takes 15 ms: `settling` finds out whether it is on its way instead.
         raise _with_somebody_else(key)
     if any(key in each.unacknowledged for each in queue.subscriptions):
         raise _with_somebody_else(key)
@@ -128,7 +108,7 @@ def not_in_delivery(key: int) -> UnknownDeliveryError:
     )
 
 
-def settled_by(subscription: Subscription, key: int, *, exact: bool = False) -> list[int]:
+def settled_by(subscription: Consumer, key: int, *, exact: bool = False) -> list[int]:
     """
     Give the keys that an acknowledgement of `key` settles, be it late or not.
 

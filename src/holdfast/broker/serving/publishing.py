@@ -15,14 +15,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from holdfast.broker.outputs import Publisher
-from holdfast.broker.serving.dispatch import EFFORT_SHIFT
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import Subscription
-from holdfast.broker.serving.topic import Backlogs, Delivery, Spread, Topic
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Backlogs, Spread, Topic
 from holdfast.broker.settings import BrokerSettings
+
+Broken = list[tuple[Queue | Topic, Exception]]
+"""Destinations whose work failed by a mistake of ours; whoever conducts renews them."""
 
 
 class Publishing:
@@ -122,17 +125,17 @@ class Publishing:
             told.append((publisher, receipt))
         return told
 
-    def drain(self, topic: Topic, subscription: Subscription) -> None:
+    def drain(self, topic: Topic, subscription: Consumer) -> None:
         """Deliver what waits for a subscription, as far as it has room now."""
         if subscription.pending:
             topic.drain(subscription, self.deliveries, self.backlogs)
             self._note_large()
 
-    def close(self, topic: Topic, subscription: Subscription) -> None:
+    def close(self, topic: Topic, subscription: Consumer) -> None:
         """Remove a subscription of a topic."""
         topic.close_subscription(subscription, self.backlogs)
 
-    def take(self, broken: list[tuple[Any, Exception]]) -> Iterator[list[Delivery]]:
+    def take(self, broken: Broken) -> Iterator[list[Delivery]]:
         """
         Give deliveries in short steps, spreading messages on; a step may be empty.
 
@@ -167,7 +170,7 @@ class Publishing:
         """Note that there may be large messages in all that is in the line now."""
         self.large_through = self.taken_count + len(self.deliveries)
 
-    def _spread_some(self, broken: list[tuple[Any, Exception]]) -> int:
+    def _spread_some(self, broken: Broken) -> int:
         """Spread the oldest message on, and give what that cost, in subscribers."""
         spread = self.spreads[0]
         subscribers = spread.next(self._settings.step_count_max)

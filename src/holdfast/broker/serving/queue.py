@@ -19,39 +19,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
 from holdfast.broker.lasting.sequence_index import SequenceIndex
-from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.numbering import FIRST_TERM, Numbering
 from holdfast.model.records import MessageRecord
-
-
-class TransientMessage:
-    """A message that lives in memory only: non-persistent, or on a topic."""
-
-    __slots__ = ("body", "headers", "key", "order", "size", "stored_at", "waiting_count")
-
-    facts: ClassVar[None] = None
-    """Nothing of it lasts, so nothing was noted beside its headers."""
-
-    def __init__(
-        self, key: int, headers: bytes, body: bytes, order: int, stored_at: int = 0
-    ) -> None:
-        self.key = key
-        """Negative: minus the serial number."""
-        self.headers = headers
-        self.body = body
-        self.size = len(headers) + len(body)
-        self.order = order
-        """The last sequence assigned before it."""
-        self.stored_at = stored_at
-        """When the broker took it, in microseconds since the epoch."""
-        self.waiting_count = 0
-        """On a topic: for how many subscriptions it waits."""
-
 
 _MADE_AT_FIRST_USE: Final[dict[str, Callable[[], Any]]] = {
     "closed_ready_count": int,
@@ -131,14 +107,14 @@ class Queue:
     reserved: set[int]
     """Acknowledged in open transactions: nobody's, until those end."""
     waiting: deque[int]
-    subscriptions: dict[Subscription, None]
+    subscriptions: dict[Consumer, None]
     """In the order they came; a dictionary, because any of ten thousand may leave."""
-    ready: deque[Subscription]
+    ready: deque[Consumer]
     closed_ready_count: int
     """Closed subscriptions that still stand in `ready`: they are taken out together."""
-    releasing: dict[object, None]
+    releasing: dict[Hashable, None]
     """Transactions' parts that are just being rolled back; as with `returning`."""
-    returning: dict[Subscription, None]
+    returning: dict[Consumer, None]
     """Closed subscriptions whose deliveries are just being given back; until they all are, nothing
     is dispatched, so that the old order is kept."""
     cache: dict[int, MessageRecord]
@@ -158,7 +134,7 @@ class Queue:
         self.is_declared = False
         """Whether the declaring record is applied; until then the queue is the leader's plan."""
         self.is_temporary = False
-        self.owner: object = None
+        self.owner: Hashable = None
         """A temporary queue's connection."""
         self.enqueued_total = 0
         self.acknowledged_total = 0
@@ -332,13 +308,13 @@ class Queue:
         if not reserved:
             self.reserved = set()
 
-    def release(self, whose: object, keys: list[int], step_count: int) -> Iterator[None]:
+    def release(self, whose: Hashable, keys: list[int], step_count: int) -> Iterator[None]:
         """
         Let everybody have what a transaction had settled that is rolled back, in short steps.
 
         Until `whose` keys are all back nothing is given to anybody, so that the old order is kept.
         """
-        client = whose.client if isinstance(whose, Subscription) else None
+        client = whose.client if isinstance(whose, Consumer) else None
         if len(keys) > step_count:
             self.releasing[whose] = None
         for start in range(0, len(keys), step_count):
@@ -355,7 +331,15 @@ class Queue:
         """Whether a delivery of `key` must say that it may have been delivered before."""
         return 0 < key <= self.flag_through or key in self.redelivered
 
-    def close_subscription(self, subscription: Subscription) -> None:
+    def make_ready(self, consumer: Consumer) -> bool:
+        """Put a consumer that has room into the ring; True if it was not there."""
+        if consumer.is_ready or consumer.is_closed or not consumer.has_room():
+            return False
+        consumer.is_ready = True
+        self.ready.append(consumer)
+        return True
+
+    def close_subscription(self, subscription: Consumer) -> None:
         """Remove a subscription that gets nothing more; what it holds is not given back yet."""
         subscription.is_closed = True
         subscription.prefetch = 0  # The ring passes over it as over one without room.
@@ -372,7 +356,7 @@ class Queue:
                         ready.append(each)
                 self.closed_ready_count = 0
 
-    def take_back(self, subscription: Subscription, step_count: int) -> Iterator[None]:
+    def take_back(self, subscription: Consumer, step_count: int) -> Iterator[None]:
         """Give back, flagged, what a closed subscription holds, in steps of so many messages."""
         held = subscription.unacknowledged
         keys = iter(list(held))

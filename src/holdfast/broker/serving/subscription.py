@@ -1,106 +1,24 @@
 """
-One consumer's interest: prefetch, and the deliveries that await acknowledgement.
+One consumer's interest in one queue or topic.
 
-A delivery is known by its *key*: a positive key is the sequence of a persistent message, a negative
-one the serial number of a non-persistent message. Keys stand in `unacknowledged` in the order of
-delivery, which is what a cumulative acknowledgement counts by.
+Queues and topics know it as a consumer; it knows which of them it hangs on.
 
 Lives on the leader only and may vanish; nothing here is lasting state.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Protocol
 
-from holdfast.model.records import MessageRecord
-
-if TYPE_CHECKING:
-    from holdfast.broker.serving.queue import Queue, TransientMessage
-    from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
 
 
-_COST_BYTES: Final = 750
-"""What a subscription takes beside its names: measured, 100,000 on one queue."""
-
-_COPIES: Final = 3
-"""How often its names are kept: as they came, as they are looked up, as they are written."""
-
-
-def subscription_cost(subscription_id: str, destination: str) -> int:
-    """What a subscription takes of the memory for subscriptions."""
-    return _COST_BYTES + _COPIES * (len(subscription_id.encode()) + len(destination.encode()))
-
-
-class AcknowledgeMode(Enum):
-    """How a consumer acknowledges: not at all, cumulatively, or one by one."""
-
-    AUTO = "auto"
-    CLIENT = "client"
-    INDIVIDUAL = "client-individual"
-
-
-class Receiver(Protocol):
-    """A connection as the broker sees it: somewhere to deliver to, with so much room."""
-
-    room_bytes: int
-    """What may still be handed to the connection before its socket has taken more."""
-
-    subscriptions: dict[str, Subscription]
-
-    def deliver(
-        self,
-        subscription: Subscription,
-        key: int,
-        message: MessageRecord | TransientMessage,
-        *,
-        redelivered: bool,
-    ) -> None:
-        """Write one delivery to the client; the loop asks for it, the broker does not."""
-
-    def recount_room(self) -> None:
-        """Note that something was given room and will not be delivered."""
-
-
-class DeliveryForm(Protocol):
-    """How a subscription's deliveries are written, in its protocol."""
-
-    def write(
-        self,
-        out: list[bytes],
-        key: int,
-        message: MessageRecord | TransientMessage,
-        *,
-        redelivered: bool,
-    ) -> None:
-        """Append one delivery to what is to be sent."""
-
-    def write_shared(self, out: list[bytes], serial: int, message: TransientMessage) -> None:
-        """Append a topic message, of which all who want the same bytes may share them."""
-
-
-class Subscription:
+class Subscription(Consumer):
     """One consumer on one queue or topic."""
 
-    __slots__ = (
-        "client",
-        "cost_bytes",
-        "destination",
-        "id",
-        "form",
-        "is_closed",
-        "is_ready",
-        "mode",
-        "ordinal",
-        "pending",
-        "pending_bytes",
-        "prefetch",
-        "queue",
-        "receiver",
-        "topic",
-        "unacknowledged",
-    )
+    __slots__ = ("queue", "topic")
 
     def __init__(
         self,
@@ -112,33 +30,19 @@ class Subscription:
         destination: str = "",
         client: str = "",
     ) -> None:
-        self.receiver = receiver
-        self.id = subscription_id
-        self.mode = mode
-        self.prefetch = prefetch
-        self.destination = destination
-        """As the consumer wrote it: what its messages say they are addressed to."""
-        self.client = client
-        """By what its client can be known again on another connection; empty: by nothing."""
-        self.cost_bytes = _COST_BYTES + _COPIES * (
-            len(destination.encode()) + len(self.id.encode())
+        super().__init__(
+            receiver,
+            subscription_id,
+            mode=mode,
+            prefetch=prefetch,
+            destination=destination,
+            client=client,
         )
-        """What it takes of the memory for subscriptions."""
         self.queue: Queue | None = None
         self.topic: Topic | None = None
-        self.unacknowledged: dict[int, None] = {}
-        self.is_ready = False
-        """Whether it stands in its queue's ring of consumers with room."""
-        self.is_closed = False
-        self.pending: deque[TransientMessage] | None = None
-        """Topic messages that wait for room; None if none ever did: an empty one is more than all
-        the rest, and most subscriptions never need it."""
-        self.pending_bytes = 0
-        self.ordinal = 0
-        """The session's number for it."""
-        self.form: DeliveryForm | None = None
-        """How its session writes a delivery; None before it is subscribed."""
 
-    def has_room(self) -> bool:
-        """Whether one more message may be delivered now."""
-        return len(self.unacknowledged) < self.prefetch and self.receiver.room_bytes > 0
+
+class Subscriber(Receiver, Protocol):
+    """A connection with all its subscriptions."""
+
+    subscriptions: dict[str, Subscription]

@@ -7,9 +7,10 @@ that others may send there and nobody meets them by chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TypeVar
 
+from holdfast.broker.flow_control import require_room
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError
@@ -26,9 +27,9 @@ class Temporaries:
         self.count_max = count_max
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
-        self._owned: dict[object, list[Queue | Topic]] = {}
+        self._owned: dict[Hashable, list[Queue | Topic]] = {}
 
-    def queue(self, name: str, owner: object | None = None) -> Queue:
+    def queue(self, name: str, owner: Hashable | None = None) -> Queue:
         """
         Give a temporary queue by its full name; `owner` makes it if it is not there.
 
@@ -37,7 +38,7 @@ class Temporaries:
         """
         return self._given(self.queues, "queue", name, owner, _new_queue)
 
-    def topic(self, name: str, owner: object | None = None) -> Topic:
+    def topic(self, name: str, owner: Hashable | None = None) -> Topic:
         """
         Give a temporary topic by its full name; `owner` makes it if it is not there.
 
@@ -46,11 +47,11 @@ class Temporaries:
         """
         return self._given(self.topics, "topic", name, owner, Topic)
 
-    def count_of(self, owner: object) -> int:
+    def count_of(self, owner: Hashable) -> int:
         """How many destinations a connection has."""
         return len(self._owned.get(owner, ()))
 
-    def drop(self, owner: object) -> Iterator[Queue | None]:
+    def drop(self, owner: Hashable) -> Iterator[Queue | None]:
         """
         Forget the destinations of a connection that is gone, one at each step.
 
@@ -72,7 +73,7 @@ class Temporaries:
         places: dict[str, _Place],
         kind: str,
         name: str,
-        owner: object | None,
+        owner: Hashable | None,
         make: Callable[[str], _Place],
     ) -> _Place:
         place = places.get(name)
@@ -85,17 +86,6 @@ class Temporaries:
             place.owner = owner
             self._owned.setdefault(owner, []).append(place)
         return place
-
-
-def require_room(count: int, count_max: int, what: str) -> None:
-    """
-    Refuse one more of something that has a limit.
-
-    Raises:
-        DestinationError: There are as many as there may be.
-    """
-    if count >= count_max:
-        raise DestinationError(f"there are {count:,} {what} already; at most {count_max:,}")
 
 
 def _new_queue(name: str) -> Queue:

@@ -13,16 +13,12 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Receiver, Subscription
-from holdfast.model.records import MessageRecord
-
-Delivery = tuple[Subscription, int, MessageRecord | TransientMessage | None, int, bool]
-"""Subscription, key, message or None, record number to read it from, redelivered flag."""
-
+from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
+from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.message import TransientMessage
 
 _PLACE_BYTES: Final = 16
 """What a message that waits for one subscription takes for waiting for one more."""
@@ -45,7 +41,7 @@ class Backlogs:
         self.growth_bytes = 0
         """What was added since somebody looked."""
 
-    def add(self, subscription: Subscription, message: TransientMessage) -> None:
+    def add(self, subscription: Consumer, message: TransientMessage) -> None:
         """Let a message wait for a subscription."""
         if subscription.pending is None:
             subscription.pending = deque()
@@ -58,7 +54,7 @@ class Backlogs:
         message.waiting_count += 1
         self.growth_bytes += size
 
-    def take(self, subscription: Subscription) -> TransientMessage:
+    def take(self, subscription: Consumer) -> TransientMessage:
         """Take the oldest message that waits for a subscription."""
         assert subscription.pending is not None, "only called where something waits"
         message = subscription.pending.popleft()
@@ -67,7 +63,7 @@ class Backlogs:
         self._let_go(message)
         return message
 
-    def drop(self, subscription: Subscription) -> None:
+    def drop(self, subscription: Consumer) -> None:
         """Forget what waits for a subscription that is closed."""
         if subscription.pending:
             size = subscription.pending_bytes + len(subscription.pending) * self._overhead_bytes
@@ -108,7 +104,7 @@ class Spread:
         self.subscribers = topic.audience()
         self.place = 0
 
-    def next(self, count: int) -> list[Subscription]:
+    def next(self, count: int) -> list[Consumer]:
         """Give the next of them that are still there."""
         some = self.subscribers[self.place : self.place + count]
         self.place += count
@@ -136,33 +132,34 @@ class Topic:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.subscriptions: dict[Subscription, None] = {}
-        self._audience: list[Subscription] | None = None
+        self.subscriptions: dict[Consumer, None] = {}
+        self._audience: list[Consumer] | None = None
         """The subscriptions, for all messages until one comes or goes."""
         self.spread_count = 0
         """Messages on their way to many subscribers; what comes goes behind them."""
-        self.blocked_by: set[Subscription] = set()
-        """Subscriptions whose backlog is over the limit."""
+        self.blocked_by: set[Consumer] = set()
+        """Consumers whose backlog is over the limit."""
         self.is_temporary = False
         self.is_deleted = False
-        self.owner: object = None
+        self.owner: Hashable = None
+        """A temporary topic's connection."""
 
-    def audience(self) -> list[Subscription]:
+    def audience(self) -> list[Consumer]:
         """Give who subscribes now, as a list that nobody changes."""
         if self._audience is None:
             self._audience = list(self.subscriptions)
         return self._audience
 
-    def add_subscription(self, subscription: Subscription) -> None:
+    def add_subscription(self, subscription: Consumer) -> None:
         """Add one who gets what comes from now on."""
-        subscription.topic = self
+        subscription.is_on_topic = True
         self.subscriptions[subscription] = None
         self._audience = None
 
     def hand_out(
         self,
         message: TransientMessage,
-        subscribers: Iterable[Subscription],
+        subscribers: Iterable[Consumer],
         out: deque[Delivery],
         pending_bytes: int,
         backlogs: Backlogs,
@@ -182,7 +179,7 @@ class Topic:
                 subscription.unacknowledged[key] = None
             out.append((subscription, key, message, 0, False))
 
-    def drain(self, subscription: Subscription, out: deque[Delivery], backlogs: Backlogs) -> bool:
+    def drain(self, subscription: Consumer, out: deque[Delivery], backlogs: Backlogs) -> bool:
         """Deliver a subscription's backlog as far as there is room; True if that unblocks."""
         pending = subscription.pending
         while pending and subscription.has_room():
@@ -196,7 +193,7 @@ class Topic:
         self.blocked_by.discard(subscription)
         return not self.blocked_by
 
-    def close_subscription(self, subscription: Subscription, backlogs: Backlogs) -> bool:
+    def close_subscription(self, subscription: Consumer, backlogs: Backlogs) -> bool:
         """Remove a subscription; True if that unblocks the topic."""
         subscription.is_closed = True
         del self.subscriptions[subscription]

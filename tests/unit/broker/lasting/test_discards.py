@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import deque
 
 from holdfast.broker.lasting.discards import Discards
-from holdfast.broker.serving.queue import TransientMessage
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.model.records import MessageRecord
 
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from itertools import chain
 
-from holdfast.broker.serving.dispatch import make_ready
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 from holdfast.broker.settings import BrokerSettings
 
 STEP = BrokerSettings().step_count_max
@@ -83,10 +82,10 @@ def test_only_a_subscription_with_room_becomes_ready(desk, new_client) -> None:
     Once, and not after it is closed.
     """
     subscription = desk.subscribe(prefetch=1)
-    assert not make_ready(subscription)
+    queue = desk.queue()
+    assert not queue.make_ready(subscription)
     desk.broker.unsubscribe(subscription)
-    assert not make_ready(subscription)
-    assert not make_ready(Subscription(new_client(), "t", mode=AcknowledgeMode.AUTO, prefetch=1))
+    assert not queue.make_ready(subscription)
 
 
 def test_auto_is_bounded_by_the_socket_alone(desk, new_client) -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving import late
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.late import find_late
-from holdfast.broker.serving.queue import Queue, TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
 

@@ -4,9 +4,10 @@ What topics have to deliver: to few at once, to many some at a time.
 
 from __future__ import annotations
 
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.publishing import Publishing
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
 

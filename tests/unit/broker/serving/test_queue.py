@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.serving.queue import Queue, TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.model.numbering import LEADERS_STEP, Numbering
 
 NEW_GENERATION = Numbering(generation=1)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.broker.serving.subscription import AcknowledgeMode
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
 

@@ -1,24 +1,21 @@
 """
-When a subscription has room.
+What a subscription hangs on.
 """
 
 from __future__ import annotations
 
-import pytest
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.subscription import Subscription
 
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
 
-
-@pytest.mark.parametrize(
-    ("held", "room_bytes", "expected"),
-    [(0, 1, True), (1, 1, True), (2, 1, False), (0, 0, False), (0, -5, False)],
-)
-def test_room_is_prefetch_and_socket(new_client, held, room_bytes, expected) -> None:
+def test_a_subscription_knows_its_queue_or_its_topic(desk, new_client) -> None:
     """
-    Both the window and the connection must have room.
+    One of both; a delivery asks only whether it is a topic.
     """
-    client = new_client()
-    client.room_bytes = room_bytes
-    subscription = Subscription(client, "s", mode=AcknowledgeMode.CLIENT, prefetch=2)
-    subscription.unacknowledged = dict.fromkeys(range(held))
-    assert subscription.has_room() is expected
+    of_queue = desk.subscribe()
+    of_topic = Subscription(new_client(), "t", mode=AcknowledgeMode.AUTO, prefetch=1)
+    assert (of_topic.queue, of_topic.topic) == (None, None)
+    topic = desk.broker.topic("news")
+    desk.broker.subscribe(of_topic, topic)
+    assert (of_queue.queue, of_queue.topic, of_queue.is_on_topic) == (desk.queue(), None, False)
+    assert (of_topic.queue, of_topic.topic, of_topic.is_on_topic) == (None, topic, True)

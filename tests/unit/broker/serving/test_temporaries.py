@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.serving.temporaries import Temporaries, require_room
+from holdfast.broker.flow_control import require_room
+from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.errors import DestinationError
 
 

@@ -9,9 +9,11 @@ from collections import deque
 import pytest
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.serving.queue import TransientMessage
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
-from holdfast.broker.serving.topic import Backlogs, Delivery, IdleTopics, Topic
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.topic import Backlogs, IdleTopics, Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
 
@@ -129,7 +131,7 @@ def test_a_topic_with_subscribers_is_not_looked_at(new_client) -> None:
         broker.subscribe(one, broker.topic(name))
     with pytest.raises(DestinationError):
         broker.topic("d")
-    assert list(broker.topics) == ["a", "b", "c"]
+    assert list(broker.destinations.topics) == ["a", "b", "c"]
     broker.unsubscribe(ones[1])
     broker.topic("d")
-    assert list(broker.topics) == ["a", "c", "d"]
+    assert list(broker.destinations.topics) == ["a", "c", "d"]

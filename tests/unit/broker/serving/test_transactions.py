@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.queue import Queue
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import (
     NUMBERED_PER_STEP,
     Run,

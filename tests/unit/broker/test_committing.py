@@ -8,8 +8,9 @@ from itertools import chain, pairwise
 
 import pytest
 
+from holdfast.broker import committing
+from holdfast.broker.destinations import Destinations
 from holdfast.broker.outputs import size_of
-from holdfast.broker.serving import committing
 from holdfast.broker.serving.transactions import NUMBERED_PER_STEP, Transaction
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
@@ -233,7 +234,7 @@ def test_a_mistake_in_its_errand_costs_that_queue_only(desk, monkeypatch) -> Non
     The COMMIT is in the batch by then, and whoever conducts builds the queue's half anew.
     """
     transaction = acknowledging(desk, 1)
-    monkeypatch.setattr(desk.broker, "settle_transient", None)
+    monkeypatch.setattr(Destinations, "settle_transient", None)
     transaction.settlements[next(iter(transaction.settlements))].append(-1)
     desk.broker.commit(transaction, desk.client, b"done")
     [(queue, _)] = desk.broker.broken

@@ -9,7 +9,8 @@ from itertools import chain
 import pytest
 
 from holdfast.broker.lasting.snapshot import digest_of
-from holdfast.broker.serving.subscription import AcknowledgeMode, Subscription
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
 from holdfast.model.facts import Attributes, Cause, MessageFacts, Origin, Place
@@ -142,3 +143,17 @@ def test_what_cannot_be_moved_is_not_counted(new_desk) -> None:
     desk.turn()
     assert key in subscription.unacknowledged
     assert desk.broker.receipts.dead_lettered_total == 0
+
+
+def test_a_late_acknowledgement_of_something_withheld_counts(desk, new_client) -> None:
+    """
+    It was delivered by another leader; damaged here or not, it is done with.
+    """
+    desk.send(b"x")
+    desk.turn()
+    desk.fail_over()
+    desk.queue().withheld.add(1)
+    desk.broker.acknowledge_identity(1, 1, desk.client, b"r")
+    desk.turn()
+    assert desk.state.live_count() == 0
+    assert not desk.queue().withheld

@@ -1,0 +1,314 @@
+"""
+Transactions from BEGIN to their end: COMMIT makes all of one part of one batch, and log entry.
+
+Each queue keeps as many numbers free as the transaction has messages for it: that takes no time for
+the messages. Many get theirs in steps, before the batch is sealed; until then nobody looks at them.
+Acknowledgements become part of the batch whole queues at a time. What is to be done for each of
+them, and for each subscription, is an errand; until it is done, what they settle stays reserved.
+
+Invariants:
+    What can be refused is refused before anything is taken, so a refused commit may be repeated
+    under the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from holdfast.broker.destinations import Destinations
+from holdfast.broker.errands import Errands
+from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.lasting.producers import Verdict
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.outputs import Batch, Publications, Publisher
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.routing import Routing
+from holdfast.broker.sending import Sending
+from holdfast.broker.serving.publishing import Publishing
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.topic import Topic
+from holdfast.broker.serving.transactions import (
+    NUMBERED_PER_STEP,
+    Run,
+    Transaction,
+    number_messages,
+)
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import ProducerRecord
+
+Told = tuple[Publisher, bytes | None]
+"""Who is told, if anybody, that it is committed, and by what receipt."""
+
+
+class Committing:
+    """Opens, fills and ends transactions."""
+
+    __slots__ = (
+        "_destinations",
+        "_errands",
+        "_flow",
+        "_publishing",
+        "_receipts",
+        "_routing",
+        "_sending",
+        "_settings",
+        "_state",
+    )
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        *,
+        receipts: Receipts,
+        destinations: Destinations,
+        flow: FlowControl,
+        routing: Routing,
+        sending: Sending,
+        publishing: Publishing,
+        errands: Errands,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._receipts = receipts
+        self._destinations = destinations
+        self._flow = flow
+        self._routing = routing
+        self._sending = sending
+        self._publishing = publishing
+        self._errands = errands
+
+    def begin(self, name: str) -> Transaction:
+        """
+        Open a transaction.
+
+        Raises:
+            TransactionError: All transactions together hold too much; many empty ones do.
+        """
+        cost = 2 * self._settings.message_memory_overhead_bytes + 4 * len(name)
+        self._flow.require_held_room(cost)
+        transaction = Transaction(name, self._settings)
+        transaction.own_bytes = cost
+        self._flow.held_bytes += cost
+        return transaction
+
+    def hold(
+        self,
+        transaction: Transaction,
+        destination: Queue | Topic,
+        headers: bytes,
+        body: bytes,
+        *,
+        persistent: bool,
+    ) -> int:
+        """
+        Hold a send until its transaction commits; gives what it takes of the memory for these.
+
+        Raises:
+            TransactionError: This transaction, or all of them together, grew over the limits.
+        """
+        cost = len(headers) + len(body) + self._settings.message_memory_overhead_bytes
+        self._flow.require_held_room(cost)
+        transaction.add_send(destination, headers, body, persistent=persistent)
+        self._flow.held_bytes += cost
+        return cost
+
+    def abort(self, transaction: Transaction) -> Iterator[None]:
+        """
+        Undo a transaction in steps: what it acknowledged is in delivery again, or on its queue.
+
+        Whoever asked must do nothing else before the last step; everybody else may.
+        """
+        self._flow.held_bytes -= transaction.held_bytes
+        for whole in transaction.undo(self._settings.step_count_max):
+            if isinstance(whole, Subscription):
+                self._routing.refill(whole)
+            elif whole is not None:
+                self._state.touch(whole)
+            yield
+
+    def commit(
+        self,
+        transaction: Transaction,
+        replier: Publisher,
+        receipt: bytes | None,
+        producer_id: str | None = None,
+        producer_sequence: int = 0,
+    ) -> None:
+        """
+        Put all of a transaction into the gathering batch: one log entry, all or nothing.
+
+        With a producer id the whole transaction counts as one sequence number.
+
+        What can be refused is refused before anything is taken, so a refused commit may be repeated
+        under the same number.
+
+        Raises:
+            SequenceGapError: The producer skipped a number; nothing was done.
+            DestinationError: A queue was deleted meanwhile and there are too many to declare it
+                again; nothing was done.
+        """
+        missing = transaction.missing_queues(self._state.by_name)
+        self._destinations.require_queues(missing)
+        is_new = producer_id is None or (
+            self._state.producers.check(producer_id, producer_sequence) is Verdict.NEW
+        )
+        if is_new:
+            self._put(transaction, (replier, receipt), producer_id, producer_sequence)
+        else:
+            count = len(transaction.records) + len(transaction.publications)
+            self._sending.duplicates_total += count
+        self._settle(transaction)
+        if receipt is not None and not (is_new and transaction.publications):
+            # Also of a repetition: what it acknowledges was not in the first.
+            self._receipts.reply_after_pending(replier, receipt)
+
+    def _put(
+        self,
+        transaction: Transaction,
+        told: Told,
+        producer_id: str | None,
+        producer_sequence: int,
+    ) -> None:
+        receipts = self._receipts
+        if not receipts.batch.has_room(transaction.size_bytes, self._settings.batch_bytes_max):
+            receipts.close_batch()
+        with self._sending.all_or_nothing(producer_id):
+            runs: list[Run] = []
+            try:
+                self._put_sends(transaction, told, runs)
+                if producer_id is not None:
+                    receipts.record(ProducerRecord(producer_id, producer_sequence))
+            except Exception:
+                for run in runs:
+                    run.queue.assigned_sequence = run.first
+                raise
+        if receipts.batch.publications:
+            receipts.batch.is_urgent = True
+        self._errands.begin(self._advance_marks(runs))
+
+    def _put_sends(self, transaction: Transaction, told: Told, runs: list[Run]) -> None:
+        """
+        Put the sends of a transaction into the batch; queues that are gone are declared.
+
+        With messages that are not kept go those who are told when these are out.
+        `runs` tells what numbers were taken, also if it fails in the middle.
+        """
+        receipts = self._receipts
+        current = {each: self._routing.current_of(each) for each in transaction.destinations}
+        if transaction.publications:
+            held = transaction.publications
+            receipts.batch.publications.append(Publications(current, held, *told))
+        receipts.uncommitted_bytes += receipts.batch.add_messages(
+            transaction.records, transaction.records_bytes
+        )
+        for destination, records in transaction.by_queue.items():
+            queue = current[destination]
+            assert isinstance(queue, Queue)
+            runs.append(Run(queue, queue.assigned_sequence, records))
+            queue.assigned_sequence += len(records)
+        # Many get the numbers that are kept for them only as they are sealed.
+        steps = number_messages(runs, self._sending.now_microseconds)
+        if len(transaction.records) > NUMBERED_PER_STEP:
+            receipts.batch.unnumbered.append(steps)
+            return
+        for _ in steps:
+            pass
+
+    def _advance_marks(self, runs: list[Run]) -> Iterator[None]:
+        """Ask in steps for dispatch marks further ahead, where the messages come near to them."""
+        for place, (queue, _, _) in enumerate(runs, 1):
+            try:
+                is_far = queue.assigned_sequence + (queue.mark_step >> 1) > queue.asked_mark + 1
+                if is_far and queue.subscriptions and not queue.is_deleted:
+                    self._destinations.advance_mark(queue)
+            except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+                self._routing.broken.append((queue, error))
+            if not place % self._settings.step_count_max:
+                yield
+
+    def _settle(self, transaction: Transaction) -> None:
+        """
+        Let all acknowledgements of a transaction be part of the batch, whole queues at a time.
+
+        Until they are taken out of what is reserved, in steps, nobody else gets what they settle.
+        """
+        self._flow.held_bytes -= transaction.held_bytes
+        for queue, keys in transaction.keys_by_queue.items():
+            self._receipts.settle(queue, keys)
+        self._errands.begin(self._let_go(transaction))
+
+    def settle_all(self, queue: Queue, keys: list[int]) -> None:
+        """
+        Settle many at once that were just in delivery.
+
+        What is only in memory is freed in steps, and nobody else's meanwhile.
+        """
+        lasting = [key for key in keys if key > 0]
+        self._receipts.settle(queue, lasting)
+        if len(lasting) < len(keys):
+            volatile = [key for key in keys if key < 0]
+            queue.reserved.update(volatile)
+            self._errands.begin(self._free(queue, volatile))
+
+    def _let_go(self, transaction: Transaction) -> Iterator[None]:
+        """Do in steps what is left to be done for each key and each subscription of a COMMIT."""
+        step_count = self._settings.step_count_max
+        effort = 0
+        for subscription, queue, keys in chain(
+            ((it, it.queue, keys) for it, keys in transaction.settlements.items()),
+            ((None, queue, keys) for queue, keys in transaction.late.items()),
+        ):
+            if effort >= step_count:
+                effort = 0
+                yield
+            if queue is not None:
+                yield from self._free(queue, keys)
+            if subscription is not None:
+                self._routing.refill(subscription)
+            effort += 1 + min(len(keys), step_count)
+
+    def _free(self, queue: Queue, keys: list[int]) -> Iterator[None]:
+        """Give up, in steps, what was reserved and is settled; what is only in memory ends here."""
+        step_count = self._settings.step_count_max
+        for start in range(0, len(keys), step_count):
+            if start:
+                yield
+            some = keys[start : start + step_count]
+            try:
+                for key in some:
+                    if key < 0:
+                        self._destinations.settle_transient(queue, key)
+                queue.unreserve(some)
+            except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+                self._routing.broken.append((queue, error))
+
+    def publish_after_commit(self, batch: Batch) -> Iterator[None]:
+        """Let the non-persistent messages of a batch's transactions be seen, in short steps."""
+        effort = 0
+        for publications in batch.publications:
+            for destination, headers, body in publications.sends():
+                try:
+                    if isinstance(destination, Topic):
+                        message = self._sending.topic_message(headers, body)
+                        self._publishing.publish_later(destination, message)
+                    elif not destination.is_deleted:
+                        self._sending.send_transient(destination, headers, body)
+                except Exception as error:  # noqa: BLE001 - lasting state is applied already
+                    self._routing.broken.append((destination, error))
+                effort += 1
+                if effort >= self._settings.step_count_max:
+                    effort = 0
+                    yield
+            self._confirm_publications(publications)
+
+    def _confirm_publications(self, publications: Publications) -> None:
+        """Let who committed be told when its messages are out."""
+        if publications.receipt is None:
+            return
+        publishing = self._publishing
+        is_for_topics = publications.is_for_topics
+        confirm = publishing.confirm_later if is_for_topics else publishing.confirm
+        confirm(publications.publisher, publications.receipt)

@@ -1,0 +1,172 @@
+"""
+What hangs together: consumers and destinations, and where what was held goes now.
+
+A consumer is bound to a queue or topic here, gets what it has room for, and is unbound. In each
+turn those queues that may have something for somebody have their turn, beside topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from holdfast.broker.destinations import Destinations
+from holdfast.broker.errands import Errands
+from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.consumer import Receiver
+from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.dispatch import Settle, dispatch
+from holdfast.broker.serving.publishing import Broken, Publishing
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscriber, Subscription
+from holdfast.broker.serving.topic import Topic
+from holdfast.broker.settings import BrokerSettings
+
+
+class Routing:
+    """Who gets what from where."""
+
+    __slots__ = (
+        "_destinations",
+        "_errands",
+        "_flow",
+        "_is_queues_turn",
+        "_publishing",
+        "_settings",
+        "_state",
+        "broken",
+    )
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        *,
+        destinations: Destinations,
+        flow: FlowControl,
+        publishing: Publishing,
+        errands: Errands,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._destinations = destinations
+        self._flow = flow
+        self._publishing = publishing
+        self._errands = errands
+        self._is_queues_turn = False
+        """The last dispatch was left off among topics' deliveries."""
+        self.broken: Broken = []
+
+    def current_of(self, destination: Queue | Topic) -> Queue | Topic:
+        """Give what has the name of a held destination now: it may have been deleted since."""
+        if not destination.is_deleted or destination.is_temporary:
+            return destination
+        if isinstance(destination, Queue):
+            # A record for the deleted one would be lost.
+            return self._destinations.queue(destination.name)
+        return self._destinations.topics.get(destination.name, destination)
+
+    def subscribe(self, subscription: Subscription, destination: Queue | Topic) -> None:
+        """Add a consumer; dispatch to it begins with the next `dispatch`."""
+        self._flow.subscription_count += 1
+        self._flow.subscription_bytes += subscription.cost_bytes
+        if isinstance(destination, Topic):
+            subscription.topic = destination
+            destination.add_subscription(subscription)
+            self._destinations.idle_topics.remove(destination)
+            return
+        subscription.queue = destination
+        destination.subscriptions[subscription] = None
+        destination.make_ready(subscription)
+        self._state.touch(destination)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """
+        Remove a consumer; what it holds goes back to the head of the queue.
+
+        What an open transaction has acknowledged stays with the transaction until its end. Where
+        it holds much the queue waits until all of it is given back, in the old order.
+        """
+        self._flow.subscription_count -= 1
+        self._flow.subscription_bytes -= subscription.cost_bytes
+        if subscription.topic is not None:
+            topic = subscription.topic
+            self._publishing.close(topic, subscription)
+            if not (topic.subscriptions or topic.is_temporary):
+                self._destinations.idle_topics.add(topic)
+        elif subscription.queue is not None:
+            subscription.queue.close_subscription(subscription)
+            self._errands.begin(self._give_back(subscription.queue, subscription))
+
+    def _give_back(self, queue: Queue, subscription: Subscription) -> Iterator[None]:
+        try:
+            yield from queue.take_back(subscription, self._settings.step_count_max)
+        except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
+            self.broken.append((queue, error))
+        self._state.touch(queue)
+
+    def renew(self, queue: Queue, leaving: set[int]) -> list[Receiver]:
+        """
+        Build the leader's half of a queue anew from its lasting half; give who consumed from it.
+
+        Their subscriptions are closed, and what they may have seen is flagged. Non-persistent
+        messages of the queue are gone, as they are when the leader changes. `leaving` are the keys
+        whose acknowledgement is on its way to the log.
+        """
+        receivers = list(dict.fromkeys(each.receiver for each in queue.subscriptions))
+        self._destinations.empty(queue)
+        contents, queue.cache = queue.cache, {}
+        self._state.discards.add_contents(contents)
+        queue.renew(leaving)
+        return receivers
+
+    def resume(self, receiver: Subscriber) -> None:
+        """Note that a connection has room again."""
+        for subscription in receiver.subscriptions.values():
+            self.refill(subscription)
+
+    def refill(self, subscription: Subscription) -> None:
+        """Let a subscription have more, now that there is room."""
+        if subscription.topic is not None:
+            self._publishing.drain(subscription.topic, subscription)
+            return
+        queue = subscription.queue
+        if queue is not None and queue.make_ready(subscription):
+            self._state.touch(queue)
+
+    def dispatch(self, settle: Settle) -> Generator[list[Delivery], None, None]:
+        """
+        Give the deliveries to be made in short steps, assigning messages as each is asked for.
+
+        Also what finds nothing to deliver is a step. It may be closed after any; the next one goes
+        on, with that queue behind others. Where topics took all the time, queues come first then.
+        """
+        if self._is_queues_turn:
+            self._is_queues_turn = False
+            yield from self._dispatch_queues(settle)
+        self._is_queues_turn = True
+        yield from self._publishing.take(self.broken)
+        self._is_queues_turn = False
+        yield from self._dispatch_queues(settle)
+
+    def _dispatch_queues(self, settle: Settle) -> Iterator[list[Delivery]]:
+        touched = self._state.touched
+        step_count = self._settings.step_count_max
+        looked_at = 0
+        while touched:
+            queue = touched.popleft()
+            queue.is_touched = False
+            if not queue.subscriptions or queue.is_deleted or not queue.ready or queue.is_held:
+                looked_at += 1
+                if not looked_at % step_count:
+                    yield []
+                continue
+            try:
+                yield from dispatch(queue, settle, step_count, self.broken)
+            except GeneratorExit:
+                self._state.touch(queue)
+                raise
+            finally:
+                is_near = queue.cursor + (queue.mark_step >> 1) > queue.asked_mark
+                if is_near and queue.number:
+                    self._destinations.advance_mark(queue)

@@ -1,0 +1,166 @@
+"""
+Messages as they come, outside of transactions: stored, kept in memory only, or published.
+
+A stored one takes the next number of its queue and becomes a record of the gathering batch; who
+sent it is told when that is committed.
+
+Invariants:
+    A producer's number is taken once: what repeats it is confirmed, and stored no second time.
+    A request that fails in the middle leaves neither records nor numbers (`all_or_nothing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.broker.destinations import Destinations
+from holdfast.broker.lasting.producers import Verdict
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.outputs import Replier, size_of
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.publishing import Publishing
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.topic import Topic
+from holdfast.model.records import MESSAGE_OVERHEAD_BYTES, MessageRecord
+
+
+class Sending:
+    """Takes messages in."""
+
+    __slots__ = (
+        "_destinations",
+        "_publishing",
+        "_receipts",
+        "_state",
+        "duplicates_total",
+        "now_microseconds",
+        "serial",
+    )
+
+    def __init__(
+        self,
+        state: BrokerState,
+        receipts: Receipts,
+        destinations: Destinations,
+        publishing: Publishing,
+    ) -> None:
+        self._state = state
+        self._receipts = receipts
+        self._destinations = destinations
+        self._publishing = publishing
+        self.serial = 0
+        """Of messages that live in memory only: their keys are below zero."""
+        self.now_microseconds = 0
+        """Wall-clock time; set once per turn by whoever conducts."""
+        self.duplicates_total = 0
+        """Sends that were taken before and only confirmed again, of all leaderships of this
+        process."""
+
+    def send(
+        self,
+        queue: Queue,
+        headers: bytes,
+        body: bytes,
+        replier: Replier,
+        receipt: bytes | None,
+        producer_id: str | None = None,
+        producer_sequence: int = 0,
+    ) -> None:
+        """
+        Put a persistent message on a queue; the reply waits until it is stored.
+
+        Raises:
+            SequenceGapError: The producer skipped a number.
+        """
+        if producer_id is not None:
+            verdict = self._state.producers.check(producer_id, producer_sequence)
+            if verdict is not Verdict.NEW:
+                self.duplicates_total += 1
+                if receipt is None:
+                    pass
+                elif verdict is Verdict.STORED:
+                    self._receipts.reply_stored(replier, receipt)
+                else:
+                    self._receipts.reply_after_pending(replier, receipt)
+                return
+        sequence = queue.assigned_sequence
+        queue.assigned_sequence = sequence + 1
+        size = len(headers) + len(body)
+        receipts = self._receipts
+        batch = receipts.batch
+        record = MessageRecord(
+            queue.number, sequence, headers, body, size, producer_id, producer_sequence
+        )
+        record.stored_at = self.now_microseconds
+        batch.records.append(record)
+        batch.size_bytes += size + MESSAGE_OVERHEAD_BYTES
+        receipts.uncommitted_bytes += size + MESSAGE_OVERHEAD_BYTES
+        batch.is_urgent = True
+        if receipt is not None:
+            batch.replies.append((replier, receipt))
+        if sequence + (queue.mark_step >> 1) > queue.asked_mark and queue.subscriptions:
+            self._destinations.advance_mark(queue)
+
+    @contextmanager
+    def all_or_nothing(self, producer_id: str | None = None) -> Iterator[None]:
+        """Take back what a request has put into the batch if it fails in the middle."""
+        receipts = self._receipts
+        batch = receipts.batch
+        mark = batch.mark()
+        try:
+            yield
+        except Exception:
+            for record in reversed(batch.take_back(mark)):
+                receipts.uncommitted_bytes -= size_of(record)
+                if isinstance(record, MessageRecord) and record.sequence:
+                    queue = self._destinations.numbered(record.queue_number)
+                    queue.assigned_sequence = record.sequence
+                    record.sequence = 0
+            if producer_id is not None:
+                self._state.producers.untake(producer_id)
+            raise
+
+    def has_taken(self, producer_id: str | None, sequence: int) -> bool:
+        """
+        Tell whether a producer's number is stored or under way already; False without an id.
+
+        A repetition of such a number stores nothing, so it must be confirmed even when the store
+        takes nothing new: refused, its producer would take the message for one that is not stored.
+        """
+        return producer_id is not None and self._state.producers.has_taken(producer_id, sequence)
+
+    def send_transient(self, queue: Queue, headers: bytes, body: bytes) -> None:
+        """Put a non-persistent message on a queue: kept in memory only."""
+        self.serial += 1
+        key = -self.serial
+        # As `newest_under_way` says it, without a call for each message.
+        order = queue.assigned_sequence - 1
+        if order <= queue.newest_before:
+            order = queue.next_sequence - 1
+        message = TransientMessage(key, headers, body, order, self.now_microseconds)
+        queue.transients[key] = message
+        queue.waiting.append(key)
+        queue.enqueued_total += 1
+        queue.transient_bytes += message.size
+        state = self._state
+        state.enqueued_total += 1
+        state.volatile_bytes += message.size + state.overhead
+        if not queue.is_touched:
+            state.touch(queue)
+
+    def has_room(self, destination: Queue | Topic) -> bool:
+        """Whether one more non-persistent message may go to a destination now."""
+        if type(destination) is Topic:
+            return not destination.blocked_by and self._publishing.has_room
+        return self._state.volatile_bytes <= self._state.settings.memory_bytes
+
+    def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
+        """Hand a message to every live subscription of a topic."""
+        self._publishing.publish(topic, self.topic_message(headers, body))
+
+    def topic_message(self, headers: bytes, body: bytes) -> TransientMessage:
+        """Give a message as topics hand it out, with a key of its own."""
+        self.serial += 1
+        return TransientMessage(-self.serial, headers, body, 0, self.now_microseconds)

@@ -1,0 +1,19 @@
+"""
+A message on its way to a consumer.
+
+A tuple, and not a class: it is made and taken apart once for each message and consumer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.model.records import MessageRecord
+
+Delivery = tuple[Consumer, int, MessageRecord | TransientMessage | None, int, bool]
+"""Consumer, key, message or None, record number to read it from, redelivered flag."""
+
+EFFORT_SHIFT: Final = 12
+"""To write 4 KiB of headers takes about as long as another message."""

@@ -1,0 +1,33 @@
+"""
+A message that lives in memory only: non-persistent, or on a topic.
+
+Lives on the leader only and may vanish; nothing here is lasting state.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TransientMessage:
+    """A message that lives in memory only: non-persistent, or on a topic."""
+
+    __slots__ = ("body", "headers", "key", "order", "size", "stored_at", "waiting_count")
+
+    facts: ClassVar[None] = None
+    """Nothing of it lasts, so nothing was noted beside its headers."""
+
+    def __init__(
+        self, key: int, headers: bytes, body: bytes, order: int, stored_at: int = 0
+    ) -> None:
+        self.key = key
+        """Negative: minus the serial number."""
+        self.headers = headers
+        self.body = body
+        self.size = len(headers) + len(body)
+        self.order = order
+        """The last sequence assigned before it."""
+        self.stored_at = stored_at
+        """When the broker took it, in microseconds since the epoch."""
+        self.waiting_count = 0
+        """On a topic: for how many subscriptions it waits."""

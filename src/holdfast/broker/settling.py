@@ -1,0 +1,271 @@
+"""
+Deliveries that end: acknowledged, in their connection or late, rejected, given back, withheld.
+
+What rejecting moves and what it settles go into one batch, so into one log entry: a message is on
+one of the two queues, whatever happens.
+
+Invariants:
+    A key leaves its subscription's window before anybody else may have it.
+    What is refused changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.broker.committing import Committing
+from holdfast.broker.destinations import Destinations
+from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.outputs import Replier
+from holdfast.broker.receipts import Receipts
+from holdfast.broker.routing import Routing
+from holdfast.broker.sending import Sending
+from holdfast.broker.serving import late
+from holdfast.broker.serving.consumer import AcknowledgeMode
+from holdfast.broker.serving.dead_letters import with_origin
+from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.serving.transactions import Transaction
+from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import UnknownDeliveryError
+from holdfast.model.facts import Cause, MessageFacts, Origin
+from holdfast.model.format_level import FACTS_LEVEL
+from holdfast.model.records import DeadLetterRecord, MessageRecord
+
+
+class Settling:
+    """Ends deliveries."""
+
+    __slots__ = (
+        "_committing",
+        "_destinations",
+        "_receipts",
+        "_routing",
+        "_sending",
+        "_settings",
+        "_state",
+    )
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        *,
+        receipts: Receipts,
+        destinations: Destinations,
+        routing: Routing,
+        sending: Sending,
+        committing: Committing,
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._receipts = receipts
+        self._destinations = destinations
+        self._routing = routing
+        self._sending = sending
+        self._committing = committing
+
+    def acknowledge(
+        self,
+        subscription: Subscription,
+        key: int,
+        replier: Replier,
+        receipt: bytes | None,
+        *,
+        exact: bool = False,
+    ) -> int:
+        """
+        Settle a delivery, and with mode `client`, unless `exact`, all before it; give how many.
+
+        Raises:
+            UnknownDeliveryError: It is not in delivery on this subscription.
+        """
+        count = 0
+        queue = subscription.queue
+        if subscription.mode is AcknowledgeMode.INDIVIDUAL:
+            try:
+                del subscription.unacknowledged[key]
+            except KeyError:
+                raise late.not_in_delivery(key) from None
+            if queue is not None:
+                self.settle(queue, key)
+        else:
+            keys = late.settled_by(subscription, key, exact=exact)
+            count = len(keys)
+            for each in keys:
+                del subscription.unacknowledged[each]
+            if queue is None:
+                pass  # A topic keeps nothing of it.
+            elif count <= self._settings.step_count_max:
+                for each in keys:
+                    self.settle(queue, each)
+            else:
+                self._committing.settle_all(queue, keys)
+        if receipt is not None:
+            self._receipts.reply_after_pending(replier, receipt)
+        if not subscription.is_ready:
+            self._routing.refill(subscription)
+        return count
+
+    def settle(self, queue: Queue, key: int) -> None:
+        """Note that a message is done with."""
+        if key > 0:
+            receipts = self._receipts
+            if not queue.acknowledged:
+                receipts.acknowledged_queues.append(queue)
+            queue.acknowledged.append(key)
+            receipts.batch.settled_count += 1
+        else:
+            self._destinations.settle_transient(queue, key)
+
+    def acknowledge_identity(
+        self,
+        queue_number: int,
+        key: int,
+        replier: Replier,
+        receipt: bytes | None,
+        client: str = "",
+    ) -> None:
+        """
+        Settle exactly one message by its identity: an acknowledgement that outlived its connection.
+
+        Succeeds also if the message is settled already.
+
+        Raises:
+            UnknownDeliveryError: It was never delivered, somebody else has it or had it last.
+        """
+        queue = self._queue_of_late(queue_number, key, client)
+        if queue is not None:
+            if key > 0:
+                # Also if it is withheld already: as damaged, it would come back once repaired.
+                queue.withheld.add(key)
+            self.settle(queue, key)
+        if receipt is not None:
+            self._receipts.reply_after_pending(replier, receipt)
+
+    def hold_identity(
+        self, transaction: Transaction, queue_number: int, key: int, client: str = ""
+    ) -> None:
+        """
+        Hold an acknowledgement by identity until its transaction commits; nobody gets it meanwhile.
+
+        Raises:
+            UnknownDeliveryError: It was never delivered, somebody else has it or had it last.
+            TransactionError: The transaction grew over its limits.
+        """
+        queue = self._queue_of_late(queue_number, key, client)
+        if queue is not None:
+            transaction.add_late(queue, key)
+
+    def _queue_of_late(self, queue_number: int, key: int, client: str) -> Queue | None:
+        """
+        Do what `find_late` does; what is on its way to the log is settled, whoever may have it.
+
+        A COMMIT keeps what it has settled reserved for a while.
+
+        Raises:
+            UnknownDeliveryError: As `find_late`.
+        """
+        try:
+            return late.find_late(self._state, queue_number, key, client)
+        except UnknownDeliveryError:
+            if self._receipts.settling({queue_number: {key}}).get(queue_number):
+                return None
+            raise
+
+    def reject(
+        self,
+        subscription: Subscription,
+        key: int,
+        record: MessageRecord | TransientMessage | None,
+        replier: Replier,
+        receipt: bytes | None,
+        message_id: str = "",
+    ) -> None:
+        """
+        Move a delivery to the dead-letter queue; `record` brings its content, `message_id` its id.
+
+        Without a record it is only settled: there is nothing to keep.
+
+        Raises:
+            UnknownDeliveryError: It is not in delivery on this subscription.
+            DestinationError: There are too many queues to declare the dead-letter queue; the
+                message stays in delivery.
+        """
+        if key not in subscription.unacknowledged:
+            raise late.not_in_delivery(key)
+        queue = subscription.queue
+        if queue is not None:
+            self._move(queue, key, record, replier, message_id)
+        del subscription.unacknowledged[key]
+        if receipt is not None:
+            self._receipts.reply_after_pending(replier, receipt)
+        self._routing.refill(subscription)
+
+    def _move(
+        self,
+        queue: Queue,
+        key: int,
+        record: MessageRecord | TransientMessage | None,
+        replier: Replier,
+        message_id: str,
+    ) -> None:
+        """Let a message stand on the dead-letter queue, and be settled, in one batch."""
+        receipts = self._receipts
+        size = record.size if record is not None else 0
+        if not receipts.batch.has_room(size, self._settings.batch_bytes_max):
+            receipts.close_batch()  # Many small frames can move many large messages.
+        is_moved = record is not None and queue.name != self._settings.dead_letter_queue
+        with self._sending.all_or_nothing():
+            if record is not None and is_moved:
+                self._send_dead_letter(queue, record, replier, message_id)
+            if key > 0:
+                receipts.record(DeadLetterRecord(queue.number, [key]))
+        receipts.batch.dead_letter_count += is_moved
+        if key < 0:
+            self._destinations.settle_transient(queue, key)
+
+    def _send_dead_letter(
+        self,
+        queue: Queue,
+        record: MessageRecord | TransientMessage,
+        replier: Replier,
+        message_id: str,
+    ) -> None:
+        assert record.headers is not None and record.body is not None
+        origin = Origin(Cause.REJECTED, queue.name, message_id)
+        dead_letters = self._destinations.queue(self._settings.dead_letter_queue)
+        send = self._sending.send
+        if self._state.format_level < FACTS_LEVEL:
+            send(dead_letters, with_origin(record.headers, origin), record.body, replier, None)
+            return
+        receipts = self._receipts
+        place = len(receipts.batch.records)
+        send(dead_letters, record.headers, record.body, replier, None)
+        sent = receipts.batch.records[place]
+        assert type(sent) is MessageRecord
+        # What it was is kept; where it stood, and from when on, is over.
+        before = record.facts or MessageFacts()
+        sent.facts = facts = replace(before, origin=origin, places=(), skips=b"", due_ms=None)
+        receipts.batch.size_bytes += facts.size
+        receipts.uncommitted_bytes += facts.size
+
+    def put_back(self, subscription: Subscription, key: int) -> None:
+        """Give back a delivery to a queue whose consumer rejects it, and which cannot go on."""
+        queue = subscription.queue
+        assert queue is not None, "only queues keep messages"
+        del subscription.unacknowledged[key]
+        queue.give_back([key], redelivered=True, client=subscription.client)
+        self._state.touch(queue)
+        self._routing.refill(subscription)
+
+    def withhold(self, subscription: Subscription, key: int) -> None:
+        """Take back a delivery that could not be read, just dispatched and not sent."""
+        queue = subscription.queue
+        assert queue is not None, "only queues keep messages"
+        subscription.unacknowledged.pop(key, None)
+        if key in queue.acknowledged:
+            queue.acknowledged.remove(key)  # Settled as it was dispatched, to one that never does.
+        queue.withheld.add(key)
+        self._routing.refill(subscription)
