@@ -451,7 +451,8 @@ class Driver(DriverView):
 
     def _heed(self, peer: str, hello: Hello) -> None:
         state = self._state
-        format_levels.require_reached_known(self.hello, hello)
+        if not self.is_leader:  # A leader has all that is committed: its own log tells it.
+            format_levels.require_reached_known(self.hello, hello)
         self._fence.shut_out(formation.own_fence(state, hello), formation.bar(state, hello))
         if formation.is_taken_along(state, hello) and not state.fenced_reason:
             promotion.follow_along(state, hello)

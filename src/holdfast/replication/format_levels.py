@@ -7,6 +7,7 @@ before says neither; it knows the first one. See `model.format_level` for what a
 Invariants:
     A level is known by all only while every possible member is linked and has told so.
     A node that meets a log beyond what it knows ends; one that cannot know that gets no link.
+    What makes no sense counts for nothing, whoever says it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ KNOWN: Final = "format"
 REACHED: Final = "format-reached"
 """And under this one the level that its log has reached."""
 
+_DIGITS_MAX: Final = 9
+"""Of a level in a hello: more of them are none, and none is worth the time to read them."""
+
 
 def known_level(hello: Hello) -> int:
     """The newest level that a node says it knows."""
@@ -30,8 +34,9 @@ def known_level(hello: Hello) -> int:
 
 
 def reached_level(hello: Hello) -> int:
-    """The level that a node says its log has reached."""
-    return _level(hello, REACHED)
+    """The level that a node says its log has reached: none that it does not know itself."""
+    reached = _level(hello, REACHED)
+    return reached if reached <= known_level(hello) else FIRST_LEVEL
 
 
 def known_by_all(state: State, own: Hello) -> int:
@@ -73,4 +78,5 @@ def require_reached_known(own: Hello, hello: Hello) -> None:
 
 def _level(hello: Hello, key: str) -> int:
     text = hello.metadata.get(key, "")
-    return max(int(text), FIRST_LEVEL) if text.isascii() and text.isdigit() else FIRST_LEVEL
+    is_number = len(text) <= _DIGITS_MAX and text.isascii() and text.isdigit()
+    return max(int(text), FIRST_LEVEL) if is_number else FIRST_LEVEL

@@ -452,14 +452,22 @@ def test_a_member_ahead_of_what_is_known_ends_this_node(is_linked: bool) -> None
     """Whether it says so as it is linked or later: its log could not be read here."""
     desk = Desk().form()
     own, metadata = desk.driver.status().cluster_id, {"format": "3", "format-reached": "2"}
+    hello = desk.link("b", cluster_id=own, metadata={} if is_linked else metadata)
     if is_linked:
-        hello = desk.link("b", cluster_id=own)
         desk.turn()
         desk.driver.receive("b", replace(hello, metadata=metadata))
-    else:
-        desk.link("b", cluster_id=own, metadata=metadata)
     with pytest.raises(FormatLevelError, match="the log of b has reached level 2"):
         desk.turn()
+
+
+@pytest.mark.parametrize("level", ["2", "999999999", "9" * 5_000, "-1", "two"])
+def test_no_word_of_a_member_of_levels_takes_the_lead_away(level: str) -> None:
+    """A leader has all that is committed; what it does not find there was not reached."""
+    desk = Desk().lead()
+    said = {"format": level, "format-reached": level}
+    desk.link("b", cluster_id=desk.driver.status().cluster_id, metadata=said)
+    desk.turn()
+    assert (desk.driver.is_leader, desk.driver.format_level_of_all) == (True, 1)
 
 
 def test_a_repair_is_asked_for_and_answered() -> None:

@@ -24,7 +24,7 @@ def hello(name: str = "a", **metadata: str) -> Hello:
     return Hello(name, "00", metadata={key.replace("_", "-"): it for key, it in metadata.items()})
 
 
-@pytest.mark.parametrize("text", ["", "two", "-1", "0", "\u00b2"])
+@pytest.mark.parametrize("text", ["", "two", "-1", "0", "\u00b2", "1" * 10, "9" * 5_000])
 def test_who_tells_no_level_knows_the_first(text: str) -> None:
     """A version of before says nothing of it; what makes no sense counts for nothing."""
     assert known_level(hello(format=text)) == reached_level(hello(format_reached=text)) == 1
@@ -81,3 +81,10 @@ def test_who_knows_of_levels_ends_by_itself() -> None:
         require_reached_known(own, ahead)
     require_reached_known(hello(format="2"), ahead)
     require_reached_known(own, hello("b", format="2"))
+
+
+def test_nobody_has_reached_what_it_does_not_know() -> None:
+    """Such a word contradicts itself, and counts for nothing."""
+    beyond = hello("b", format="2", format_reached="3")
+    assert reached_level(beyond) == 1
+    require_reached_known(hello(format="2"), beyond)
