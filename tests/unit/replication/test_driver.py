@@ -436,10 +436,9 @@ def test_members_tell_each_other_of_the_levels_of_the_format() -> None:
     """What all know is known once all have told it; what our log has reached they hear at once."""
     desk = Desk().form()
     desk.driver.hello = replace(desk.driver.hello, metadata={"format": "2", "stomp": "x"})
-    own = desk.driver.status().cluster_id
     assert desk.driver.format_level_of_all == 1
     for name in "bc":
-        desk.link(name, cluster_id=own, metadata={"format": "2"})
+        desk.link(name, cluster_id=desk.driver.status().cluster_id, metadata={"format": "2"})
     desk.turn()
     assert desk.driver.format_level_of_all == 2
     desk.driver.tell_format_level(2)
