@@ -14,18 +14,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import Final
 
-from holdfast.errors import NotLeaderError, RecordNotFoundError
-from holdfast.model.records import (
-    AcknowledgeRecord,
-    MessageRecord,
-    QueueRecord,
-    Record,
+from holdfast.errors import (
+    CorruptEntryError,
+    JournalFailedError,
+    NotLeaderError,
+    RecordNotFoundError,
 )
+from holdfast.model.records import MessageRecord, Record
 from holdfast.store.contract import CommittedEntry, LogStore
+from holdfast.store.sealing import Sealing
+from holdfast.testing.every_record import QUEUE, one_of_each, told_by
 
-_PLENTY = 1 << 30
-_QUEUE = 7
+_PLENTY: Final = 1 << 30
+_STEPS_MAX: Final = 6
+"""After so many steps what was appended is on its way out of any store."""
 
 
 class StoreUnderTest(ABC):
@@ -35,19 +39,39 @@ class StoreUnderTest(ABC):
     now: float = 100.0
     """Seconds of the store's monotonic clock; `settle` moves it on as it needs."""
 
+    given: list[CommittedEntry]
+    """What the store gave on its way to serve, see `lead`."""
+
     @abstractmethod
     def settle(self) -> None:
         """Turn, and let the writer write, until nothing is on its way."""
 
+    def step(self) -> None:
+        """Do the least of that: one turn, or one write of the writer's."""
+        self.store.turn(self.now)
+
     @abstractmethod
     def cut_power(self) -> None:
-        """Lose all that is not durable, and open `store` anew on what is there."""
+        """
+        Lose all that is not durable, and open `store` anew on what is there.
+
+        Nobody has kept any state: it gives what is committed from its first entry on.
+        """
+
+    @abstractmethod
+    def fail_writes(self) -> None:
+        """Let the medium refuse what is written next, until the power is cut."""
+
+    @abstractmethod
+    def damage(self, index: int) -> None:
+        """Let an entry rot on the medium, so that it cannot be read any more."""
 
     def lead(self) -> LogStore:
         """Give the store once it serves; what is committed until then is applied."""
+        self.given = []
         for _ in range(100):
             self.settle()
-            apply_all(self.store)
+            self.given += apply_all(self.store)
             if self.store.is_serving:
                 return self.store
         raise AssertionError("a store that is alone comes to serve")
@@ -56,16 +80,22 @@ class StoreUnderTest(ABC):
         """Append an entry of messages; give its index."""
         return self.append_records([message(body) for body in bodies])
 
-    def append_records(self, records: list[Record]) -> int:
-        """Append an entry; give its index."""
+    def append_records(self, records: list[Record], *, is_sealed: bool = False) -> int:
+        """Append an entry, `is_sealed` in steps before as a large one is; give its index."""
         self.now += 0.001
-        return self.store.append(records, self.now, int(self.now * 1e6))
+        body = None
+        if is_sealed:
+            sealing = Sealing(records, 0)
+            while sealing.step():
+                pass
+            body = sealing.body
+        return self.store.append(records, self.now, int(self.now * 1e6), body)
 
 
 def message(body: bytes) -> MessageRecord:
     """Make a message of one queue."""
     headers = b"name:value\n"
-    return MessageRecord(_QUEUE, 1, headers, body, len(headers) + len(body), None, 0)
+    return MessageRecord(QUEUE, 1, headers, body, len(headers) + len(body), None, 0)
 
 
 def body_of(record: MessageRecord) -> bytes:
@@ -86,7 +116,9 @@ def apply_all(store: LogStore, bytes_max: int = _PLENTY) -> list[CommittedEntry]
 
 def bodies_of(store: LogStore, entries: list[CommittedEntry]) -> list[bytes]:
     """Give the bodies of all messages, in order."""
-    records = (it for entry in entries for it in store.decode(entry, with_content=True))
+    # What holds no records is the store's own.
+    full = (entry for entry in entries if entry.record_count)
+    records = (it for entry in full for it in store.decode(entry, with_content=True))
     return [body_of(it) for it in records if isinstance(it, MessageRecord)]
 
 
@@ -133,14 +165,17 @@ class LogStoreContract(ABC):
         """What was given as committed at any moment is there after a power cut in that moment."""
         under = self.start()
         under.lead()
-        for number in range(12):
+        told: list[bytes] = []
+        for number in range(4 * _STEPS_MAX):
             under.append(b"%d" % number)
-            under.store.turn(under.now)
-            given = bodies_of(under.store, apply_all(under.store))
+            for _ in range(number % _STEPS_MAX):
+                under.step()
+                told += bodies_of(under.store, apply_all(under.store))
             under.cut_power()
             under.lead()
             kept = self._all_bodies(under)
-            assert kept[-len(given) :] == given if given else True, "given, and lost"
+            assert [it for it in kept if it in told] == told, "given, and lost"
+        assert told, "one step after the other nothing is ever given"
 
     def test_what_was_committed_is_given_again_after_a_power_cut(self) -> None:
         """Nothing that was committed is missing, changed or in another order."""
@@ -153,26 +188,79 @@ class LogStoreContract(ABC):
         for _ in range(3):
             under.cut_power()
             under.lead()
-            assert self._all_bodies(under) == [b"%d" % number for number in range(30)]
+            appended = [b"%d" % number for number in range(30)]
+            assert bodies_of(under.store, under.given) == appended, "a start is given all"
+            assert self._all_bodies(under) == appended
 
     def test_records_of_each_kind_come_back_as_they_were(self) -> None:
-        """A store changes nothing in what it is given."""
+        """A store changes nothing in what it is given, in one piece or sealed before."""
         under = self.start()
         store = under.lead()
-        sent = MessageRecord(_QUEUE, 5, b"a:b\n", b"\x00body\xff", 10, "producer", 9)
-        index = under.append_records(
-            [QueueRecord(_QUEUE, "orders", 1, 1), sent, AcknowledgeRecord(_QUEUE, [1, 2, 4])]
-        )
+        for is_sealed in (False, True):
+            index = under.append_records(one_of_each(), is_sealed=is_sealed)
+            under.settle()
+            entry = next(it for it in apply_all(store) if it.index == index)
+
+            came = list(store.decode(entry, with_content=True))
+
+            assert list(map(told_by, came)) == list(map(told_by, one_of_each()))
+            for number, record in enumerate(one_of_each(), entry.first_record):
+                if isinstance(record, MessageRecord):
+                    assert told_by(store.read(number)) == told_by(record)
+
+    def test_after_a_failed_write_nothing_is_committed(self) -> None:
+        """A turn raises from then on, each time; what was committed before is there again."""
+        under = self.start()
+        under.lead()
+        under.append(b"kept")
         under.settle()
-        entry = next(it for it in apply_all(store) if it.index == index)
+        apply_all(under.store)
+        under.fail_writes()
+        under.append(b"refused")
+        for _ in range(3):
+            try:
+                under.settle()
+            except JournalFailedError:
+                pass
+            else:
+                raise AssertionError("it goes on after a failed write")
+            assert b"refused" not in bodies_of(under.store, apply_all(under.store))
+        under.cut_power()
+        under.lead()
+        assert self._all_bodies(under)[:1] == [b"kept"]
 
-        queue, came, settled = store.decode(entry, with_content=True)
+    def test_a_damaged_entry_is_told_with_its_place(self) -> None:
+        """It is given before nothing that comes after it, and asked for again and again."""
+        under = self.start()
+        under.lead()
+        indexes = []
+        for number in range(5):
+            indexes.append(under.append(b"%d" % number))
+            under.settle()
+            apply_all(under.store)
+        under.damage(indexes[2])
+        under.cut_power()
 
-        assert isinstance(queue, QueueRecord) and queue.name == "orders"
-        assert isinstance(came, MessageRecord)
-        assert (came.sequence, came.headers, body_of(came)) == (5, b"a:b\n", sent.body)
-        assert (came.producer_id, came.producer_sequence) == ("producer", 9)
-        assert isinstance(settled, AcknowledgeRecord) and list(settled.sequences) == [1, 2, 4]
+        for _ in range(3):
+            assert self._damage_met(under).index == indexes[2]
+            assert under.store.applied_index == indexes[1]
+        try:
+            under.store.entry(indexes[2])
+        except CorruptEntryError:
+            pass
+        else:
+            raise AssertionError("a damaged entry was read")
+
+    @staticmethod
+    def _damage_met(under: StoreUnderTest) -> CorruptEntryError:
+        """Take what is committed until that fails, and give why."""
+        for _ in range(100):
+            under.settle()
+            try:
+                apply_all(under.store, 1)
+            except CorruptEntryError as error:
+                return error
+        raise AssertionError("a damaged entry was passed over, or given")
 
     def test_a_message_is_read_by_its_number(self) -> None:
         """Any message is read back at any time; a number of none is told, not guessed."""
@@ -295,4 +383,4 @@ class LogStoreContract(ABC):
         """Give all messages in the log, as an own start reads them."""
         store = under.store
         entries = [store.entry(it) for it in range(store.first_index, store.applied_index + 1)]
-        return bodies_of(store, [it for it in entries if it.record_count])
+        return bodies_of(store, entries)
