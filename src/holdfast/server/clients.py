@@ -140,7 +140,11 @@ class Clients:
         """Tell a session who its client is, if it is still there, and go on with what waited."""
         if connection not in self.connections:
             return
-        connection.session.authenticated(answer)
+        try:
+            connection.session.authenticated(answer)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
+            self._containment.broke(connection.session, error)
+            return
         if not connection.is_ready:
             connection.is_ready = True
             self.ready.append(connection)
@@ -217,7 +221,8 @@ class Clients:
                 connection.is_ready = False
                 connection.incoming.clear()
                 self.paused.served(connection)
-                self._containment.broke(session, error)
+                # Which may have been found out just now: what was there before has no connection.
+                self._containment.broke(connection.session, error)
                 continue
             if not is_done:
                 self.ready.append(connection)
@@ -312,6 +317,8 @@ class Clients:
                 session.send_waiting(is_spent)
             except Exception as error:  # noqa: BLE001 - a mistake of ours costs one client
                 self._containment.broke(session, error)
+            if isinstance(session.connection, ClientConnection):
+                self.paused.served(session.connection)  # There may be room for more of it.
             if is_spent():
                 self.schedule()
                 break

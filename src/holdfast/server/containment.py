@@ -68,7 +68,12 @@ class Containment:
             pass
 
     def _leaving(self, session: Session) -> Iterator[None]:
-        queues = [each.queue for each in session.subscriptions.values() if each.queue is not None]
+        # Temporary ones end with it, one by one: a list here would let go of thousands at once.
+        queues = [
+            each.queue
+            for each in session.subscriptions.values()
+            if each.queue is not None and not each.queue.is_temporary
+        ]
         is_broken = False
         for _ in range(session.held_count + 1):
             try:

@@ -4,8 +4,11 @@ Which clients are not read for now, and when each of them is looked at again.
 A client is left unread for one or several of four reasons: what it brought waits to be served, what
 it sent waits to be committed, SENDs of it found no room, or its words are held. To look at all of
 them in each turn made a turn as long as there are clients: with a thousand producers it was most of
-a message's cost. So each waits where its reason ends: a client that is being served is looked at
-once it was, one that waits for a commit with the next commit, and only the others in every turn.
+a message's cost. So each waits where its reason ends: one that waits for a commit is looked at with
+the next commit, any other once something of it was served.
+
+Invariants:
+    Whoever does a client's work that waited says so (`served`): else it is never read again.
 
 Owned by the loop.
 """
@@ -65,10 +68,8 @@ class Pausing:
             self._uncommitted.clear()
         self._commit_count = commit_count
         for connection in list(self._others):
-            if connection.session.is_full:
-                continue
             del self._others[connection]
-            if connection.is_ready:
+            if connection.is_ready or connection.session.is_full:
                 continue  # First what it brought is served.
             if is_pending and connection.commit_count == commit_count:
                 self._uncommitted[connection] = None

@@ -112,7 +112,9 @@ class StompSession(ClientSession):
 
     def _parse(self, data: bytes) -> None:
         """Parse what came, or some of it: 64 KiB of SUBSCRIBEs take long."""
-        self.protocol.receive_data(data, slow_frames_max=self.step_count_max)
+        # Behind a CONNECT nothing is parsed before its answer: frames are many times their bytes.
+        count_max = self.step_count_max if self.is_connected else 1
+        self.protocol.receive_data(data, slow_frames_max=count_max)
         self.events = iter(self.protocol.events_received())
 
     def go_on(self) -> bool:
@@ -314,8 +316,10 @@ class StompSession(ClientSession):
 
     @property
     def unfinished_bytes(self) -> int:
-        unread = len(self.login.unread) if self.login is not None else 0
-        return self.protocol.unfinished_bytes + unread
+        size = self.protocol.unfinished_bytes
+        if self.login is not None:
+            size += self.protocol.unparsed_bytes + len(self.login.unread)
+        return size
 
     def give_up(self) -> None:
         self.login = None
@@ -406,7 +410,7 @@ class StompSession(ClientSession):
     ) -> None:
         """STOMP 1.2, ERROR: say what went wrong, and for which frame (`named`: the id it names)."""
         version = self.protocol.version
-        headers = [("message", text.splitlines()[0]), ("code", code)]
+        headers = [("message", (text.splitlines() or [code])[0]), ("code", code)]
         if code == "version":
             # STOMP 1.2, Protocol Negotiation: say what we speak.
             headers.append(("version", ",".join(VERSIONS)))

@@ -4,8 +4,15 @@ The clients of one node, as they come, are read, wait and go. What they ask is t
 
 from __future__ import annotations
 
+from holdfast.broker.errands import IsSpent
+from holdfast.broker.settings import BrokerSettings
+from holdfast.protocols.detect import by_words
+from holdfast.protocols.stomp.settings import StompSettings
+from holdfast.server.protocols import served
 from holdfast.server.settings import ServerSettings
 from holdfast.sessions.credentials import ANONYMOUS
+from holdfast.sessions.registration import Arrival, Registration
+from holdfast.sessions.session import Session
 
 
 def test_nobody_is_served_by_who_does_not_lead(node) -> None:
@@ -90,3 +97,96 @@ def test_a_commit_lets_those_go_on_who_waited_for_it(node) -> None:
     clients.committed()
     assert (clients.received_bytes, clients.commit_count) == (0, before + 1)
     assert not clients.is_committing
+
+
+def test_an_answer_that_breaks_a_session_costs_that_client(node, send) -> None:
+    """
+    Whoever answers is told nothing of it, and the socket does not stay behind without a deadline.
+    """
+    node.serve()
+    node.conductor.context.check = lambda session, credential: None
+    broken, other = node.open(), node.open()
+    for client in (broken, other):
+        client.data_received(b"CONNECT\naccept-version:1.2\n\n\0" + send(b"x"))
+    node.settle()
+
+    def fail(answer: object) -> None:
+        raise ValueError
+
+    broken.session.authenticated = fail
+    clients = node.conductor.clients
+    clients.authenticated(broken, ANONYMOUS)
+    clients.authenticated(other, ANONYMOUS)
+    node.settle()
+    assert broken.transport.is_aborted
+    assert node.conductor.containment.mistake_count == 1
+    taken = other.transport.take()
+    assert b"CONNECTED" in taken
+    assert b"RECEIPT" in taken
+
+
+def test_who_breaks_at_its_first_bytes_is_closed(new_node) -> None:
+    """
+    By then the session that chose the protocol has given way, and knows no connection any more.
+    """
+    (stomp,) = served(StompSettings())
+
+    def accept(arrival: Arrival) -> Session:
+        session = stomp.accept(arrival)
+
+        def fail(data: bytes, is_spent: IsSpent) -> bool:
+            raise ValueError
+
+        session.receive = fail  # type: ignore[method-assign]
+        return session
+
+    other = Registration("OTHER", by_words([b"HELO"], b" "), accept)
+    node = new_node()
+    node.serve()
+    client = node.open(stomp, other)
+    client.data_received(b"HELO there")
+    node.settle()
+    assert client.session.protocol_name == "STOMP 1.0"
+    assert client.transport.is_aborted
+    assert client.session.is_closing
+
+
+def test_thousands_of_logins_that_wait_are_not_looked_at_in_each_turn(node, send) -> None:
+    """
+    A hash takes long on purpose; until it is there nothing is to be done for its client.
+    """
+    node.serve()
+    node.conductor.context.check = lambda session, credential: None
+    waiting = node.open()
+    waiting.data_received(b"CONNECT\naccept-version:1.2\n\n\0")
+    node.settle()
+    clients = node.conductor.clients
+    assert waiting.is_paused
+    assert not clients.paused
+    clients.authenticated(waiting, ANONYMOUS)
+    node.settle()
+    assert not waiting.is_paused
+    waiting.data_received(send(b"x"))
+    node.settle()
+    assert b"RECEIPT" in waiting.transport.take()
+
+
+def test_who_waited_for_room_is_read_again_once_there_is_some(new_node) -> None:
+    """
+    It is not looked at before something of it was done.
+    """
+    settings = BrokerSettings(memory_bytes=1000, waiting_bytes_max=2000)
+    node = new_node(settings)
+    node.serve()
+    client = node.connect()
+    sends = b"SEND\ndestination:/queue/q\n\n" + b"x" * 900 + b"\0"
+    client.data_received(sends * 6)
+    node.settle()
+    assert client.session.is_full
+    assert client.is_paused
+    assert not node.conductor.clients.paused
+    consumer = node.connect(b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:auto\n\n\0")
+    for _ in range(20):
+        node.settle()
+    assert consumer.transport.take().count(b"MESSAGE\n") == 6
+    assert not client.is_paused

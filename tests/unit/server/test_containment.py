@@ -4,6 +4,8 @@ One client's work that fails costs that client: the node and everybody else go o
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from holdfast.broker.serving.queue import Queue
@@ -184,3 +186,27 @@ def test_a_queue_that_broke_forgets_nothing_that_is_under_way(node, send, monkey
     assert node.broker.state.memory_bytes == sum(
         each.size + node.broker.state.overhead for each in queue.cache.values()
     )
+
+
+def test_who_goes_with_many_temporary_queues_lets_go_of_them_one_by_one(node) -> None:
+    """
+    Ten thousand that were freed together took 16 ms, in which nobody else was served.
+    """
+    count = 4 * node.broker.settings.step_count_max
+    client = node.connect(
+        *(
+            b"SUBSCRIBE\nid:%d\ndestination:/temp-queue/%d\nack:auto\n\n\0" % (it, it)
+            for it in range(count)
+        )
+    )
+    node.settle()
+    temporaries = node.broker.temporaries
+    places = list(temporaries.queues.values())
+    assert len(places) == count
+    leaving = node.conductor.containment._leaving(client.session)
+    while temporaries.queues:
+        next(leaving)
+    # They wait to be freed in steps; beside that only the list of this test still has them.
+    for at in range(0, count, count // 4):
+        assert [places] == [it for it in gc.get_referrers(places[at]) if type(it) is list]
+    assert next(leaving, None) is None

@@ -149,3 +149,34 @@ def test_a_lease_that_is_awaited_as_well_is_waited_for_first(desk, asked) -> Non
     client.session.proceed(lambda: False)
     desk.turn()
     assert [frame.command for frame in client.frames()] == ["ERROR", *["RECEIPT"] * 20]
+
+
+def test_what_came_with_the_connect_stays_bytes(desk, asked) -> None:
+    """
+    Frames take many times as much, and ten thousand strangers may wait for their answers at once.
+    """
+    client = desk.connect("")
+    flood = b"ACK\nid:1\n\n\0" * 5000
+    client.raw(b"\n\n" + CONNECT + flood)
+    session = client.session
+    assert asked
+    assert not session.held
+    assert session.unfinished_bytes == len(flood)
+    client.raw(flood)
+    assert session.unfinished_bytes == 2 * len(flood)
+    session.give_up()
+    assert session.unfinished_bytes == 0
+    assert session.protocol.unparsed_bytes == 0
+
+
+def test_a_refusal_without_a_word_is_told_by_its_code(desk, asked) -> None:
+    """
+    Whoever checks may have nothing to say.
+    """
+    client = desk.connect("")
+    client.raw(CONNECT)
+    client.session.authenticated(AuthenticationError(""))
+    desk.turn()
+    (error,) = client.frames()
+    assert (error.headers["message"], error.body) == ("not-authenticated", b"")
+    assert client.session.is_closing

@@ -136,6 +136,11 @@ class FrameReader:
         return bool(self._rest) and not self._is_deaf
 
     @property
+    def unparsed_bytes(self) -> int:
+        """How many bytes those are."""
+        return len(self._rest)
+
+    @property
     def unfinished_bytes(self) -> int:
         """What is kept of a frame that has not come whole."""
         return self._kept_bytes if self._scanner is None else self._scanner.held_bytes
@@ -405,6 +410,7 @@ class FrameReader:
         self._blocks.clear()
 
     def _let_go(self) -> None:
+        self._rest = b""
         self._open = None
         self._scanner = None
         self._kept = []
