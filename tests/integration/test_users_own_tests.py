@@ -61,11 +61,12 @@ def test_the_program_of_the_how_to_works(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
-    """The end of its log is in the error, and its process is not left behind."""
+    """At once: the end of its log is in the error, and its process is not left behind."""
     program = "from holdfast.testing.running import running_broker\n"
     program += "with running_broker(['--no-such-flag']):\n    pass\n"
 
     ended = run(tmp_path, "-c", program)
 
     assert ended.returncode == 1
-    assert "LocalNodeError" in ended.stderr and "no-such-flag" in ended.stderr
+    assert "LocalNodeError: no leader: every node has ended" in ended.stderr
+    assert "no-such-flag" in ended.stderr

@@ -243,10 +243,13 @@ class NodeGroup(Generic[NodeT]):
 
         A quorum elects before the slowest of them has opened its files: it would have no status
         and no ballot yet, and be behind in all that a test looks at.
+
+        Raises:
+            LocalNodeError: There is no leader in time, or every node has ended.
         """
         for node in self.nodes.values():
             node.start()
-        leader = self.leader()
+        leader = self._found_leader(60.0, None, is_starting=True)
         for node in self.nodes.values():
             node.wait_until(lambda status: status["leader"] is not None, "told of a leader")
         return leader
@@ -258,7 +261,12 @@ class NodeGroup(Generic[NodeT]):
         Raises:
             LocalNodeError: There is none in time.
         """
+        return self._found_leader(seconds, but, is_starting=False)
+
+    def _found_leader(self, seconds: float, but: LocalNode | None, *, is_starting: bool) -> NodeT:
+        """While they start nobody else starts one anew, so there is nothing to wait for without."""
         began = time.monotonic()
+        why = f"no leader within {seconds} s"
         while time.monotonic() < began + seconds:
             for node in self.nodes.values():
                 if node is but or not node.is_running:
@@ -266,9 +274,12 @@ class NodeGroup(Generic[NodeT]):
                 status = node.status()
                 if status and status["role"] == "leader" and status["serving"]:
                     return node
+            if is_starting and not any(node.is_running for node in self.nodes.values()):
+                why = "no leader: every node has ended"
+                break
             _rest(began)
         tails = "\n".join(f"--- {n.name}\n{n.log_tail()}" for n in self.nodes.values())
-        raise LocalNodeError(f"no leader within {seconds} s\n{tails}")
+        raise LocalNodeError(f"{why}\n{tails}")
 
     def wait_level(self, seconds: float = 60.0) -> int:
         """Wait until every running node has applied what the leader has committed; its index."""
