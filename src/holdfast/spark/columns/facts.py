@@ -22,6 +22,17 @@ Facts = Mapping[int, MessageFacts]
 """The facts of a batch's rows, by row; those without any are not there."""
 
 
+_MOMENT_MS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999: a later time is none that Spark and Python can show."""
+
+
+def _moment(milliseconds: int | None) -> int | None:
+    """Give the microseconds of a time; None also of one that will never come."""
+    if milliseconds is None or milliseconds > _MOMENT_MS_MAX:
+        return None
+    return milliseconds * 1000
+
+
 def _of_attributes(get: Callable[[Attributes], Any]) -> Callable[[MessageFacts], Any]:
     return lambda facts: None if facts.attributes is None else get(facts.attributes)
 
@@ -31,10 +42,10 @@ def _of_hops(get: Callable[[Hops], Any]) -> Callable[[MessageFacts], Any]:
 
 
 _READ: Final[dict[str, tuple[pa.DataType, Callable[[MessageFacts], Any]]]] = {
-    "expires_at": (TIMESTAMP, _of_attributes(lambda it: it.expires_ms * 1000 or None)),
+    "expires_at": (TIMESTAMP, _of_attributes(lambda it: _moment(it.expires_ms) or None)),
     "group_hash": (pa.int64(), _of_attributes(lambda it: it.group_hash or None)),
     "failures": (pa.int32(), _of_attributes(lambda it: it.failures)),
-    "due_at": (TIMESTAMP, lambda it: None if it.due_ms is None else it.due_ms * 1000),
+    "due_at": (TIMESTAMP, lambda it: _moment(it.due_ms)),
     "place_queues": (
         SEQUENCES,
         lambda it: [place.queue_number for place in it.places] or None,

@@ -29,6 +29,8 @@ from holdfast.spark.log.fact_places import find_facts, structures
 from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts
 from holdfast.store.record_codec import (
     FLAG_PRODUCER,
+    FLAG_TIMED,
+    HOLD,
     MESSAGE,
     MESSAGE_FLAGS,
     PLAIN_FLAGS,
@@ -90,6 +92,9 @@ class RecordTable:
         self.starts: Integers = places
         """Where each record's frame begins in the buffer."""
         bad = (frames["reserved"] != 0) | ~np.isin(self.types, _KNOWN)
+        # Those of messages are looked at with their facts.
+        is_flagged = (self.flags != 0) & (self.types != MESSAGE)
+        bad |= is_flagged & ((self.types != HOLD) | (self.flags != FLAG_TIMED))
         if bad.any():
             raise self.fault(int(np.argmax(bad)))
 
@@ -189,22 +194,30 @@ class MessageRows:
         return np.where(stored == 0, self.table.block.field("timestamp")[self.entries], stored)
 
     def facts(self) -> dict[int, MessageFacts]:
-        """The facts of those rows that have any, read one by one."""
+        """
+        The facts of those rows that have any, read one by one.
+
+        Raises:
+            CorruptRecordError: They make no sense; the sentence names entry and byte.
+        """
         if not self.has_facts:
             return {}
         flags = self.fixed["flags"].astype(np.int64) & FACT_FLAGS
         rows = np.flatnonzero(flags)
         buffer = self.table.block.buffer
-        return {
-            row: decode_facts(buffer, bits, start, end)[0]
-            for row, bits, start, end in zip(
-                rows.tolist(),
-                flags[rows].tolist(),
-                self.fact_starts[rows].tolist(),
-                self.header_starts[rows].tolist(),
-                strict=True,
-            )
-        }
+        found: dict[int, MessageFacts] = {}
+        for row, bits, start, end in zip(
+            rows.tolist(),
+            flags[rows].tolist(),
+            self.fact_starts[rows].tolist(),
+            self.header_starts[rows].tolist(),
+            strict=True,
+        ):
+            try:
+                found[row] = decode_facts(buffer, bits, start, end)[0]
+            except ValueError as error:  # A text that is none: where it ends was right.
+                raise record_fault(self.table.block, int(self.entries[row])) from error
+        return found
 
     def keep(self, mask: Mask) -> None:
         """Forget the rows for which `mask` is false."""

@@ -144,6 +144,8 @@ def test_records_of_one_length_are_found_in_one_go() -> None:
         ),
         (struct.pack("<BHBI", 16, 0, 0, 99) + bytes(28), 1, "wants 99 bytes"),
         (struct.pack("<BHBI", 25, 0, 0, 8) + bytes(8), 2, "holds 1 records, it says 2"),
+        (struct.pack("<BHBI", 25, 4, 0, 8) + bytes(8), 1, "flags 0x0004"),
+        (struct.pack("<BHBI", 27, 2, 0, 28) + bytes(28), 1, "flags 0x0002"),
         (b"abc", 1, "cut short"),
     ],
 )
@@ -154,3 +156,15 @@ def test_nonsense_is_an_error_that_names_the_entry(body: bytes, count: int, sent
     block._headers["record_count"] = count
     with pytest.raises(CorruptRecordError, match=rf"entry 1(:| holds).*{sentence}|{sentence}"):
         MessageRows(RecordTable(block))
+
+
+def test_a_text_among_facts_that_is_none_is_an_error_that_names_the_entry() -> None:
+    """Where it ends makes sense, so only who reads it finds that out."""
+    known = knowing(message(1, 1, b"body"), "origin")
+    body = b"".join(record_codec.encode_records([known])).replace(b"or:ders", b"or:d\xffrs")
+    block = block_of((KIND_RECORDS, body))
+    block._headers = block._headers.copy()
+    block._headers["record_count"] = 1
+    rows = MessageRows(RecordTable(block))
+    with pytest.raises(CorruptRecordError, match=r"^entry 1: message record at byte 8 .*utf-8"):
+        rows.facts()
