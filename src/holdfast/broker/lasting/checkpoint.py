@@ -203,7 +203,7 @@ class _Decoder:
                 if fields[7]:
                     names[fields[0]] = name
                 for _ in range(fields[9]):
-                    _, _, length, listed, _ = self._take(_CHUNK)
+                    _, _, length, listed = self._chunk_head()
                     self.offset += listed * _SLOT.size or length * 13
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise StoreError(f"the checkpoint makes no sense: {error}") from error
@@ -258,10 +258,14 @@ class _Decoder:
             self._chunk(queue.index)
         return queue
 
-    def _chunk(self, index: SequenceIndex) -> None:
+    def _chunk_head(self) -> tuple[int, int, int, int]:
         number, start, length, listed, columns = self._take(_CHUNK)
         if columns:
             raise ValueError(f"chunk {number} has columns {columns:#06x}, which are not known")
+        return number, start, length, listed
+
+    def _chunk(self, index: SequenceIndex) -> None:
+        number, start, length, listed = self._chunk_head()
         if not length or start + length > CHUNK_SIZE:
             raise ValueError(f"chunk {number} has slots {start} to {start + length}")
         chunk = index.add_chunk(number, start)

@@ -107,8 +107,9 @@ def test_columns_that_are_not_known_are_refused() -> None:
     mask = len(payload) - (8 + 4 + 1) - 2
     assert payload[mask : mask + 2] == b"\0\0"
     payload[mask] = 4
-    with pytest.raises(StoreError, match="chunk 0 has columns 0x0004"):
-        decode_state(bytes(payload), BrokerSettings())
+    for decode in (lambda data: decode_state(data, BrokerSettings()), decode_queue_names):
+        with pytest.raises(StoreError, match="chunk 0 has columns 0x0004"):
+            decode(bytes(payload))
 
 
 def test_a_level_that_is_not_known_is_refused() -> None:
