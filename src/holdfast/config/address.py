@@ -14,6 +14,9 @@ from typing import Self
 
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?")
 
+_NO_HOST = re.compile(r"[\s\x00-\x1f\x7f\[\]/]")
+"""What is in no host's name, whichever way it is written."""
+
 _PORT = re.compile(r"[0-9]{1,8}")
 
 
@@ -44,15 +47,30 @@ class Address:
             ValueError: It is not of that form; the sentence says what is expected.
         """
         host, colon, port = text.strip().rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not (colon and host and _PORT.fullmatch(port)) or int(port) > 65_535:
+        is_bracketed = host[:1] == "[" and host[-1:] == "]"
+        host = host[1:-1] if is_bracketed else host
+        is_host = host and not _NO_HOST.search(host)
+        if is_bracketed or ":" in host:
+            is_host = is_host and _is_ipv6(host)
+        if not (colon and is_host and _PORT.fullmatch(port)) or int(port) > 65_535:
             raise ValueError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
         return cls(host, int(port))
 
 
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ip_address(host).version == 6
+    except ValueError:
+        return False
+
+
 def read_address(value: object) -> object:
-    """An address from its text; anything else is left as it is."""
-    return Address.parse(value) if isinstance(value, str) else value
+    """An address from its text; one that is there is left as it is."""
+    if value is None or isinstance(value, Address):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text; write it as 'HOST:PORT'")
+    return Address.parse(value)
 
 
 def read_host_names(value: object) -> object:

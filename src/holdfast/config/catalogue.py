@@ -97,13 +97,15 @@ class Setting:
 
     @property
     def allowed(self) -> Allowed | None:
-        """Its range: as its class says, else by its unit."""
+        """Its range: as its class says, else by its unit; no number is without an upper end."""
+        by_unit = _ALLOWED_BY_UNIT.get(self.unit)
         for mark in get_args(self.hint)[1:] if get_origin(self.hint) is Annotated else ():
             if isinstance(mark, Allowed):
-                return mark
+                is_open = mark.most is None and by_unit is not None
+                return Allowed(mark.least, by_unit.most) if is_open and by_unit else mark
         if self.unit == "s" and self.type is int:
             return Allowed(1, SECONDS_MAX)
-        return _ALLOWED_BY_UNIT.get(self.unit)
+        return by_unit
 
 
 def _settings() -> Iterator[Setting]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from holdfast.config.catalogue import CATALOGUE, SECTIONS, SPELLINGS, Setting
 from holdfast.config.node_settings import NodeSettings
-from holdfast.config.reading import read_value
+from holdfast.config.reading import SHOWN_MAX, read_value, shown_key
 from holdfast.config.sources import (
     DEFAULT,
     Origin,
@@ -130,7 +130,8 @@ def _known(words: Iterable[Word], made: Draft) -> dict[str, Word]:
     for word in words:
         setting = SPELLINGS.get(word.spelling)
         if setting is None:
-            faults.append(f"{word.spelling}: {_unknown(word, len(faults))}{placed(word.origin)}")
+            key = shown_key(word.spelling)
+            faults.append(f"{key}: {_unknown(word, len(faults))}{placed(word.origin)}")
         elif setting.path in found:
             earlier = found[setting.path]
             same = f"is the same setting as {earlier.spelling}{placed(earlier.origin)}"
@@ -148,7 +149,8 @@ def _unknown(word: Word, told: int) -> str:
     if word.spelling in SECTIONS:
         return f"is a section: write [{word.spelling}] and its keys below it"
     what = "section" if isinstance(word.value, dict) else "setting"
-    near = _near(word.spelling) if told < PROBLEMS_MAX else ""
+    is_near = told < PROBLEMS_MAX and len(word.spelling) <= 2 * SHOWN_MAX
+    near = _near(word.spelling) if is_near else ""
     return f"unknown {what}" + (f"; did you mean {near}?" if near else "")
 
 

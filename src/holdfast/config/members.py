@@ -76,17 +76,31 @@ def member_from_table(table: Mapping[str, Any]) -> MemberConfig:
         raise ValueError(
             f"kind {kind!r} of member {name!r}: allowed are voter, witness and learner"
         )
-    address = Address.parse(str(table.get("address", "")))
-    return MemberConfig(check_name(str(name)), address, kind, check_name(str(site)) if site else "")
+    address = table.get("address", "")
+    if not isinstance(address, str):
+        raise ValueError(f"{address!r} is not a text; write it as 'HOST:PORT'")
+    return MemberConfig(check_name(name), Address.parse(address), kind, check_site(site))
 
 
-def check_name(text: str) -> str:
+def check_site(text: object) -> str:
+    """
+    The same of a site, which need not be named.
+
+    Raises:
+        ValueError: None may be called so.
+    """
+    return "" if text == "" else check_name(text)
+
+
+def check_name(text: object) -> str:
     """
     The name itself, if a node or site may be called so.
 
     Raises:
         ValueError: It may not.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} is not a text; write it in quotes")
     if not NAME.fullmatch(text):
         raise ValueError(
             f"{text!r}: a name has 1 to 63 letters, digits, dots, hyphens, underscores"

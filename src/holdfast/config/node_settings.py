@@ -14,7 +14,8 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator
 
 from holdfast.config.address import Address, read_address, read_host_names
-from holdfast.config.members import MemberConfig, check_name, read_members
+from holdfast.config.members import MemberConfig, check_name, check_site, read_members
+from holdfast.config.paths import read_path
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["human", "json"]
@@ -23,8 +24,9 @@ _CLIENTS: Final = Address("127.0.0.1", 61613)
 _OPERATORS: Final = Address("127.0.0.1", 8161)
 """ActiveMQ's usual ports, on this machine only."""
 
-_Name = Annotated[str, BeforeValidator(lambda value: check_name(str(value)))]
-_Site = Annotated[str, BeforeValidator(lambda value: check_name(str(value)) if value else "")]
+_Name = Annotated[str, BeforeValidator(check_name)]
+_Site = Annotated[str, BeforeValidator(check_site)]
+_Path = Annotated[Path, BeforeValidator(read_path)]
 _Address = Annotated[Address, BeforeValidator(read_address)]
 _Names = Annotated[tuple[str, ...], BeforeValidator(read_host_names)]
 _Members = Annotated[tuple[MemberConfig, ...], BeforeValidator(read_members)]
@@ -34,7 +36,7 @@ _Members = Annotated[tuple[MemberConfig, ...], BeforeValidator(read_members)]
 class NodeSettings:
     """The node's own settings, as they are read or as they are worked out."""
 
-    data: Path = Path()
+    data: _Path = Path()
     """The directory that holds all that must survive."""
 
     name: _Name = "holdfast"
@@ -55,7 +57,7 @@ class NodeSettings:
     members: _Members = ()
     """All members, this node among them; empty on a single node."""
 
-    secret_file: Path | None = None
+    secret_file: _Path | None = None
     """The file of what the members of a cluster know of each other."""
 
     site: _Site = ""

@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
@@ -21,6 +22,8 @@ from holdfast.model.allowed import Allowed
 
 SHOWN_MAX: Final = 80
 """So much of a wrong value is told again."""
+
+_PATH_SHOWN_MAX: Final = 1024
 
 
 def read_value(setting: Setting, value: object) -> Any:
@@ -86,7 +89,21 @@ def _sentence(setting: Setting, detail: dict[str, Any]) -> str:
 
 def _shown(value: object, *, quote: bool = False) -> str:
     """A wrong value, shortened: it may be a whole file."""
-    return _cut(repr(value) if quote else str(value), SHOWN_MAX)
+    try:
+        return _cut(repr(value) if quote else str(value), SHOWN_MAX)
+    except ValueError:  # Python writes no number with more than 4,300 digits.
+        return "a number of thousands of digits"
+
+
+def shown_key(key: str) -> str:
+    """A key as it can be told: it may be as long as a file, and hold what a terminal obeys."""
+    return _cut(key if key.isprintable() else repr(key), SHOWN_MAX)
+
+
+def shown_path(path: Path) -> str:
+    """The same of a path, of which all is told that a system takes."""
+    name = str(path)
+    return _cut(name if name.isprintable() else repr(name), _PATH_SHOWN_MAX)
 
 
 def _cut(text: str, length: int) -> str:

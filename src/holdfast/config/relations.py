@@ -12,6 +12,7 @@ from __future__ import annotations
 from holdfast.config.draft import Draft
 from holdfast.config.members import MemberConfig
 from holdfast.config.node_settings import NodeSettings
+from holdfast.config.reading import shown_path
 from holdfast.model.limits import MEMBERS_MAX
 
 # Fewer heartbeats than this in the shortest election timeout, and one late packet deposes a leader.
@@ -120,11 +121,12 @@ def _check_timing(check: Draft) -> None:
 
 
 def _check_directory(fields: NodeSettings, check: Draft) -> None:
-    check.require(
-        not fields.data.exists() or fields.data.is_dir(),
-        "data",
-        f"data: {fields.data} is not a directory",
-    )
+    try:
+        is_usable = not fields.data.exists() or fields.data.is_dir()
+        why = "is not a directory"
+    except OSError as error:
+        is_usable, why = False, f"cannot be looked at: {(error.strerror or '').lower()}"
+    check.require(is_usable, "data", f"data: {shown_path(fields.data)} {why}")
     given = [str(address) for address in (fields.stomp, fields.admin, fields.peers) if address]
     fixed = [address for address in given if not address.endswith(":0")]
     for twice in sorted({address for address in fixed if fixed.count(address) > 1}):

@@ -11,7 +11,7 @@ import re
 
 from holdfast.model.limits import GiB, KiB, MiB
 
-_SIZE = re.compile(r"(\d{1,20})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,20})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 _SIZE_UNITS = {"": 1, "k": KiB, "m": MiB, "g": GiB, "t": 1024 * GiB}
 
 

@@ -7,16 +7,23 @@ What cannot be read is one of the mistakes of the configuration, reported beside
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from holdfast.config.catalogue import CATALOGUE, SECTIONS
 from holdfast.config.lines import key_lines
-from holdfast.model.limits import MiB
+from holdfast.config.reading import shown_key, shown_path
+from holdfast.model.limits import KiB, MiB
 
 SECRET_BYTES_MIN: Final = 16
+SECRET_BYTES_MAX: Final = 64 * KiB
+"""What is larger is another file, or has no end."""
+
+DEPTH_MAX: Final = 4
+"""So deep may a value be nested; Python itself ends at a thousand."""
+
 FILE_BYTES_MAX: Final = MiB
 """A configuration has some kilobytes; what is larger is another file."""
 
@@ -81,6 +88,9 @@ def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
         for spelling, value in _flattened(table):
             line = lines.get(spelling)
             place = file.name if line is None else f"{file.name} line {line}"
+            if _is_deep(value):
+                problems.append(f"{shown_key(spelling)}: is nested too deeply ({place})")
+                continue
             yield Word(spelling, value, Origin("file", place))
 
 
@@ -89,7 +99,7 @@ def _read_text(file: Path) -> str:
         content = opened.read(FILE_BYTES_MAX + 1)
     if len(content) > FILE_BYTES_MAX:
         raise _TooLargeError
-    return content.decode()
+    return content.decode().removeprefix("\ufeff")  # Some editors of Windows begin a file so.
 
 
 def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -102,17 +112,40 @@ def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
+def _is_deep(value: object) -> bool:
+    """Whether it is more than any setting is: members are tables in a list."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        level = [inner for outer in level for inner in _within(outer)]
+    return bool(level)
+
+
+def _within(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def read_secret(file: Path | None, problems: list[str]) -> bytes:
     """The secret without the newline that editors add."""
     if file is None:
         return b""
     try:
-        secret = file.read_bytes().strip()
+        with file.open("rb") as opened:
+            content = opened.read(SECRET_BYTES_MAX + 1)
     except OSError as error:
-        problems.append(f"secret_file: {file} cannot be read: {error.strerror}")
+        problems.append(f"secret_file: {shown_path(file)} cannot be read: {error.strerror}")
         return b"?"
+    if len(content) > SECRET_BYTES_MAX:
+        problems.append(
+            f"secret_file: {shown_path(file)} holds more than {SECRET_BYTES_MAX:,} bytes;"
+            f" allowed: fewer"
+        )
+        return b"?"
+    secret = content.strip()
     if len(secret) < SECRET_BYTES_MIN:
         problems.append(
-            f"secret_file: {file} holds {len(secret)} bytes; allowed: {SECRET_BYTES_MIN} or more"
+            f"secret_file: {shown_path(file)} holds {len(secret)} bytes;"
+            f" allowed: {SECRET_BYTES_MIN} or more"
         )
     return secret

@@ -31,6 +31,18 @@ def test_an_address_is_written_as_it_is_read() -> None:
     assert [str(Address.parse(text)) for text in ("[::1]:1", "h:2")] == ["[::1]:1", "h:2"]
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["", "no such host", "[::1", "::1]", "[x]", "[[::1]]", "a:b", "h\0", "h\x1b", "h/x", "h\n"],
+)
+def test_what_is_no_host_is_refused(host: str) -> None:
+    """
+    Where it is written, and not when the port is opened.
+    """
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        Address.parse(f"{host}:5")
+
+
 def test_names_of_the_admin_port_are_hosts_without_ports(tmp_path: Path) -> None:
     """
     From a flag or the environment as one text, from TOML as a list; a port would never match.

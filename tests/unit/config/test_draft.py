@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.draft import PROBLEMS_MAX, Draft, draft, require_data
+from holdfast.config.reading import SHOWN_MAX
 from holdfast.config.sources import FILE_BYTES_MAX, Origin
 
 SAME = "is the same setting as"
@@ -145,3 +146,37 @@ def test_a_directory_for_the_data_is_asked_for() -> None:
     made = draft({}, {}, None)
     require_data(made)
     assert made.problems == ["data: missing; give --data, HOLDFAST_DATA or 'data = …'"]
+
+
+@pytest.mark.parametrize("start", ["memory", "members", "admin_names", "broker.x", "x"])
+def test_what_is_nested_too_deeply_is_told_with_its_key(tmp_path: Path, start: str) -> None:
+    """
+    Python itself ends at a thousand levels, in whatever looks at them first.
+    """
+    (told,) = read(tmp_path, "name = 'a'\n" + start + ".a" * 5_000 + " = 1\n").problems
+    assert told == f"{start}: is nested too deeply (node.toml)"
+
+
+def test_keys_are_told_so_that_they_can_be_read(tmp_path: Path) -> None:
+    """
+    One may be as long as a file, and hold what a terminal obeys.
+    """
+    long = read(tmp_path, "x" * 900_000 + " = 1\n").problems[0]
+    assert len(long) < 3 * SHOWN_MAX
+    (obeyed,) = read(tmp_path, '"\\u001b[31mred" = 1\n').problems
+    assert obeyed == "'\\x1b[31mred': unknown setting (node.toml)"
+    for table in ("[{}]\nx = 1\n", "[broker.{}]\nx = 1\n", "[broker]\n{} = 1\n"):
+        for problem in read(tmp_path, table.format("y" * 100_000)).problems:
+            assert len(problem) < 3 * SHOWN_MAX
+
+
+def test_a_file_of_an_editor_of_windows_is_read(tmp_path: Path) -> None:
+    """
+    It begins with a mark that is no part of the text.
+    """
+    made = read(tmp_path, "\ufefflog_level = 'debug'\r\nmemory = 'x'\r\n")
+    assert (made.value("log_level"), made.origin("log_level").place) == (
+        "debug",
+        "node.toml line 1",
+    )
+    assert made.problems[0].endswith("(node.toml line 2)")

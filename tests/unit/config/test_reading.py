@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.catalogue import SPELLINGS
+from holdfast.config.catalogue import BYTES_MAX, SPELLINGS
 from holdfast.config.reading import SHOWN_MAX, read_value
 from holdfast.model.limits import MiB
 
@@ -46,7 +46,9 @@ def test_a_value_out_of_range_is_told_the_range(problems_of: Any) -> None:
     The range in the sentence is the one that is checked.
     """
     assert problems_of(copies=0) == ["copies: 0 is out of range; allowed: 1 to 15"]
-    assert problems_of(memory="1k") == ["memory: 1k is out of range; allowed: 16,777,216 or more"]
+    assert problems_of(memory="1k") == [
+        f"memory: 1k is out of range; allowed: 16,777,216 to {BYTES_MAX:,}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,23 @@ def test_a_value_out_of_range_is_told_the_range(problems_of: Any) -> None:
         ("data", 7, "7: is not a path"),
         ("name", "a b", "'a b': a name has 1 to 63 letters"),
         ("log_level", "loud", "'loud': input should be 'debug', 'info', 'warning' or 'error'"),
-        ("stomp", 61613, "61613: "),
+        ("memory", "9" * 19 + "t", f"out of range; allowed: 16,777,216 to {BYTES_MAX:,}"),
+        ("memory", "\N{ARABIC-INDIC DIGIT ONE}MiB", "is not a size"),
+        ("data", "", "'' is not a path; '.' is the current directory"),
+        ("secret_file", "", "'' is not a path"),
+        ("data", "a\0b", "it holds a zero character"),
+        ("secret_file", "a\0b", "it holds a zero character"),
+        ("name", True, "True is not a text"),
+        ("name", dt.date(2026, 1, 1), "is not a text"),
+        ("site", False, "False is not a text"),
+        ("site", 0, "0 is not a text"),
+        ("site", [], r"\[\] is not a text"),
+        ("stomp", ["h:1"], "is not a text; write it as 'HOST:PORT'"),
+        ("peers", {"host": "h", "port": 99_999}, "is not a text; write it as 'HOST:PORT'"),
+        ("members", [{"name": True, "address": "h:1"}], "True is not a text"),
+        ("members", [{"name": "a", "address": 5}], "5 is not a text; write it as 'HOST:PORT'"),
+        ("members", [{"name": "a", "address": "h:1", "site": 0}], "0 is not a text"),
+        ("stomp", 61613, "61613 is not a text; write it as 'HOST:PORT'"),
         ("stomp", "h:70000", "is not HOST:PORT with a port from 0 to 65535"),
     ],
 )
@@ -88,6 +106,15 @@ def test_what_may_not_stand_there_is_one_clear_sentence(
     with pytest.raises(ValueError, match=sentence) as caught:
         read_value(SPELLINGS[name], value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["connections", "memory"])
+def test_a_number_that_python_does_not_write_is_out_of_range(name: str) -> None:
+    """
+    A file may have it in hexadecimal digits.
+    """
+    with pytest.raises(ValueError, match="a number of thousands of digits is out of range; allow"):
+        read_value(SPELLINGS[name], 1 << 20_000)
 
 
 @pytest.mark.parametrize("name", ["connections", "memory"])

@@ -73,3 +73,14 @@ def test_more_members_than_supported_are_refused(problems_of: Any) -> None:
     """
     members = [f"m{i}=127.0.0.1:{7000 + i}" for i in range(16)]
     assert problems_of(name="m0", members=members) == ["members: 16 members; allowed: at most 15"]
+
+
+def test_a_directory_that_cannot_be_looked_at_is_one_of_the_mistakes(problems_of: Any) -> None:
+    """
+    Beside the others, and with the name of the setting.
+    """
+    first, second = problems_of(data="x" * 5_000, copies=3)
+    assert first.startswith("copies: 3 is more than")
+    assert second.startswith("data: xxx")
+    assert second.endswith("… cannot be looked at: file name too long") or "too long" in second
+    assert len(second) < 1_200

@@ -79,3 +79,11 @@ def test_strictness_may_stand_in_a_table_of_its_own(tmp_path: Path, load: Any) -
         ConfigError, match=r"stomp.strikt: unknown setting; did you mean stomp\.strict"
     ):
         NodeConfig.load(flags={"data": tmp_path}, environment={}, file=file)
+
+
+def test_a_secret_without_an_end_is_refused(problems_of: Any) -> None:
+    """
+    Reading it would take all the memory there is.
+    """
+    (told,) = problems_of(secret_file=Path("/dev/zero"))
+    assert told == "secret_file: /dev/zero holds more than 65,536 bytes; allowed: fewer"
