@@ -7,16 +7,20 @@ frames out.
 
 Invariants:
     A frame is given out once, whole, in order.
-    No frame longer than `bytes_max` is ever waited for.
+    No frame longer than `bytes_max` is ever waited for, and none but those that carry entries if it
+    is longer than the buffer allowed at first: it would be taken apart in one go.
 """
 
 from __future__ import annotations
 
 from holdfast.errors import RemoteProtocolError
 from holdfast.replication.large_append import LARGE_BYTES, PREFIX_BYTES, LargeAppend
-from holdfast.replication.message_codec import APPEND_REQUEST, FRAME_HEADER
+from holdfast.replication.message_codec import APPEND_REQUEST, FRAME_HEADER, REPAIR_RESPONSE
 
 HEADER_BYTES = FRAME_HEADER.size
+
+_WITH_ENTRIES = (APPEND_REQUEST, REPAIR_RESPONSE)
+"""What may be as long as an entry; all else is a few numbers, or was said in the handshake too."""
 
 Frame = tuple[int, bytes | LargeAppend, int, int]
 """(type, buffer, start, end): the payload is `buffer[start:end]`, or is taken apart already."""
@@ -25,10 +29,12 @@ Frame = tuple[int, bytes | LargeAppend, int, int]
 class FrameBuffer:
     """Collects what was received until it makes whole frames."""
 
-    __slots__ = ("_held", "_large", "_needed", "_pieces", "bytes_max")
+    __slots__ = ("_held", "_large", "_needed", "_pieces", "_plain_bytes_max", "bytes_max")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
+        """Of a frame that carries entries; may be raised. What carries none stays as long."""
+        self._plain_bytes_max = bytes_max
         self._pieces: list[bytes] = []
         self._large: LargeAppend | None = None
         self._held = 0
@@ -84,9 +90,10 @@ class FrameBuffer:
         needed = HEADER_BYTES
         while size - start >= HEADER_BYTES:
             length, kind = FRAME_HEADER.unpack_from(data, start)
-            if not 0 < length <= self.bytes_max:
+            most = self.bytes_max if kind in _WITH_ENTRIES else self._plain_bytes_max
+            if not 0 < length <= most:
                 raise RemoteProtocolError(
-                    f"a frame of {length:,} bytes; at most {self.bytes_max:,} are allowed"
+                    f"a frame of type {kind} with {length:,} bytes; at most {most:,} are allowed"
                 )
             needed = HEADER_BYTES - 1 + length
             if size - start < needed:

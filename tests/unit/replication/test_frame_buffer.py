@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from holdfast.errors import RemoteProtocolError
 from holdfast.replication.frame_buffer import FrameBuffer
 from holdfast.replication.handshake import frame
+from holdfast.replication.message_codec import APPEND_REQUEST, REPAIR_RESPONSE
 
 
 def payloads(buffer: FrameBuffer, data: bytes) -> list[tuple[int, bytes]]:
@@ -36,6 +37,19 @@ def test_empty_and_overlong_frames_are_refused(data: bytes) -> None:
     """The length is judged before anything is waited for."""
     with pytest.raises(RemoteProtocolError):
         FrameBuffer(1000).feed(data)
+
+
+def test_only_what_carries_entries_may_become_longer() -> None:
+    """Whatever else a member sends is taken apart in one go: it must not cost the lead."""
+    length = (2000).to_bytes(4, "little")
+    for kind in range(256):
+        buffer = FrameBuffer(1000)
+        buffer.bytes_max = 3000
+        if kind in {APPEND_REQUEST, REPAIR_RESPONSE}:
+            assert not buffer.feed(length + bytes([kind]))
+        else:
+            with pytest.raises(RemoteProtocolError, match=f"type {kind} with 2,000 bytes"):
+                buffer.feed(length + bytes([kind]))
 
 
 def test_a_big_frame_is_joined_once() -> None:
