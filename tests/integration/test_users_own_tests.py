@@ -70,3 +70,26 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "LocalNodeError: no leader: every node has ended" in ended.stderr
     assert "no-such-flag" in ended.stderr
+
+
+BOTH = """\
+from holdfast.client.blocking import connect
+
+
+def test_both(holdfast_broker, holdfast_cluster):
+    for uri in (holdfast_broker.uri, holdfast_cluster.uri):
+        with connect(uri) as connection:
+            connection.send("/queue/orders", b"one espresso")
+"""
+
+
+@pytest.mark.processes
+def test_one_test_may_ask_for_a_broker_and_a_cluster(tmp_path: Path) -> None:
+    """Each in a folder of its own: their nodes are called alike."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_both.py").write_text(BOTH)
+
+    ended = run(tmp_path, "-m", "pytest", "-q", "-p", "no:randomly", "--basetemp=kept", ".")
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert not left_over(tmp_path)

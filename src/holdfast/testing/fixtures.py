@@ -20,12 +20,12 @@ from holdfast.testing.running import running_broker, running_cluster
 @pytest.fixture
 def holdfast_broker(tmp_path: Path) -> Iterator[LocalNode]:
     """Give one broker that serves clients; its data and log are in the test's `tmp_path`."""
-    with running_broker(directory=tmp_path / "holdfast") as broker:
+    with running_broker(directory=tmp_path / "holdfast" / "broker") as broker:
         yield broker
 
 
 @pytest.fixture
 def holdfast_cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Give three nodes with a leader; their data and logs are in the test's `tmp_path`."""
-    with running_cluster(directory=tmp_path / "holdfast") as cluster:
+    with running_cluster(directory=tmp_path / "holdfast" / "cluster") as cluster:
         yield cluster

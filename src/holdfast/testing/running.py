@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from holdfast.testing.local_cluster import TOPOLOGIES, LocalCluster, LocalNode
 
 
 @contextmanager
@@ -29,6 +29,7 @@ def running_broker(
 
     Raises:
         LocalNodeError: It did not start; the end of its log is in the message.
+        ValueError: The flags are one text.
     """
     with running_cluster("single", arguments, directory) as cluster:
         yield next(iter(cluster.nodes.values()))
@@ -49,12 +50,17 @@ def running_cluster(
 
     Raises:
         LocalNodeError: It has no leader in time; the ends of the nodes' logs are in the message.
+        ValueError: There is no such topology, or the flags are one text.
     """
+    if topology not in TOPOLOGIES:
+        raise ValueError(f"{topology!r} is no topology; there are {', '.join(TOPOLOGIES)}")
+    if isinstance(arguments, str):
+        raise ValueError(f"{arguments!r} is one text; give a list of flags")
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="holdfast-") as name:
             with running_cluster(topology, arguments, Path(name)) as cluster:
                 yield cluster
             return
-    with LocalCluster(directory, topology, arguments) as cluster:
+    with LocalCluster(Path(directory), topology, arguments) as cluster:
         cluster.start()
         yield cluster
