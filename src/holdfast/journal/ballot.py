@@ -143,7 +143,7 @@ def encode_ballot(ballot: Ballot) -> bytes:
 
 
 def decode_ballot(slot: bytes) -> Ballot | None:
-    """Return the ballot in a slot, None if it is damaged or of an unknown version."""
+    """Return the ballot in a slot, None if it is damaged, senseless or of an unknown version."""
     if len(slot) != SLOT_BYTES:
         return None
     magic, version, flags, checksum, node_id, term, generation, floor, sequence, vote, cluster = (
@@ -164,10 +164,16 @@ def decode_ballot(slot: bytes) -> Ballot | None:
         start += _LOG.size
     end = start + max(vote, 0)
     rest = end + cluster
+    if vote < _NO_VOTE or rest + count * _SEEN.size > SLOT_BYTES:
+        return None
+    try:
+        voted_for = None if vote == _NO_VOTE else slot[start:end].decode()
+    except UnicodeDecodeError:
+        return None
     return Ballot(
         node_id=node_id,
         term=term,
-        voted_for=None if vote == _NO_VOTE else slot[start:end].decode(),
+        voted_for=voted_for,
         generation=generation,
         durable_floor=floor,
         sequence=sequence,

@@ -33,6 +33,9 @@ SEGMENT_HEADER_BYTES: Final = 4096
 SEGMENT_MAGIC: Final = b"HFSG"
 SEGMENT_VERSION: Final = 1
 
+_CAPACITY_MAX: Final = 8 * 1024 * MiB
+"""No segment has more: it is a full one, or holds a single entry, whose body length is a u32."""
+
 _HEADER: Final = struct.Struct("<4sHHIIQQQQ16s")
 _NAME: Final = re.compile(r"(\d{20})\.segment")
 
@@ -104,7 +107,7 @@ class SegmentHeader:
 
 def decode_segment_header(block: bytes) -> SegmentHeader | None:
     """
-    Return what the header block says, None if it is damaged.
+    Return what the header block says, None if it is damaged or says what cannot be.
 
     Raises:
         StoreError: The block is whole, but of a format this program does not know.
@@ -119,6 +122,8 @@ def decode_segment_header(block: bytes) -> SegmentHeader | None:
             f"it has format {magic!r} version {version}, this program knows"
             f" {SEGMENT_MAGIC!r} version {SEGMENT_VERSION}; start it with the program that wrote it"
         )
+    if capacity > _CAPACITY_MAX:
+        return None
     base_index, base_record, previous_term = place
     return SegmentHeader(base_index, base_record, previous_term, chain, capacity)
 

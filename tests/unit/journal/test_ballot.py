@@ -69,6 +69,25 @@ def test_a_damaged_slot_is_no_ballot() -> None:
     assert decode_ballot(slot[:100]) is None
 
 
+@pytest.mark.parametrize(
+    ("byte", "value"),
+    [
+        (60, b"\xfe\xff"),  # a vote of less than no bytes
+        (60, b"\xff\x7f"),  # more than there is room for
+        (62, b"\xff\xff"),
+        (72, b"\xff\xff"),
+        (106, b"\xff"),  # a name that is no text
+    ],
+)
+def test_what_cannot_be_is_no_ballot(byte: int, value: bytes) -> None:
+    """Whatever its checksum says: the other slot is asked, and no trace ends the start."""
+    slot = bytearray(encode_ballot(BALLOT))
+    slot[byte : byte + len(value)] = value
+    slot[8:12] = bytes(4)
+    slot[8:12] = crc32c(bytes(slot)).to_bytes(4, "little")
+    assert decode_ballot(bytes(slot)) is None
+
+
 def test_a_directory_without_a_ballot_never_had_one(disk: SimulatedDisk) -> None:
     """No file is not amnesia: the node is new."""
     assert BallotFile(PATH, disk).load() is None

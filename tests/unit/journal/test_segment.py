@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -47,6 +48,13 @@ def test_any_damage_to_the_block_is_noticed() -> None:
         damaged[bit // 8] ^= 1 << bit % 8
         assert decode_segment_header(bytes(damaged)) is None
     assert decode_segment_header(block[:-1]) is None
+
+
+@pytest.mark.parametrize("capacity", [(8 << 30) + 1, 1 << 40, 1 << 63, (1 << 64) - 1])
+def test_a_size_that_no_segment_has_is_damage(capacity: int) -> None:
+    """Whatever its checksum says: who reads it would need so much memory."""
+    assert decode_segment_header(replace(HEADER, capacity=8 << 30).encode()) is not None
+    assert decode_segment_header(replace(HEADER, capacity=capacity).encode()) is None
 
 
 def test_another_version_is_named_not_taken_for_damage() -> None:
