@@ -68,9 +68,19 @@ def read_address(value: object) -> object:
     """An address from its text; one that is there is left as it is."""
     if value is None or isinstance(value, Address):
         return value
+    return Address.parse(require_text(value))
+
+
+def require_text(value: object) -> str:
+    """
+    The text of an address, not looked into yet.
+
+    Raises:
+        ValueError: It is no text.
+    """
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a text; write it as 'HOST:PORT'")
-    return Address.parse(value)
+    return value
 
 
 def read_host_names(value: object) -> object:

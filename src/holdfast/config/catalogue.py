@@ -101,8 +101,9 @@ class Setting:
         by_unit = _ALLOWED_BY_UNIT.get(self.unit)
         for mark in get_args(self.hint)[1:] if get_origin(self.hint) is Annotated else ():
             if isinstance(mark, Allowed):
-                is_open = mark.most is None and by_unit is not None
-                return Allowed(mark.least, by_unit.most) if is_open and by_unit else mark
+                if mark.most is None and by_unit is not None:
+                    return Allowed(mark.least, by_unit.most)
+                return mark
         if self.unit == "s" and self.type is int:
             return Allowed(1, SECONDS_MAX)
         return by_unit

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.config.address import Address
+from holdfast.config.address import Address, require_text
 
 MemberKind = Literal["voter", "witness", "learner"]
 
@@ -76,9 +76,7 @@ def member_from_table(table: Mapping[str, Any]) -> MemberConfig:
         raise ValueError(
             f"kind {kind!r} of member {name!r}: allowed are voter, witness and learner"
         )
-    address = table.get("address", "")
-    if not isinstance(address, str):
-        raise ValueError(f"{address!r} is not a text; write it as 'HOST:PORT'")
+    address = require_text(table.get("address", ""))
     return MemberConfig(check_name(name), Address.parse(address), kind, check_site(site))
 
 

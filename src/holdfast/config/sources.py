@@ -49,7 +49,7 @@ DEFAULT: Final = Origin()
 
 
 class _TooLargeError(Exception):
-    """Nobody wrote this as a configuration."""
+    """It is another file than the one that was meant, or has no end."""
 
 
 def words_of_flags(flags: Mapping[str, Any]) -> Iterator[Word]:
@@ -95,11 +95,16 @@ def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
 
 
 def _read_text(file: Path) -> str:
-    with file.open("rb") as opened:
-        content = opened.read(FILE_BYTES_MAX + 1)
-    if len(content) > FILE_BYTES_MAX:
-        raise _TooLargeError
+    content = _read_at_most(file, FILE_BYTES_MAX)
     return content.decode().removeprefix("\ufeff")  # Some editors of Windows begin a file so.
+
+
+def _read_at_most(file: Path, bytes_max: int) -> bytes:
+    with file.open("rb") as opened:
+        content = opened.read(bytes_max + 1)
+    if len(content) > bytes_max:
+        raise _TooLargeError
+    return content
 
 
 def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -131,18 +136,16 @@ def read_secret(file: Path | None, problems: list[str]) -> bytes:
     if file is None:
         return b""
     try:
-        with file.open("rb") as opened:
-            content = opened.read(SECRET_BYTES_MAX + 1)
+        secret = _read_at_most(file, SECRET_BYTES_MAX).strip()
     except OSError as error:
         problems.append(f"secret_file: {shown_path(file)} cannot be read: {error.strerror}")
         return b"?"
-    if len(content) > SECRET_BYTES_MAX:
+    except _TooLargeError:
         problems.append(
             f"secret_file: {shown_path(file)} holds more than {SECRET_BYTES_MAX:,} bytes;"
-            f" allowed: fewer"
+            " allowed: fewer"
         )
         return b"?"
-    secret = content.strip()
     if len(secret) < SECRET_BYTES_MIN:
         problems.append(
             f"secret_file: {shown_path(file)} holds {len(secret)} bytes;"

@@ -115,9 +115,7 @@ class Consumer:
         """As the consumer wrote it: what its messages say they are addressed to."""
         self.client = client
         """By what its client can be known again on another connection; empty: by nothing."""
-        self.cost_bytes = _COST_BYTES + _COPIES * (
-            len(destination.encode()) + len(self.id.encode())
-        )
+        self.cost_bytes = subscription_cost(subscription_id, destination)
         """What it takes of the memory for subscriptions."""
         self.unacknowledged: dict[int, None] = {}
         self.is_ready = False
