@@ -27,7 +27,6 @@ FILE_LINES_MAX_ELSEWHERE = 800
 # The list may only shrink.
 STILL_LONG = {
     "src/holdfast/journal/writer.py",
-    "src/holdfast/replication/driver.py",
 }
 POSITIONAL_ARGUMENTS_MAX = 8
 CONSTRUCTOR_ARGUMENTS_MAX = 10

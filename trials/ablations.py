@@ -36,6 +36,7 @@ from holdfast.replication import (
     editions,
     follower,
     leader,
+    outgoing,
     reconfiguration,
     voting,
 )
@@ -64,14 +65,15 @@ def _claim_what_is_staged() -> list[Patch]:
 
 
 def _send_before_the_ballot() -> list[Patch]:
-    send = driver.Driver._send
+    send = outgoing.Outgoing.send
 
     def send_at_once(self: Any) -> None:
-        job, self._ballot_job = self._ballot_job, None
+        ballot = self._ballot
+        job, ballot.job = ballot.job, None
         send(self)
-        self._ballot_job = job
+        ballot.job = job
 
-    return [(driver.Driver, "_send", send_at_once)]
+    return [(outgoing.Outgoing, "send", send_at_once)]
 
 
 def _count_old_terms() -> list[Patch]:

@@ -18,8 +18,9 @@ import pytest
 
 from holdfast.errors import HoldfastError, LogDivergedError
 from holdfast.journal.kept_log import give_up_older
-from holdfast.replication import driver, follower, leader, voting
+from holdfast.replication import follower, leader, voting
 from holdfast.replication.membership import Member
+from holdfast.replication.outgoing import Outgoing
 from holdfast.replication.settings import ReplicationSettings
 from holdfast.replication.state import State
 from trials.simulation.simulated_group import (
@@ -252,14 +253,15 @@ def test_a_storm_of_elections_breaks_nothing(seed: int) -> None:
 @pytest.mark.slow
 def test_voting_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vote that leaves before the ballot is durable elects two leaders in one term."""
-    send = driver.Driver._send
+    send = Outgoing.send
 
-    def send_at_once(self: driver.Driver) -> None:
-        job, self._ballot_job = self._ballot_job, None
+    def send_at_once(self: Outgoing) -> None:
+        ballot = self._ballot
+        job, ballot.job = ballot.job, None
         send(self)
-        self._ballot_job = job
+        ballot.job = job
 
-    monkeypatch.setattr(driver.Driver, "_send", send_at_once)
+    monkeypatch.setattr(Outgoing, "send", send_at_once)
 
     assert is_found(range(1, 200), storm)
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.model import numbering
-from holdfast.replication import driver, fencing, formation, promotion, reconfiguration
+from holdfast.replication import (
+    ballot_keeping,
+    fencing,
+    formation,
+    incoming,
+    promotion,
+    reconfiguration,
+)
 from holdfast.replication.membership import Member
 from holdfast.replication.messages import Hello
 from holdfast.replication.state import State
@@ -38,7 +45,7 @@ def _use_terms_again() -> list[Patch]:
 
 
 def _shut_out_at_once() -> list[Patch]:
-    return [(driver.Driver, "_is_generation_kept", property(lambda _self: True))]
+    return [(ballot_keeping.BallotKeeper, "is_generation_kept", property(lambda _self: True))]
 
 
 def _shut_out_who_is_not_known() -> list[Patch]:
@@ -74,7 +81,7 @@ def _believe_the_past() -> list[Patch]:
         (formation, "own_fence", lambda *_arguments: ""),
         (formation, "_judge_older", lambda *_arguments: None),
         (State, "is_retired", nobody),
-        (driver.Driver, "_is_stale", lambda self, peer: peer not in self._state.connected),
+        (incoming.Incoming, "_is_stale", lambda self, peer: peer not in self._state.connected),
     ]
 
 

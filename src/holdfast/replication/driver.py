@@ -3,13 +3,13 @@ One member of the group, driven in turns: persist, then send, then give out what
 
 Everything that happens (messages, links, stored results, proposals) is only queued; `turn` decides,
 gives the writer what must be durable, sends what may be sent, and is a plain function over
-contracts, so that a simulator can run it. The order rules of replication are written here and
-nowhere else.
+contracts, so that a simulator can run it. In which order things happen is written here and nowhere
+else; what comes in (`incoming`), what leaves (`outgoing`) and the ballot between them
+(`ballot_keeping`) are parts of it, each with its own rule.
 
 Invariants:
-    While a ballot is on its way to the disk nothing is sent: no vote, no reply of a new term; but
-    that the disk hangs, which claims nothing.
-    Who is shut out sends nothing any more, not even what it had decided before.
+    What came is taken before anything is decided; what was decided is on its way to the disk before
+    anything is sent.
     A ballot is durable before the first entry of its term.
     Append requests may leave while our own write is under way; replies claim stored entries only.
     After a failed write nothing is sent any more; `turn` raises.
@@ -26,15 +26,14 @@ from dataclasses import replace
 
 from holdfast.environment.randomness import Randomness
 from holdfast.errors import CorruptEntryError, FencedError, JournalFailedError, NotLeaderError
-from holdfast.journal.ballot import Ballot, BallotFile
-from holdfast.journal.entry import KIND_CONFIG, Entry
+from holdfast.journal.ballot import BallotFile
+from holdfast.journal.entry import Entry
 from holdfast.journal.entry_body import EntryBody
-from holdfast.journal.jobs import BallotJob, WriteJob
+from holdfast.journal.jobs import WriteJob
 from holdfast.journal.journal import Journal
 from holdfast.replication import (
     candidate,
     consensus,
-    editions,
     format_levels,
     formation,
     leader,
@@ -42,42 +41,30 @@ from holdfast.replication import (
     promotion,
     reconfiguration,
     repair,
+    restart,
     transfer,
     trimming,
     two_logs,
 )
-from holdfast.replication.directory_owner import require_own_directory
+from holdfast.replication.ballot_keeping import BallotKeeper
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.driver_view import DriverView
-from holdfast.replication.edition_table import EditionTable
 from holdfast.replication.fencing import Fence
 from holdfast.replication.formation import Refusal
-from holdfast.replication.link_events import MOVING, MOVING_ENTRIES, LinkDown, LinkUp, Moving
+from holdfast.replication.incoming import Incoming
+from holdfast.replication.link_events import MOVING, MOVING_ENTRIES, LinkDown, LinkUp
 from holdfast.replication.linked_members import LinkedMembers
-from holdfast.replication.listed_members import listed
 from holdfast.replication.log import ReplicatedLog
-from holdfast.replication.membership import Member, Membership, decode_membership
-from holdfast.replication.messages import (
-    AppendRequest,
-    AppendResponse,
-    Editions,
-    Hello,
-    Message,
-    RepairRequest,
-    RepairResponse,
-)
+from holdfast.replication.membership import Member, Membership
+from holdfast.replication.messages import Hello, Message
+from holdfast.replication.outgoing import Outgoing
 from holdfast.replication.outlets import Links, Report, Writer
 from holdfast.replication.promotion import LogEnd
 from holdfast.replication.settings import ReplicationSettings
-from holdfast.replication.state import ALWAYS, NEVER, State
-from holdfast.replication.status import (
-    LagLedger,
-)
+from holdfast.replication.state import ALWAYS, State
+from holdfast.replication.status import LagLedger
 
 logger = logging.getLogger("holdfast.replication")
-
-_HELD_MAX = 1000
-"""Messages that wait for a ballot; the oldest are lost first, as on a link that breaks."""
 
 
 class Driver(DriverView):
@@ -112,81 +99,40 @@ class Driver(DriverView):
             metadata: Told to the other members, shown in their status.
             on_fenced: Called once if this node is shut out for good.
         """
-        ballot = ballot_file.current or ballot_file.load()
-        if ballot is None:
-            ballot_file.save(Ballot(node_id=randomness.bytes(16), term=journal.last_term))
-            ballot = ballot_file.current
-            assert ballot is not None
+        ballot = restart.known_ballot(ballot_file, journal, randomness)
         log = ReplicatedLog(journal, [damage.index for damage in journal.damage if damage.index])
-        self._state = State(name, ballot.node_id.hex(), settings, log, randomness)
+        state = State(name, ballot.node_id.hex(), settings, log, randomness)
         # Whoever reads, and whether that one goes on without the entry or not: peers are asked.
         journal.on_damage = self.report_damage
+        self._state = state
         self._journal = journal
-        self._ballot_file = ballot_file
         self._writer = writer
-        self._links = links
         self._bootstrap = bootstrap if bootstrap.members else Membership((Member(name, ""),))
-        self._restore(ballot, applied_index)
+        restart.restore(state, journal, ballot, self._bootstrap, applied_index)
+        life = randomness.bytes(8).hex()
+        hello = restart.first_hello(state, ballot, self._bootstrap, life, metadata or {})
 
-        hello = self._first_hello(ballot, randomness.bytes(8).hex(), metadata or {})
-        self.hello = formation.renewed(self._state, hello)
-        """What this node says of itself when a link is made; kept up to date."""
-        self._fence = Fence(self._state, on_fenced)
-
-        self._received: list[tuple[str, Message | LinkUp | LinkDown | Moving]] = []
-        self._held: list[tuple[str, Message]] = []
-        self._disk_watch = DiskWatch(settings.election_seconds_min / 2)
-        self._ballot_job: BallotJob | None = None
-        self._ballot_noted: Ballot | None = None
-        self._ballot_wanted = self._ballot_due()
+        self._ballot = BallotKeeper(state, ballot_file)
+        self._outgoing = Outgoing(state, hello, links, self._ballot)
+        self._fence = Fence(state, on_fenced)
+        self._linked_members = LinkedMembers(links, self._bootstrap)
         self._repairs = repair.Repairs()
+        self._incoming = Incoming(
+            state,
+            fence=self._fence,
+            links=links,
+            linked_members=self._linked_members,
+            outgoing=self._outgoing,
+            repairs=self._repairs,
+        )
+        self._disk_watch = DiskWatch(settings.election_seconds_min / 2)
         self._ledger = LagLedger()
         self._ledger_term = -1
-        self._state.taken_index = max(applied_index, journal.first_index - 1)
+        state.taken_index = max(applied_index, journal.first_index - 1)
         self._taken_epoch = 0
         self._trim_deadline = ALWAYS
-        self._tell_again_at = NEVER
-        self._linked_members = LinkedMembers(links, self._bootstrap)
         self._failure: JournalFailedError | None = None
         self._is_started = False
-
-    def _first_hello(self, ballot: Ballot, life: str, metadata: dict[str, str]) -> Hello:
-        own = self._bootstrap.get(self._state.name)
-        return Hello(
-            self._state.name,
-            self._state.node_id,
-            self._state.cluster_id,
-            self._state.generation,
-            own.address if own else "",
-            life,
-            metadata,
-            ballot.edition,
-            self._state.editions.known,
-            self._state.shared,
-            listed=() if self._state.cluster_id else listed(self._bootstrap),
-            site=own.site if own else "",
-        )
-
-    def _restore(self, ballot: Ballot, applied_index: int) -> None:
-        state = self._state
-        journal = self._journal
-        if len(self._bootstrap.members) > 1:
-            formation.require_ballot_of_the_log(ballot, journal.last_term)
-        seen = {node_id.hex(): edition for node_id, edition in ballot.seen}
-        state.editions = EditionTable(state.node_id, ballot.edition, seen)
-        state.term = max(ballot.term, journal.last_term)
-        state.voted_for = ballot.voted_for if state.term == ballot.term else None
-        state.cluster_id = ballot.cluster_id.hex()
-        newest, size = state.log.newest_of_kind(KIND_CONFIG)
-        if newest is not None:
-            state.adopt(decode_membership(bytes(newest.body)), newest.index)
-            state.bytes_since_config = size
-        # A generation forced by an operator may be in the ballot before it is in the log.
-        state.generation = max(state.generation, ballot.generation)
-        state.is_shut_out = ballot.is_shut_out
-        require_own_directory(state, journal.directory)
-        state.commit_index = max(applied_index, journal.first_index - 1, 0)
-        promotion.restore(state)
 
     def start(self, now: float, process_started_at: float | None = None) -> None:
         """Begin to take part; who knows when the process started says so, by the same clock."""
@@ -198,11 +144,11 @@ class Driver(DriverView):
 
     def end(self) -> None:
         """The process ends: nothing is dispatched from now on, and the peers may rely on it."""
-        self._say_at_once(replace(self.hello, has_ended=True))
+        self._outgoing.say_at_once(replace(self.hello, has_ended=True))
 
     def receive(self, peer: str, message: Message) -> None:
         """A message came from a peer."""
-        self._received.append((peer, message))
+        self._incoming.queue.append((peer, message))
 
     def stored(self, result: Report) -> None:
         """The writer reports; called on the loop thread."""
@@ -211,28 +157,22 @@ class Driver(DriverView):
 
     def judge(self, hello: Hello) -> Refusal | None:
         """Say why the node of this hello may not have a link; None if it may."""
-        if not self._is_generation_kept:
+        if not self._ballot.is_generation_kept:
             # Cut short it would have shut out others for good, for a promotion that never was.
             return Refusal(f"{self._state.name} has not yet kept the generation that is to rule")
         return formation.judge(self._state, self._bootstrap, self.hello, hello)
 
-    @property
-    def _is_generation_kept(self) -> bool:
-        """Whether the generation that rules here is in the ballot on disk."""
-        ballot = self._ballot_file.current
-        return ballot is not None and ballot.generation >= self._state.generation
-
     def link_up(self, peer: str, hello: Hello) -> None:
         """A link was made to the node of this hello, which `judge` let in."""
-        self._received.append((peer, LinkUp(hello)))
+        self._incoming.queue.append((peer, LinkUp(hello)))
 
     def moving(self, peer: str, *, has_entries: bool = False) -> None:
         """A part of a large message went to a peer or came from it, maybe of entries: it lives."""
-        self._received.append((peer, MOVING_ENTRIES if has_entries else MOVING))
+        self._incoming.queue.append((peer, MOVING_ENTRIES if has_entries else MOVING))
 
     def link_down(self, peer: str, *, closed: bool) -> None:
         """A link is gone; `closed` if the other side's system closed or reset it."""
-        self._received.append((peer, LinkDown(closed)))
+        self._incoming.queue.append((peer, LinkDown(closed)))
 
     def refused(self, peer: str, refusal: Refusal) -> None:
         """A peer did not let us in; if it says for good, this node is fenced."""
@@ -289,7 +229,7 @@ class Driver(DriverView):
 
     def tell_format_level(self, level: int) -> None:
         """Let the others know which level our log has reached."""
-        self._say_at_once(format_levels.with_reached(self.hello, level))
+        self._outgoing.say_at_once(format_levels.with_reached(self.hello, level))
 
     def transfer(self, to: str | None = None) -> str:
         """Begin to hand over the lead; returns to whom. Done when `leader` says so."""
@@ -368,16 +308,15 @@ class Driver(DriverView):
         state.now = now
         assert self._is_started, "turn before start"
         # What has nothing to do costs no call: a turn is half the price of a message sent alone.
-        if self._ballot_job is not None:
+        ballot, outgoing = self._ballot, self._outgoing
+        if ballot.job is not None:
             self._ballot_is_stored()
         if self._disk_watch.is_at_work or state.is_disk_hanging:
             self._watch_disk()
-        if self._ballot_file.current is not self._ballot_noted or now >= self._tell_again_at:
-            self._note_edition()
-        if self._received:
-            received, self._received = self._received, []
-            for peer, message in received:
-                self._take(peer, message)
+        if ballot.file.current is not ballot.noted or now >= outgoing.tell_again_at:
+            outgoing.note_edition()
+        if self._incoming.queue:
+            self._incoming.take_all()
         if not state.cluster_id:
             self._found()
         consensus.tick(state)
@@ -389,10 +328,10 @@ class Driver(DriverView):
         if self._journal.filling is not None:
             two_logs.settle(state)
         if state.editions.is_news:
-            self._share_editions()
+            outgoing.share_editions()
         self._persist()
-        if state.outbox or self._held:
-            self._send()
+        if state.outbox or outgoing.held:
+            outgoing.send()
         if self._journal.memory.bytes > self._journal.settings.tail_cache_bytes:
             trimming.keep_at_hand(state, self._journal, state.taken_index)
         if now >= self._trim_deadline:
@@ -405,86 +344,6 @@ class Driver(DriverView):
         if state.log.damaged:
             due = min(due, self._repairs.deadline(state))
         return min(due, self._trim_deadline) if state.is_witness else due
-
-    def _take(self, peer: str, message: Message | LinkUp | LinkDown | Moving) -> None:
-        state = self._state
-        if isinstance(message, AppendRequest | AppendResponse):
-            # By far the most; the others are told apart after them.
-            if not self._is_stale(peer):
-                consensus.receive(state, peer, message)
-        elif isinstance(message, Editions):
-            self._fence.shut_out(editions.heed(state, peer, message), state.generation + 1)
-        elif isinstance(message, Hello):
-            self._heed(peer, message)
-            if peer in state.connected:
-                consensus.hello_changed(state, peer, message)
-        elif isinstance(message, RepairRequest):
-            repair.answer(state, peer, message)
-        elif isinstance(message, RepairResponse):
-            self._repairs.take(state, message)
-        elif isinstance(message, LinkUp):
-            if state.is_retired(message.hello):
-                self._links.drop(peer)  # What shut it out was committed since it was let in.
-                return
-            self._linked_members.warn(state, message.hello)
-            self._heed(peer, message.hello)
-            consensus.link_up(state, peer, message.hello)
-        elif isinstance(message, Moving):
-            if not self._is_stale(peer):
-                consensus.moving(state, peer, has_entries=message.has_entries)
-        elif isinstance(message, LinkDown):
-            consensus.link_down(state, peer, closed=message.closed)
-        elif not self._is_stale(peer):
-            consensus.receive(state, peer, message)
-
-    def _is_stale(self, peer: str) -> bool:
-        """Whether the peer is of another cluster or generation, so that nothing it says counts."""
-        state = self._state
-        hello = state.connected.get(peer)
-        if hello is None:
-            return True
-        if not hello.cluster_id or not state.cluster_id:
-            return False
-        if hello.cluster_id != state.cluster_id or hello.generation != state.generation:
-            return True
-        return hello.lineage != () and state.is_apart_from(hello)
-
-    def _heed(self, peer: str, hello: Hello) -> None:
-        state = self._state
-        if not self.is_leader:  # A leader has all that is committed: its own log tells it.
-            format_levels.require_reached_known(self.hello, hello)
-        self._fence.shut_out(formation.own_fence(state, hello), formation.bar(state, hello))
-        if formation.is_taken_along(state, hello) and not state.fenced_reason:
-            promotion.follow_along(state, hello)
-        self._fence.shut_out(editions.heed_hello(state, peer, hello), state.generation + 1)
-
-    def _note_edition(self) -> None:
-        """Take up how far the ballot on disk has come."""
-        ballot = self._ballot_file.current
-        assert ballot is not None
-        self._ballot_noted = ballot
-        state = self._state
-        if ballot.edition != state.editions.own:
-            state.editions.rise(ballot.edition)
-        if state.now >= self._tell_again_at:
-            self._tell_again_at = state.now + state.settings.edition_repeat_seconds
-            state.editions.tell_again()
-            if state.awaited or promotion.is_cut_short(state):
-                self._say_at_once(self.hello)  # Should it be lost, a promotion would wait for ever.
-
-    def _share_editions(self) -> None:
-        """Tell the peers, whoever will be linked, and the next ballot."""
-        state = self._state
-        table = state.editions
-        table.is_news = False
-        settled = state.settled_membership()
-        retired = settled.retired if settled else ()
-        others = table.others(retired).items()
-        self._ballot_file.seen = tuple((bytes.fromhex(it), edition) for it, edition in others)
-        self.hello = replace(self.hello, edition=table.own, seen=table.known)
-        if not state.fenced_reason:
-            for peer, message in editions.take_news(state):
-                self._links.send(peer, [message])
 
     def _found(self) -> None:
         state = self._state
@@ -504,41 +363,22 @@ class Driver(DriverView):
         consensus.start(state)
 
     def _ballot_is_stored(self) -> None:
-        job = self._ballot_job
-        assert job is not None
-        if job.is_done:
-            self._ballot_job = None
-            candidate.on_ballot_stored(self._state, job.ballot.term, job.ballot.voted_for)
-            self._fence.ballot_is_stored(job.ballot)
-
-    def _ballot_due(self) -> tuple[int, str | None, str, int, bool]:
-        """What the ballot must say before anything else is said."""
-        state = self._state
-        generation = max(state.generation, state.fenced_by)
-        return state.term, state.voted_for, state.cluster_id, generation, state.is_shut_out
+        ballot = self._ballot.take_stored()
+        if ballot is not None:
+            candidate.on_ballot_stored(self._state, ballot.term, ballot.voted_for)
+            self._fence.ballot_is_stored(ballot)
 
     def _persist(self) -> None:
         """Give the writer the ballot if it changed, then what was staged."""
         state = self._state
-        key = self._ballot_due()
-        if key != self._ballot_wanted:
-            self._ballot_wanted = key
-            term, voted_for, cluster_id, generation, is_shut_out = key
-            ballot = Ballot(
-                node_id=bytes.fromhex(state.node_id),
-                term=term,
-                voted_for=voted_for,
-                generation=generation,
-                cluster_id=bytes.fromhex(cluster_id),
-                is_shut_out=is_shut_out,
-            )
-            # An older job still under way does not matter: the newest ballot covers it.
-            self._ballot_job = BallotJob(ballot)
-            self._submit(self._ballot_job)
+        job = self._ballot.take_changed()
+        if job is not None:
+            self._submit(job)
         # After the ballot: it is never of a lower term than the log.
         if state.log.jobs:
             self._write_staged()
-        self._renew_hello()
+        self._outgoing.renew_hello()
+        self._linked_members.update(state)
 
     def _write_staged(self) -> None:
         for job in self._state.log.take_jobs():
@@ -559,73 +399,9 @@ class Driver(DriverView):
         is_full = self._journal.is_out_of_room
         is_turned = watch.judge(state, is_backlog_full=is_backlog_full, is_full=is_full)
         if is_turned:
-            self._say_at_once(replace(self.hello, disk_hangs=state.is_disk_hanging))
+            self._outgoing.say_at_once(replace(self.hello, disk_hangs=state.is_disk_hanging))
         if state.is_disk_hanging:
             watch.hand_over(state)
-
-    def _say_at_once(self, hello: Hello) -> None:
-        """Tell the peers news of this process, also while a ballot waits for the disk."""
-        state = self._state
-        self.hello = hello
-        ballot = self._ballot_file.current
-        assert ballot is not None
-        # All else that it says has been kept: a cluster that is not yet waits for its ballot.
-        kept = ballot.cluster_id.hex(), ballot.generation
-        if kept == (state.cluster_id, state.generation) and not state.fenced_reason:
-            for peer in state.connected:
-                self._links.send(peer, [hello])
-
-    def _renew_hello(self) -> None:
-        state = self._state
-        renewed = formation.renewed(state, self.hello)
-        # Who hears of a later generation ends, or relies on us for it: so only of one that is kept.
-        if renewed is not self.hello and self._is_generation_kept:
-            self.hello = renewed
-            news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
-            # Before all that waited for the same ballot: it is judged by what the hello says.
-            waiting = self._held or state.outbox
-            waiting[:0] = news
-        self._linked_members.update(state)
-
-    def _send(self) -> None:
-        """Send the outbox, one call per peer, unless a ballot has to become durable first."""
-        state = self._state
-        outbox = state.outbox
-        if state.fenced_reason:
-            # A vote that waits for the ballot must not leave any more.
-            outbox.clear()
-            self._held.clear()
-            return
-        if self._ballot_job is not None:
-            self._hold(outbox)
-            return
-        if self._held:
-            # News that could not wait went ahead: a hello that waited must not take it back.
-            outbox[:0] = [
-                (peer, self.hello if type(message) is Hello else message)
-                for peer, message in self._held
-            ]
-            self._held.clear()
-        if not outbox:
-            return
-        by_peer: dict[str, list[Message]] = {}
-        for peer, message in outbox:
-            by_peer.setdefault(peer, []).append(message)
-        outbox.clear()
-        send = self._links.send
-        for peer, messages in by_peer.items():
-            if peer in state.connected:
-                send(peer, messages)
-
-    def _hold(self, outbox: list[tuple[str, Message]]) -> None:
-        """Keep what waits for the ballot; how far the log goes is said anew when it can be said."""
-        for peer, message in outbox:
-            if type(message) is AppendResponse and not message.rejected:
-                self._state.is_reply_due = True  # Damage may be found meanwhile.
-            else:
-                self._held.append((peer, message))
-        del self._held[:-_HELD_MAX]
-        outbox.clear()
 
     def _trim(self) -> None:
         """A witness drops what nobody needs; everybody else keeps what the store needs."""
@@ -636,4 +412,4 @@ class Driver(DriverView):
         trimming.trim(state, self._journal)
         hello = trimming.with_space(state, self._journal, self.hello)
         if hello is not self.hello:
-            self._say_at_once(hello)
+            self._outgoing.say_at_once(hello)

@@ -15,6 +15,7 @@ from holdfast.replication import repair
 from holdfast.replication.disk_watch import DiskWatch
 from holdfast.replication.membership import Member, Membership
 from holdfast.replication.messages import Hello
+from holdfast.replication.outgoing import Outgoing
 from holdfast.replication.state import Role, State
 from holdfast.replication.status import (
     LagLedger,
@@ -32,13 +33,18 @@ _LEASE_SPARE = 0.25
 class DriverView:
     """One member as the node sees it between two turns."""
 
-    hello: Hello
     _state: State
     _journal: Journal
     _bootstrap: Membership
     _ledger: LagLedger
     _repairs: repair.Repairs
     _disk_watch: DiskWatch
+    _outgoing: Outgoing
+
+    @property
+    def hello(self) -> Hello:
+        """What this node says of itself when a link is made."""
+        return self._outgoing.hello
 
     @property
     def role(self) -> str:
@@ -155,7 +161,7 @@ class DriverView:
         """
         state = self._state
         is_sole = state.dispatch_from <= now < state.lease_until
-        return is_sole and state.role is Role.LEADER and not self.hello.has_ended
+        return is_sole and state.role is Role.LEADER and not self._outgoing.hello.has_ended
 
     def holds_lease(self, now: float) -> bool:
         """

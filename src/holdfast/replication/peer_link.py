@@ -44,7 +44,8 @@ _PING = frame(PING)
 class LinkOwner(Protocol):
     """Who the links serve: the driver."""
 
-    hello: Hello
+    @property
+    def hello(self) -> Hello: ...
 
     def judge(self, hello: Hello) -> Refusal | None: ...
     def link_up(self, peer: str, hello: Hello) -> None: ...

@@ -3,7 +3,7 @@ What the tests of replication share: one member's state on a simulated disk, and
 
 `member` builds the state of one member of a group of three (or another membership), with a log
 whose entries have the given terms, all durable, and everybody linked under the right identity.
-`linked_sides` lies beside this file and is no package, so its folder is put on the path.
+`linked_sides` and `desk` lie beside this file and are no package: their folder is put on the path.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def view_of(bench: Any) -> DriverView:
     view._journal = bench.journal
     view._bootstrap = bench.state.membership
     view._ledger = SimpleNamespace(is_over=lambda stored, last, most: last - stored > most)
-    view.hello = Hello("a", "aa" * 16)
+    view._outgoing = SimpleNamespace(hello=Hello("a", "aa" * 16))
     return view
 
 
@@ -43,7 +43,7 @@ def test_only_a_leader_dispatches_and_only_while_its_lease_holds(
     ]
     assert view.is_lease_awaited(100.9) and not view.is_lease_awaited(101.0)
 
-    view.hello = Hello("a", "aa" * 16, has_ended=True)
+    view._outgoing.hello = Hello("a", "aa" * 16, has_ended=True)
     assert not view.may_dispatch(101.5)
 
 
