@@ -21,13 +21,9 @@ import pytest
 REPOSITORY = Path(__file__).parent.parent
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 500
-# Of tests and trials, and of the files of the product that were longer when the limits above came.
+# Of tests and trials.
 FUNCTION_LINES_MAX_ELSEWHERE = 70
 FILE_LINES_MAX_ELSEWHERE = 800
-# The list may only shrink.
-STILL_LONG = {
-    "src/holdfast/journal/writer.py",
-}
 POSITIONAL_ARGUMENTS_MAX = 8
 CONSTRUCTOR_ARGUMENTS_MAX = 10
 NESTING_MAX = 4
@@ -103,11 +99,6 @@ class SourceFile:
         return self.name.startswith("src/")
 
     @property
-    def is_held_short(self) -> bool:
-        """What users install has the stricter limits of length."""
-        return self.is_product and self.name not in STILL_LONG
-
-    @property
     def is_program(self) -> bool:
         """Also what proves the product is written to last."""
         return self.name.startswith(("src/", "trials/"))
@@ -161,7 +152,7 @@ def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def function_is_short(file: SourceFile) -> Iterator[str]:
     """A long function, docstring aside, does two things."""
-    limit = FUNCTION_LINES_MAX if file.is_held_short else FUNCTION_LINES_MAX_ELSEWHERE
+    limit = FUNCTION_LINES_MAX if file.is_product else FUNCTION_LINES_MAX_ELSEWHERE
     for node in file.functions:
         lines = function_lines(node)
         if lines > limit:
@@ -174,7 +165,7 @@ def function_is_short(file: SourceFile) -> Iterator[str]:
 
 def file_is_short(file: SourceFile) -> Iterator[str]:
     """A long file holds two ideas."""
-    limit = FILE_LINES_MAX if file.is_held_short else FILE_LINES_MAX_ELSEWHERE
+    limit = FILE_LINES_MAX if file.is_product else FILE_LINES_MAX_ELSEWHERE
     lines = file.text.count("\n")
     if lines > limit:
         yield (
@@ -443,19 +434,6 @@ def test_all_files_are_tidy(rule: Rule) -> None:
     faults = [fault for file in repository_files() for fault in rule(file)]
 
     assert not faults, "\n".join([str(rule.__doc__), *faults])
-
-
-def test_long_files_only_become_fewer() -> None:
-    """A file that was long and is short now is no exception any more."""
-    files = [file for file in python_files() if file.name in STILL_LONG]
-    long = {
-        file.name
-        for file in files
-        if file.text.count("\n") > FILE_LINES_MAX
-        or any(function_lines(node) > FUNCTION_LINES_MAX for node in file.functions)
-    }
-
-    assert long == STILL_LONG, f"take out of STILL_LONG: {sorted(STILL_LONG - long)}"
 
 
 # The rules themselves ---------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def _retry_the_sync() -> list[Patch]:
         try:
             write(self, run, complete)
         except OSError:
-            self._file.sync()
+            self._end.file.sync()
             self._journal.tail.durable_index = run.last_index
             for job in complete:
                 job.is_done = True

@@ -11,11 +11,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from holdfast.journal import opening, scan
+from holdfast.journal import cutting, opening, scan
 from holdfast.journal.ballot import BallotFile
+from holdfast.journal.end_file import EndFile
 from holdfast.journal.housekeeper import Housekeeper
 from holdfast.journal.jobs import ResetJob
-from holdfast.journal.writer import JournalWriter
+from holdfast.journal.journal import Journal
 from trials.safeguards.ablation import Ablation, Patch
 from trials.simulation.faults import Plan
 from trials.troubles.cut_resets import CUT_RESET
@@ -38,22 +39,19 @@ def _take_what_is_left_over() -> list[Patch]:
 
 
 def _begin_beside_what_is_left() -> list[Patch]:
-    begin_anew = JournalWriter.__dict__["_begin_anew"]
+    begin_anew = cutting.begin_anew
 
-    def note_and_begin(self: Any, job: ResetJob) -> None:
-        ballot_file = self._ballot_file
+    def note_and_begin(journal: Journal, end: EndFile, _claim: object, job: ResetJob) -> None:
+        ballot_file: Any = journal.ballot_file
         ballot_file.begin_log(job.base_index)
         begun = replace(ballot_file.current, durable_floor=0)
         ballot_file._save_twice(begun)  # noqa: SLF001 - as the product did once
         # So it begins with what it has, as if it had no file that could be noted before.
-        self._ballot_file = SimpleNamespace(begin_log=lambda *_arguments: None)
-        try:
-            begin_anew(self, job)
-        finally:
-            self._ballot_file = ballot_file
+        unnoted: Any = SimpleNamespace(note_begin=lambda *_arguments: None)
+        begin_anew(journal, end, unnoted, job)
 
     return [
-        (JournalWriter, "_begin_anew", note_and_begin),
+        (cutting, "begin_anew", note_and_begin),
         (Housekeeper, "clear_away", lambda *_arguments: None),
     ]
 

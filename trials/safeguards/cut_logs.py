@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.journal import writer as writer_module
+from holdfast.journal import cutting
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.journal import Journal
 from holdfast.journal.kept_log import note_filling
@@ -58,7 +58,7 @@ def _throw_away_first() -> list[Patch]:
             sync()
         note_filling(directory, disk, filling)
 
-    return [(writer_module, "set_aside", remove)]
+    return [(cutting, "set_aside", remove)]
 
 
 def _promote_the_half() -> list[Patch]:

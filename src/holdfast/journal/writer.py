@@ -18,18 +18,19 @@ Invariants:
 
 from __future__ import annotations
 
-import errno
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast.environment.clock import Clock, SystemClock
-from holdfast.environment.disk import DiskFile, NoRoomError, fill_zeros, is_no_room
+from holdfast.environment.disk import DiskFile, NoRoomError
 from holdfast.errors import JournalFailedError
-from holdfast.journal.entry import parse_header
+from holdfast.journal.claim import StandingClaim
+from holdfast.journal.cutting import repair, reset, truncate
+from holdfast.journal.end_file import EndFile
 from holdfast.journal.jobs import (
     RUN_BYTES_MAX,
     AppendJob,
@@ -42,26 +43,12 @@ from holdfast.journal.jobs import (
     WriteResult,
 )
 from holdfast.journal.journal import Journal
-from holdfast.journal.kept_log import renew_note, set_aside
-from holdfast.journal.recovery import keep_bytes, zero_backwards
-from holdfast.journal.segment import Segment
+from holdfast.journal.write_steps import Step, leave_out_given_up, plan
 
 ROOM_RETRY_SECONDS: Final = 0.5
 """How often it is tried again whether there is room."""
 
 logger = logging.getLogger("holdfast.journal")
-
-
-class _Step(NamedTuple):
-    """A run to be written, with the jobs that are done then, or one other job."""
-
-    run: Piece | None
-    jobs: list[WriteJob]
-
-    @property
-    def other(self) -> WriteJob | None:
-        """The job, if it is no run."""
-        return None if self.run is not None else self.jobs[0]
 
 
 class JournalWriter:
@@ -88,17 +75,13 @@ class JournalWriter:
         self._monotonic = (clock or SystemClock()).monotonic
         self._queue: SimpleQueue[WriteJob | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._file: DiskFile | None = None
-        self._file_segment: Segment | None = None
+        self._claim = StandingClaim(journal.ballot_file)
+        self._end = EndFile(journal, self._claim)
         self._waits_for_room = waits_for_room
-        self._steps: deque[_Step] = deque()
+        self._steps: deque[Step] = deque()
         """What is to be done; empty between turns, unless it waits for room."""
         self._retry_at = 0.0
         self._floor_time = 0.0
-        self._claim: tuple[int, int] | None = None
-        """(term, index) of what was cut unknown, until the log is durable beyond it."""
-        self._is_empty = journal.was_empty
-        """No file of the log exists yet."""
         self.failure: JournalFailedError | None = None
         """Set by the first failed write or sync; final."""
         self.sync_count = 0
@@ -125,7 +108,7 @@ class JournalWriter:
             self._thread = None
             self._journal.housekeeper.close()
         self.save_floor()
-        self._close_file()
+        self._end.close()
 
     def turn(self, jobs: list[WriteJob]) -> None:
         """
@@ -203,8 +186,8 @@ class JournalWriter:
         """Do the steps to these jobs behind those that wait."""
         steps = self._steps
         was_waiting = bool(steps)
-        _plan(jobs, steps)
-        if was_waiting and not self._is_given_up() and self._monotonic() < self._retry_at:
+        plan(jobs, steps)
+        if was_waiting and not leave_out_given_up(steps) and self._monotonic() < self._retry_at:
             self._vote()
             self._note_room()
             return
@@ -226,7 +209,7 @@ class JournalWriter:
     def _do(self, job: WriteJob) -> None:
         if isinstance(job, AppendJob):  # One that has yet to be written.
             assert job.cut is not None
-            self._truncate(job.cut)
+            truncate(self._journal, self._end, self._claim, job.cut)
             return
         self._perform_other(job)
         job.is_done = True
@@ -244,30 +227,6 @@ class JournalWriter:
         if self._journal.is_out_of_room and not self._steps:
             self._journal.is_out_of_room = False
             logger.warning("the disk has room again: writing goes on")
-
-    def _is_given_up(self) -> bool:
-        """
-        Leave out what waits before the log is begun anew, but for votes; tell if that is so.
-
-        Files go their way all the same: what an earlier beginning sets aside, and what a cut
-        removes, must not stay in the directory in which the new log is begun.
-        """
-        steps = list(self._steps)
-        resets = [place for place, it in enumerate(steps) if isinstance(it.other, ResetJob)]
-        count = resets[-1] if resets else 0
-        self._steps.clear()
-        for place, step in enumerate(steps):
-            job = step.other
-            is_kept = place >= count or isinstance(job, BallotJob | ResetJob)
-            if not is_kept and isinstance(job, TruncateJob) and job.removed:
-                # Where it begins there may be no file: what was to be written there is left out.
-                job.end = job.start
-                is_kept = True
-            if is_kept:
-                self._steps.append(step)
-            for left_out in () if is_kept else step.jobs:
-                left_out.is_done = True
-        return len(self._steps) < len(steps)
 
     def _vote(self) -> None:
         """
@@ -293,10 +252,8 @@ class JournalWriter:
         started = self._monotonic()
         segment = run.segment
         if run.opens:
-            self._begin_segment(segment)
-        file = self._file
-        if file is None or segment is not self._file_segment:
-            file = self._reopen(segment)
+            self._end.begin(segment)
+        file = self._end.of(segment)
         if run.bytes > RUN_BYTES_MAX:
             self._write_large(file, run)
         else:
@@ -305,8 +262,8 @@ class JournalWriter:
         self.bytes_written += run.bytes
         self._journal.tail.durable_index = run.last_index
         self._journal.tail.durable_chain = run.last_chain
-        if self._claim is not None:
-            self._settle_claim(run, self._claim)
+        if self._claim.value is not None:
+            self._claim.settle(run)
         for job in complete:
             job.is_done = True
         seconds = self._monotonic() - started
@@ -333,167 +290,17 @@ class JournalWriter:
         else:
             file.write_durable(run.buffers, run.offset)
 
-    def _begin_segment(self, segment: Segment) -> None:
-        """Make the file of a segment, unless it is made: zeros and header first, its name last."""
-        if segment is not self._file_segment:
-            self._close_file()
-            if self._is_empty:
-                self._begin_log(segment)
-            self._make_file(segment)
-            self._journal.housekeeper.sync_directory()
-            self._file_segment = segment
-            self._is_empty = False
-        # What stands in sealed segments is durable; recovery need not guess there.
-        journal = self._journal
-        self._ballot_file.save_floor(journal.durable_index, journal.durable_chain)
-
-    def _begin_log(self, segment: Segment) -> None:
-        """Note that the log begins here, unless a reset did: it may have been noted further on."""
-        ballot = self._ballot_file.current
-        header = segment.header
-        if ballot is not None and ballot.first_index != header.base_index:
-            self._journal.housekeeper.clear_away(set(), header.base_index)
-            self._note_begin(header.base_index, header.previous_chain)
-
-    def _note_begin(self, index: int, chain: bytes) -> None:
-        claimed = 0 if self._claim is None else self._claim[1]
-        self._ballot_file.begin_log(index, chain, claimed)
-
-    def _make_file(self, segment: Segment) -> None:
-        """Make a file with the name of a segment; where there is no room, leave nothing behind."""
-        housekeeper = self._journal.housekeeper
-        capacity = segment.header.capacity
-        filled = self._settings.segment_bytes
-        path = housekeeper.take_spare()
-        if path is None:
-            path, filled = housekeeper.new_path(), 0
-        try:
-            if self._disk.free_bytes(path.parent) < capacity - filled:
-                # Else each try would take the last room from everybody else.
-                raise NoRoomError(errno.ENOSPC, f"a segment of {capacity:,} bytes has no room")
-            self._file = file = self._disk.open(path, create=True)
-            fill_zeros(file, filled, capacity)
-            file.write(segment.header.encode(), 0)
-            file.sync()
-            self._disk.rename(path, segment.path)
-        except OSError as error:
-            if not is_no_room(error):
-                raise
-            # Nothing rests on this file yet, so it does not matter which of its syncs failed.
-            self._close_file()
-            housekeeper.discard(path)
-            raise NoRoomError(error.errno, error.strerror) from error
-
-    def _reopen(self, segment: Segment) -> DiskFile:
-        self._close_file()
-        self._file = self._disk.open(segment.path)
-        self._file_segment = segment
-        return self._file
-
-    def _close_file(self) -> None:
-        if self._file is not None:
-            self._file.close()
-        self._file = None
-        self._file_segment = None
-
     def _perform_other(self, job: WriteJob) -> None:
         if isinstance(job, BallotJob):
             self._ballot_file.save(job.ballot)
         elif isinstance(job, TruncateJob):
-            self._truncate(job)
+            truncate(self._journal, self._end, self._claim, job)
         elif isinstance(job, RepairJob):
-            self._repair(job)
+            repair(self._journal.disk, job)
         elif isinstance(job, ResetJob):
-            self._claim = job.claim
-            self._begin_anew(job)
-            self._note_begin(job.base_index, job.previous_chain)
-            self._journal.tail.durable_index = job.base_index - 1
-            self._journal.tail.durable_chain = job.previous_chain
-            self._is_empty = True
+            reset(self._journal, self._end, self._claim, job)
         else:
             raise AssertionError(job)
-
-    def _repair(self, job: RepairJob) -> None:
-        if job.is_void:
-            return
-        try:
-            file = self._disk.open(job.segment.path)
-        except FileNotFoundError:
-            if job.is_void:
-                return  # dropped since it was looked at; its removal is another thread's
-            raise
-        raw = job.entry.raw
-        try:
-            file.write_durable([raw], job.start)
-            if file.read(len(raw), job.start) != raw:
-                raise OSError(errno.EIO, f"repaired entry {job.entry.index:,} reads back wrong")
-        finally:
-            file.close()
-
-    def _truncate(self, job: TruncateJob) -> None:
-        self._claim = job.claim
-        if job.claim is None:
-            # The claim goes first: after a crash in between, a shorter log must not look damaged.
-            self._ballot_file.lower_floor(job.after_index, job.chain)
-        else:
-            # It stays: after a crash in between, a shorter log must not look whole, and vote so.
-            self._ballot_file.claim_through(job.claim[1])
-        self._remove(job.removed)
-        if job.start < job.end:
-            file = self._file
-            if file is None or job.segment is not self._file_segment:
-                file = self._reopen(job.segment)
-            if job.keep_in is not None:
-                keep_bytes(self._disk, job.keep_in, job.segment, file, job.start, job.end)
-            zero_backwards(file, job.start, job.end)
-        if job.after_index < self._journal.durable_index:
-            self._journal.tail.durable_index = job.after_index
-            self._journal.tail.durable_chain = job.chain
-        if job.claim is not None:
-            self._ballot_file.forget_large()
-
-    def _settle_claim(self, run: Piece, claim: tuple[int, int]) -> None:
-        """Give the claim up that a cut left, if what a leader sent instead is of a later term."""
-        term, index = claim
-        if run.last_index >= index:
-            self._claim = None
-        elif parse_header(run.buffers[-1]).term > term:
-            self._claim = None
-            self._ballot_file.lower_floor(run.last_index, run.last_chain)
-
-    def _begin_anew(self, job: ResetJob) -> None:
-        """
-        Take every file of the log away, so that it can begin at another entry.
-
-        Where the log begins is noted before, so that nothing older counts and nothing of it is
-        missed, and again after the last file went: whatever is left of it before that is a log.
-        """
-        journal, filling = self._journal, job.filling
-        is_set_aside = filling is not None and job.is_set_aside
-        self._close_file()
-        removed = [] if self._is_empty else job.removed
-        if removed:
-            header = removed[0].header
-            self._note_begin(header.base_index, header.previous_chain)
-        names = {it.path.name for it in removed}
-        # A file that was made and has no entry is no part of what is kept.
-        kept = names.intersection(filling.kept_files) if filling and is_set_aside else names
-        journal.housekeeper.clear_away(kept, job.base_index)
-        directory, sync = journal.directory, journal.housekeeper.sync_directory
-        if filling is not None and is_set_aside:
-            paths = [it.path for it in removed if it.path.name in kept]
-            set_aside(directory, self._disk, filling, paths, sync)
-            return
-        if filling is not None:
-            renew_note(directory, self._disk, filling)
-        self._remove(removed)
-
-    def _remove(self, segments: list[Segment]) -> None:
-        # Newest first, each durably gone before the next, so that a crash leaves no hole.
-        for segment in reversed(segments):
-            if segment is self._file_segment:
-                self._close_file()
-            self._journal.housekeeper.take_out(segment.path)
 
     def _fail_alone(self, error: Exception) -> None:
         """Fail although no job is to blame."""
@@ -507,32 +314,3 @@ class JournalWriter:
         self.failure.__cause__ = error
         self._journal.failure = self.failure
         logger.critical("writing the journal failed, nothing more is stored: %s", error)
-
-
-def _plan(jobs: list[WriteJob], steps: deque[_Step]) -> None:
-    """Put the steps to these jobs behind those that are there: what may share a run does."""
-    if len(jobs) == 1:
-        job = jobs[0]
-        if isinstance(job, AppendJob) and job.cut is None and len(job.pieces) == 1:
-            steps.append(_Step(job.pieces[0], [job]))  # Nothing to be joined.
-            return
-    run: Piece | None = None
-    complete: list[WriteJob] = []
-    for job in jobs:
-        if isinstance(job, AppendJob):
-            if job.cut is not None:  # only ever the first job
-                steps.append(_Step(None, [job]))
-            for piece in job.pieces:
-                if run is None:
-                    run = piece
-                elif not run.join(piece):
-                    steps.append(_Step(run, complete))
-                    run, complete = piece, []
-            complete.append(job)
-            continue
-        if run is not None:
-            steps.append(_Step(run, complete))
-            run, complete = None, []
-        steps.append(_Step(None, [job]))
-    if run is not None:
-        steps.append(_Step(run, complete))

@@ -190,7 +190,7 @@ def test_a_segment_made_for_an_entry_that_never_came_is_removed(disk: SimulatedD
     log = LocalJournal(disk)
     log.append(b"x" * 3000)
     job = log.stage(b"y" * 12_000)
-    log.writer._begin_segment(log.journal.tail.segments.last)
+    log.writer._end.begin(log.journal.tail.segments.last)
     log.journal.close()
     log._open()
     assert not job.is_done

@@ -137,16 +137,6 @@ def test_a_mistake_of_ours_stops_the_writer_too(log: LocalJournal) -> None:
     assert log.results[-1].failure is not None
 
 
-@pytest.mark.promise("F15")
-def test_a_failed_roll_fails(log: LocalJournal, disk: SimulatedDisk) -> None:
-    """What was stored stays stored."""
-    job = log.stage(b"x" * 62_000)
-    disk.fail_next["rename"] = errno.EIO
-    log.perform(job)
-    assert log.results[-1].failure is not None
-    assert log.results[-1].stored_index == 1
-
-
 class Room:
     """A journal whose disk is full, with a clock for the writer's next try."""
 
@@ -316,25 +306,6 @@ def test_a_writer_that_may_not_wait_fails(disk: SimulatedDisk) -> None:
     assert room.log.results[-1].failure is not None
 
 
-def test_a_spare_is_used_for_rolling(log: LocalJournal, disk: SimulatedDisk) -> None:
-    """With a spare ready, rolling writes a header and a name, not a segment of zeros."""
-    while log.journal.housekeeper.turn():
-        pass
-    before = disk.operations
-    log.append(b"x" * 62_000)
-    assert disk.operations - before < 10
-    assert log.journal.housekeeper.spare_count == 0
-    assert log.reopen().last_index == 2
-
-
-def test_an_oversized_entry_gets_a_segment_of_its_size(log: LocalJournal) -> None:
-    """The file is as large as the entry needs, also when made from a spare."""
-    while log.journal.housekeeper.turn():
-        pass
-    entry = log.append(b"x" * 200_000)
-    assert log.reopen().entry(2) == entry
-
-
 class Threaded:
     """A journal on a real disk with its threads running."""
 
@@ -399,28 +370,6 @@ def test_the_floor_follows_when_the_writer_is_idle(tmp_path: Path) -> None:
     assert replace(ballot, sequence=0).durable_floor == 1
     file.close()
     node.close()
-
-
-def test_a_log_begun_anew_and_still_empty_opens_again(log: LocalJournal) -> None:
-    """No floor is noted before the first entry: it would claim entries that stood in no file."""
-    log.perform(log.journal.stage_reset(1_000, 7, b"c" * 16, 5_000))
-    log.writer.save_floor()
-
-    journal = log.reopen_after_power_cut()
-
-    assert journal.damage == []
-    assert journal.last_index == 0
-
-
-def test_a_sync_that_fails_while_a_file_is_removed_fails_the_writer(log: LocalJournal) -> None:
-    """It may have covered the name of the writer's own new segment: nothing is claimed any more."""
-    while len(log.journal.segments()) < 3:
-        log.append(bytes(8 * KiB))
-    log.disk.fail_next["sync_directory"] = errno.EIO
-    log.journal.drop_before(log.journal.last_index)
-    assert log.writer.failure is not None
-    with pytest.raises(JournalFailedError):
-        log.stage(b"x")
 
 
 def test_the_thread_waits_for_room_and_ends_without(

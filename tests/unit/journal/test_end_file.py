@@ -1,0 +1,79 @@
+"""
+Tests of journal/end_file.py: the file that is written, through the writer that it serves.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from holdfast.errors import JournalFailedError
+from holdfast.journal.settings import JournalSettings, KiB
+from trials.simulation.local_journal import LocalJournal
+from trials.simulation.simulated_disk import SimulatedDisk
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def log(disk: SimulatedDisk) -> LocalJournal:
+    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * KiB))
+    log.append(b"first")
+    log.results.clear()
+    return log
+
+
+@pytest.mark.promise("F15")
+def test_a_failed_roll_fails(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """What was stored stays stored."""
+    job = log.stage(b"x" * 62_000)
+    disk.fail_next["rename"] = errno.EIO
+    log.perform(job)
+    assert log.results[-1].failure is not None
+    assert log.results[-1].stored_index == 1
+
+
+def test_a_spare_is_used_for_rolling(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """With a spare ready, rolling writes a header and a name, not a segment of zeros."""
+    while log.journal.housekeeper.turn():
+        pass
+    before = disk.operations
+    log.append(b"x" * 62_000)
+    assert disk.operations - before < 10
+    assert log.journal.housekeeper.spare_count == 0
+    assert log.reopen().last_index == 2
+
+
+def test_an_oversized_entry_gets_a_segment_of_its_size(log: LocalJournal) -> None:
+    """The file is as large as the entry needs, also when made from a spare."""
+    while log.journal.housekeeper.turn():
+        pass
+    entry = log.append(b"x" * 200_000)
+    assert log.reopen().entry(2) == entry
+
+
+def test_a_sync_that_fails_while_a_file_is_removed_fails_the_writer(log: LocalJournal) -> None:
+    """It may have covered the name of the writer's own new segment: nothing is claimed any more."""
+    while len(log.journal.segments()) < 3:
+        log.append(bytes(8 * KiB))
+    log.disk.fail_next["sync_directory"] = errno.EIO
+    log.journal.drop_before(log.journal.last_index)
+    assert log.writer.failure is not None
+    with pytest.raises(JournalFailedError):
+        log.stage(b"x")
+
+
+def test_a_file_is_opened_once_for_a_segment(log: LocalJournal, disk: SimulatedDisk) -> None:
+    """Behind a segment's first entry only writes and syncs are paid."""
+    end = log.writer._end
+    segment = log.journal.tail.segments.last
+    file = end.of(segment)
+
+    assert end.of(segment) is file
+    end.close()
+    assert (end.file, end.segment) == (None, None)
+    assert end.of(segment) is not file
