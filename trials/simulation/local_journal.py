@@ -21,6 +21,10 @@ from trials.simulation.simulated_disk import SimulatedDisk
 NODE_ID = bytes(range(16))
 
 
+SMALL = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=4 * KiB)
+"""Of a log that reads nearly everything from disk."""
+
+
 class LocalJournal:
     """
     An open journal in `directory`, with a ballot from the start.

@@ -16,11 +16,6 @@ DIRECTORY = Path("/node/checkpoints")
 
 
 @pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
 def log(disk: SimulatedDisk) -> LocalJournal:
     log = LocalJournal(disk)
     for number in range(1, 9):

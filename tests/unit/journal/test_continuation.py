@@ -40,11 +40,6 @@ def forged(first: int, count: int, *, term: int = 1) -> bytes:
     return b"".join([it.raw for it in made])
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
 def spoil(log: LocalJournal, index: int, at: int, data: bytes) -> None:
     """Put bytes into an entry's place, behind the journal's back."""
     place = log.journal.place_of(index)

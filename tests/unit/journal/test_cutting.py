@@ -10,53 +10,39 @@ import pytest
 
 from holdfast.journal import cutting
 from holdfast.journal.jobs import RepairJob
-from holdfast.journal.settings import JournalSettings, KiB
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * KiB))
-    log.append(b"first")
-    log.results.clear()
-    return log
-
-
-def test_a_log_begun_anew_and_still_empty_opens_again(log: LocalJournal) -> None:
+def test_a_log_begun_anew_and_still_empty_opens_again(begun: LocalJournal) -> None:
     """No floor is noted before the first entry: it would claim entries that stood in no file."""
-    log.perform(log.journal.stage_reset(1_000, 7, b"c" * 16, 5_000))
-    log.writer.save_floor()
+    begun.perform(begun.journal.stage_reset(1_000, 7, b"c" * 16, 5_000))
+    begun.writer.save_floor()
 
-    journal = log.reopen_after_power_cut()
+    journal = begun.reopen_after_power_cut()
 
     assert journal.damage == []
     assert journal.last_index == 0
 
 
-def test_a_cut_makes_zeros_of_what_stood_behind(log: LocalJournal, disk: SimulatedDisk) -> None:
+def test_a_cut_makes_zeros_of_what_stood_behind(begun: LocalJournal, disk: SimulatedDisk) -> None:
     """Recovery must find nothing there that looks like an entry."""
-    second = log.append(b"second" * 100)
-    place = log.journal.place_of(second.index)
+    second = begun.append(b"second" * 100)
+    place = begun.journal.place_of(second.index)
 
-    log.truncate(1)
+    begun.truncate(1)
 
     content = disk.content(place.path)
     assert not any(content[place.byte :])
-    assert (1, 1) == (log.journal.durable_index, log.reopen().last_index)
+    assert (1, 1) == (begun.journal.durable_index, begun.reopen().last_index)
 
 
-def test_a_void_repair_touches_nothing(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_a_void_repair_touches_nothing(disk: SimulatedDisk, begun: LocalJournal) -> None:
     """The file may be gone by then; its removal is another thread's."""
-    entry = log.journal.entry(1)
-    place = log.journal.place_of(1)
+    entry = begun.journal.entry(1)
+    place = begun.journal.place_of(1)
     before = disk.content(place.path)
-    job = RepairJob(entry, log.journal.tail.segments.last, place.byte + 8)
+    job = RepairJob(entry, begun.journal.tail.segments.last, place.byte + 8)
     job.is_void = True
 
     cutting.repair(disk, job)
@@ -65,12 +51,12 @@ def test_a_void_repair_touches_nothing(disk: SimulatedDisk, log: LocalJournal) -
 
 
 def test_a_repair_that_reads_back_wrong_is_a_failure(
-    disk: SimulatedDisk, log: LocalJournal, monkeypatch: pytest.MonkeyPatch
+    disk: SimulatedDisk, begun: LocalJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that takes bytes and gives others has nothing that could be relied on."""
-    entry = log.journal.entry(1)
-    place = log.journal.place_of(1)
-    job = RepairJob(entry, log.journal.tail.segments.last, place.byte)
+    entry = begun.journal.entry(1)
+    place = begun.journal.place_of(1)
+    job = RepairJob(entry, begun.journal.tail.segments.last, place.byte)
     file = disk.open(place.path)
     monkeypatch.setattr(type(file), "read", lambda _self, size, _start: bytes(size))
 

@@ -9,68 +9,55 @@ import errno
 import pytest
 
 from holdfast.errors import JournalFailedError
-from holdfast.journal.settings import JournalSettings, KiB
+from holdfast.journal.settings import KiB
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * KiB))
-    log.append(b"first")
-    log.results.clear()
-    return log
-
-
 @pytest.mark.promise("F15")
-def test_a_failed_roll_fails(log: LocalJournal, disk: SimulatedDisk) -> None:
+def test_a_failed_roll_fails(begun: LocalJournal, disk: SimulatedDisk) -> None:
     """What was stored stays stored."""
-    job = log.stage(b"x" * 62_000)
+    job = begun.stage(b"x" * 62_000)
     disk.fail_next["rename"] = errno.EIO
-    log.perform(job)
-    assert log.results[-1].failure is not None
-    assert log.results[-1].stored_index == 1
+    begun.perform(job)
+    assert begun.results[-1].failure is not None
+    assert begun.results[-1].stored_index == 1
 
 
-def test_a_spare_is_used_for_rolling(log: LocalJournal, disk: SimulatedDisk) -> None:
+def test_a_spare_is_used_for_rolling(begun: LocalJournal, disk: SimulatedDisk) -> None:
     """With a spare ready, rolling writes a header and a name, not a segment of zeros."""
-    while log.journal.housekeeper.turn():
+    while begun.journal.housekeeper.turn():
         pass
     before = disk.operations
-    log.append(b"x" * 62_000)
+    begun.append(b"x" * 62_000)
     assert disk.operations - before < 10
-    assert log.journal.housekeeper.spare_count == 0
-    assert log.reopen().last_index == 2
+    assert begun.journal.housekeeper.spare_count == 0
+    assert begun.reopen().last_index == 2
 
 
-def test_an_oversized_entry_gets_a_segment_of_its_size(log: LocalJournal) -> None:
+def test_an_oversized_entry_gets_a_segment_of_its_size(begun: LocalJournal) -> None:
     """The file is as large as the entry needs, also when made from a spare."""
-    while log.journal.housekeeper.turn():
+    while begun.journal.housekeeper.turn():
         pass
-    entry = log.append(b"x" * 200_000)
-    assert log.reopen().entry(2) == entry
+    entry = begun.append(b"x" * 200_000)
+    assert begun.reopen().entry(2) == entry
 
 
-def test_a_sync_that_fails_while_a_file_is_removed_fails_the_writer(log: LocalJournal) -> None:
+def test_a_sync_that_fails_while_a_file_is_removed_fails_the_writer(begun: LocalJournal) -> None:
     """It may have covered the name of the writer's own new segment: nothing is claimed any more."""
-    while len(log.journal.segments()) < 3:
-        log.append(bytes(8 * KiB))
-    log.disk.fail_next["sync_directory"] = errno.EIO
-    log.journal.drop_before(log.journal.last_index)
-    assert log.writer.failure is not None
+    while len(begun.journal.segments()) < 3:
+        begun.append(bytes(8 * KiB))
+    begun.disk.fail_next["sync_directory"] = errno.EIO
+    begun.journal.drop_before(begun.journal.last_index)
+    assert begun.writer.failure is not None
     with pytest.raises(JournalFailedError):
-        log.stage(b"x")
+        begun.stage(b"x")
 
 
-def test_a_file_is_opened_once_for_a_segment(log: LocalJournal, disk: SimulatedDisk) -> None:
+def test_a_file_is_opened_once_for_a_segment(begun: LocalJournal, disk: SimulatedDisk) -> None:
     """Behind a segment's first entry only writes and syncs are paid."""
-    end = log.writer._end
-    segment = log.journal.tail.segments.last
+    end = begun.writer._end
+    segment = begun.journal.tail.segments.last
     file = end.of(segment)
 
     assert end.of(segment) is file

@@ -15,21 +15,8 @@ from holdfast.errors import (
 from holdfast.journal.entry import FIRST_CHAIN
 from holdfast.journal.segment import file_digest
 from holdfast.journal.settings import JournalSettings, KiB, MiB
-from trials.simulation.local_journal import LocalJournal
+from trials.simulation.local_journal import SMALL, LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
-
-SMALL = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=4 * KiB)
-
-
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    """A log that reads nearly everything from disk."""
-    return LocalJournal(disk, settings=SMALL, resolve_unknown_tail=False)
 
 
 def test_an_empty_log_has_a_beginning_and_no_end(log: LocalJournal) -> None:

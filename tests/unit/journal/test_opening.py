@@ -13,22 +13,9 @@ from holdfast.errors import (
     StoreLockedError,
 )
 from holdfast.journal.journal import Journal
-from holdfast.journal.settings import JournalSettings, KiB
-from trials.simulation.local_journal import LocalJournal
+from holdfast.journal.settings import KiB
+from trials.simulation.local_journal import SMALL, LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
-
-SMALL = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=4 * KiB)
-
-
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    """A log that reads nearly everything from disk."""
-    return LocalJournal(disk, settings=SMALL, resolve_unknown_tail=False)
 
 
 def fill(log: LocalJournal, count: int = 12) -> None:

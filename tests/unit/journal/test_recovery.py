@@ -20,11 +20,6 @@ from trials.simulation.simulated_disk import PowerCut, SimulatedDisk, SimulatedF
 LOST = Path("/node/lost+found")
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
 def killed(disk: SimulatedDisk, *, resolve: bool = False, floor: bool = False) -> LocalJournal:
     """Three entries; the process is gone, no clean stop."""
     log = LocalJournal(disk, resolve_unknown_tail=resolve)

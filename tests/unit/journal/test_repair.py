@@ -12,22 +12,9 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.journal.damage import Damage
-from holdfast.journal.settings import JournalSettings, KiB
+from holdfast.journal.settings import KiB
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
-
-SMALL = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=4 * KiB)
-
-
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    """A log that reads nearly everything from disk."""
-    return LocalJournal(disk, settings=SMALL, resolve_unknown_tail=False)
 
 
 def test_a_repair_restores_the_very_bytes(log: LocalJournal, disk: SimulatedDisk) -> None:

@@ -19,35 +19,20 @@ from trials.simulation.simulated_disk import PowerCut, SimulatedDisk
 LOG = Path("/node/journal")
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    """Eight entries of two sectors and more over three segments; the files are at rest."""
-    log = LocalJournal(disk)
-    for number in range(1, 9):
-        log.append(bytes([number]) * 3500)
-    assert len(log.journal.segments()) == 3
-    return log
-
-
 def scan(disk: SimulatedDisk, floor: int = 0) -> LogScan:
     return scan_log(LOG, disk, claim=LogClaim(floor=floor))
 
 
-def overwrite(log: LocalJournal, index: int, at: int, data: bytes) -> None:
+def overwrite(eight: LocalJournal, index: int, at: int, data: bytes) -> None:
     """Put bytes into an entry, behind the journal's back."""
-    disk, place = log.disk, log.journal.place_of(index)
+    disk, place = eight.disk, eight.journal.place_of(index)
     assert isinstance(disk, SimulatedDisk)
     image = disk.content(place.path)
     start = place.byte + at
     disk.replace_content(place.path, image[:start] + data + image[start + len(data) :])
 
 
-def test_one_file_is_open_at_a_time(log: LocalJournal) -> None:
+def test_one_file_is_open_at_a_time(eight: LocalJournal) -> None:
     """A log of ten thousand files is read by a process that may open a thousand."""
     open_count: list[int] = [0]
 
@@ -61,22 +46,22 @@ def test_one_file_is_open_at_a_time(log: LocalJournal) -> None:
 
     class CountingDisk:
         def __getattr__(self, name: str) -> Any:
-            return getattr(log.disk, name)
+            return getattr(eight.disk, name)
 
         def open(self, *arguments: Any, **options: Any) -> Any:
-            return CountingFile(log.disk.open(*arguments, **options))
+            return CountingFile(eight.disk.open(*arguments, **options))
 
     assert scan_log(LOG, CountingDisk()).last_index == 8
     assert (max(open_count), open_count[-1]) == (1, 0)
 
 
-def test_a_good_log_is_clean(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_a_good_log_is_clean(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """Everything is found where the journal put it, and progress is told."""
     seen: list[tuple[int, int]] = []
     found = scan_log(LOG, disk, progress=lambda done, total: seen.append((done, total)))
     assert found.damage == []
     assert found.tail.state == "clean"
-    assert (found.last_index, found.last_chain) == (8, log.journal.last_chain)
+    assert (found.last_index, found.last_chain) == (8, eight.journal.last_chain)
     assert (found.next_record, found.last_timestamp) == (9, 8)
     assert [it.last_index for it in found.segments] == [3, 6, 8]
     assert seen[-1][0] == seen[-1][1] == found.bytes_read
@@ -105,17 +90,17 @@ def test_a_log_begun_anew_answers_for_the_end_that_it_had_lost(disk: SimulatedDi
 
 def test_a_missing_file_is_named(disk: SimulatedDisk) -> None:
     """A hole between two segments with more entries than fit there is refused, with both names."""
-    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=8192))
+    eight = LocalJournal(disk, settings=JournalSettings(segment_bytes=8192))
     for number in range(1, 40):
-        log.append(bytes([number]) * 700)
-    bases = [it.base_index for it in log.journal.segments()]
+        eight.append(bytes([number]) * 700)
+    bases = [it.base_index for it in eight.journal.segments()]
     for place in range(1, len(bases) - 1):
-        disk.unlink(log.segment_path(place))
+        disk.unlink(eight.segment_path(place))
     with pytest.raises(StoreError, match=rf"segment file is missing.*begins with {bases[-1]}"):
         scan(disk)
 
 
-def test_a_foreign_file_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_a_foreign_file_is_named(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """What is no segment has no place here."""
     disk.open(LOG / "notes.txt", create=True)
     with pytest.raises(StoreError, match=r"notes\.txt is no segment"):
@@ -130,7 +115,7 @@ def test_a_segment_of_something_else_is_named(disk: SimulatedDisk) -> None:
         scan(disk)
 
 
-def test_one_file_too_many_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_one_file_too_many_is_named(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """A segment that begins inside another one is refused."""
     other = LocalJournal(SimulatedDisk())
     for _ in range(2):
@@ -160,19 +145,19 @@ def golden(disk: SimulatedDisk) -> SimulatedDisk:
 
 def test_a_log_of_format_1_is_read(golden: SimulatedDisk) -> None:
     """Entries, chain, identity and vote are as they were, and the log goes on."""
-    log = LocalJournal(golden, settings=JournalSettings(segment_bytes=8192))
-    ballot = log.journal.ballot_file.current
+    eight = LocalJournal(golden, settings=JournalSettings(segment_bytes=8192))
+    ballot = eight.journal.ballot_file.current
     assert ballot is not None
     assert (ballot.term, ballot.voted_for, ballot.node_id) == (3, "a", bytes(range(16)))
-    assert (log.journal.first_index, log.journal.last_index) == (1, 13)
-    assert log.journal.last_chain.hex() == GOLDEN_CHAIN
-    assert [log.journal.term_at(index) for index in (1, 9, 10)] == [1, 2, 3]
-    assert b"message 12 " in bytes(log.journal.entry(13).body)
-    log.append(b"the next one", term=4)
-    assert (log.reopen().last_index, log.journal.damage) == (14, [])
-    again = log.journal.ballot_file.current
+    assert (eight.journal.first_index, eight.journal.last_index) == (1, 13)
+    assert eight.journal.last_chain.hex() == GOLDEN_CHAIN
+    assert [eight.journal.term_at(index) for index in (1, 9, 10)] == [1, 2, 3]
+    assert b"message 12 " in bytes(eight.journal.entry(13).body)
+    eight.append(b"the next one", term=4)
+    assert (eight.reopen().last_index, eight.journal.damage) == (14, [])
+    again = eight.journal.ballot_file.current
     assert again is not None
-    assert again.claim[:3] == (14, log.journal.last_chain, 1)
+    assert again.claim[:3] == (14, eight.journal.last_chain, 1)
 
 
 @pytest.mark.parametrize("index", [3, 8, 11, 13])
@@ -185,50 +170,50 @@ def test_damage_in_a_log_of_format_1_is_found(golden: SimulatedDisk, index: int,
             places[number] = (segment.path, segment.place(number)[0])
     path, start = places[index]
     golden.flip_bit(path, (start + at) * 8)
-    log = LocalJournal(golden, resolve_unknown_tail=False)
-    lost = [it.index for it in log.journal.damage]
+    eight = LocalJournal(golden, resolve_unknown_tail=False)
+    lost = [it.index for it in eight.journal.damage]
     assert lost == [index]
     for number in set(places) - {index}:
-        assert log.journal.entry(number).index == number
+        assert eight.journal.entry(number).index == number
 
 
 @pytest.mark.promise("F22")
-def test_files_missing_at_the_beginning_are_told(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_files_missing_at_the_beginning_are_told(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """What was not dropped must be there: a shorter log is not taken for the whole one."""
-    lost = log.segment_path(0)
-    log.close()
+    lost = eight.segment_path(0)
+    eight.close()
     disk.unlink(lost)
     disk.sync_directory(LOG)
     with pytest.raises(SegmentsMissingError, match=r"begins with entry 4.*entries 1 to 3 are miss"):
-        log._open()
+        eight._open()
 
 
-def test_what_was_dropped_is_not_missing(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_what_was_dropped_is_not_missing(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """The first index is durable before a file goes, whenever the power fails."""
-    log.close()
+    eight.close()
     before = disk.snapshot()
     for step in range(1, 12):
         disk.restore(before)
-        log._open()
+        eight._open()
         disk.cut_at = disk.operations + step
         try:
-            log.journal.drop_before(7)
+            eight.journal.drop_before(7)
         except PowerCut:
-            assert log.reopen_after_power_cut().first_index in {1, 4, 7}
-            assert log.journal.last_index == 8
+            assert eight.reopen_after_power_cut().first_index in {1, 4, 7}
+            assert eight.journal.last_index == 8
         disk.cut_at = 0
-        log.close()
-    assert log.journal.first_index == 7
+        eight.close()
+    assert eight.journal.first_index == 7
 
 
 def test_a_log_begun_anew_is_not_missing_what_came_before(
-    disk: SimulatedDisk, log: LocalJournal
+    disk: SimulatedDisk, eight: LocalJournal
 ) -> None:
     """A reset says first where the log begins now; an empty one may begin there or at once."""
-    log.perform(log.journal.stage_reset(100, 1, bytes(16), 200))
-    log.reopen_after_power_cut()
-    assert (log.journal.first_index, log.journal.last_index) == (1, 0)
-    log.perform(log.journal.stage_reset(100, 1, bytes(16), 200))
-    log.append(b"the first one")
-    log.reopen_after_power_cut()
-    assert (log.journal.first_index, log.journal.last_index) == (100, 100)
+    eight.perform(eight.journal.stage_reset(100, 1, bytes(16), 200))
+    eight.reopen_after_power_cut()
+    assert (eight.journal.first_index, eight.journal.last_index) == (1, 0)
+    eight.perform(eight.journal.stage_reset(100, 1, bytes(16), 200))
+    eight.append(b"the first one")
+    eight.reopen_after_power_cut()
+    assert (eight.journal.first_index, eight.journal.last_index) == (100, 100)

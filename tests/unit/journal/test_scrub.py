@@ -17,11 +17,6 @@ RATE = 4 * KiB
 
 
 @pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
 def log(disk: SimulatedDisk) -> LocalJournal:
     settings = JournalSettings(segment_bytes=16 * KiB, scrub_bytes_per_second=RATE)
     log = LocalJournal(disk, settings=settings)

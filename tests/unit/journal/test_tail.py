@@ -10,19 +10,6 @@ from holdfast.journal.settings import JournalSettings, KiB
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
-SMALL = JournalSettings(segment_bytes=16 * KiB, tail_cache_bytes=0, read_cache_bytes=4 * KiB)
-
-
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    """A log that reads nearly everything from disk."""
-    return LocalJournal(disk, settings=SMALL, resolve_unknown_tail=False)
-
 
 def test_a_staged_entry_is_readable_before_it_is_stored(log: LocalJournal) -> None:
     """Reads never wait for the disk; stored is said only after the sync."""

@@ -18,28 +18,13 @@ from trials.simulation.simulated_disk import SimulatedDisk
 LOG = Path("/node/journal")
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    """Eight entries of two sectors and more over three segments; the files are at rest."""
-    log = LocalJournal(disk)
-    for number in range(1, 9):
-        log.append(bytes([number]) * 3500)
-    assert len(log.journal.segments()) == 3
-    return log
-
-
 def scan(disk: SimulatedDisk, floor: int = 0) -> LogScan:
     return scan_log(LOG, disk, claim=LogClaim(floor=floor))
 
 
-def overwrite(log: LocalJournal, index: int, at: int, data: bytes) -> None:
+def overwrite(eight: LocalJournal, index: int, at: int, data: bytes) -> None:
     """Put bytes into an entry, behind the journal's back."""
-    disk, place = log.disk, log.journal.place_of(index)
+    disk, place = eight.disk, eight.journal.place_of(index)
     assert isinstance(disk, SimulatedDisk)
     image = disk.content(place.path)
     start = place.byte + at
@@ -48,12 +33,12 @@ def overwrite(log: LocalJournal, index: int, at: int, data: bytes) -> None:
 
 @pytest.mark.promise("F5")
 def test_a_zeroed_sector_in_the_last_entry_is_a_torn_write(
-    disk: SimulatedDisk, log: LocalJournal
+    disk: SimulatedDisk, eight: LocalJournal
 ) -> None:
     """A sector of zeros that the entry does not have was never written."""
-    place = log.journal.place_of(8)
+    place = eight.journal.place_of(8)
     sector = (place.byte // 512 + 2) * 512
-    overwrite(log, 8, sector - place.byte, bytes(512))
+    overwrite(eight, 8, sector - place.byte, bytes(512))
     found = scan(disk)
     assert (found.tail.state, found.last_index, found.damage) == ("torn", 7, [])
     assert (found.tail.start, found.tail.end) == (place.byte, place.byte + place.size)
@@ -61,11 +46,11 @@ def test_a_zeroed_sector_in_the_last_entry_is_a_torn_write(
 
 def test_a_page_that_cannot_be_read_may_have_held_many_entries(disk: SimulatedDisk) -> None:
     """At the log's end, as many as fit in: too high a guess costs time, too low a one entries."""
-    log = LocalJournal(disk)
+    eight = LocalJournal(disk)
     for number in range(1, 21):
-        log.append(bytes([number]) * 300)
-    place = log.journal.place_of(20)
-    first_bad = next(i for i in range(1, 21) if log.journal.place_of(i).byte + 380 > 8192)
+        eight.append(bytes([number]) * 300)
+    place = eight.journal.place_of(20)
+    first_bad = next(i for i in range(1, 21) if eight.journal.place_of(i).byte + 380 > 8192)
     disk.make_unreadable(place.path, 8192 // 512)
     found = scan(disk)
     assert (found.tail.state, found.last_index, found.tail.term) == ("unknown", first_bad - 1, 0)
@@ -75,36 +60,36 @@ def test_a_page_that_cannot_be_read_may_have_held_many_entries(disk: SimulatedDi
 
 def test_a_header_behind_an_unreadable_page_says_how_many_are_gone(disk: SimulatedDisk) -> None:
     """The last entry's header is good, its body is not: its index is the highest there was."""
-    log = LocalJournal(disk)
+    eight = LocalJournal(disk)
     for number in range(1, 31):
-        log.append(bytes([number]) * 300)
-    last = log.journal.place_of(30)
-    assert 12288 < last.byte < 16384 and len(log.journal.segments()) == 1
-    overwrite(log, 30, 200, b"?")
+        eight.append(bytes([number]) * 300)
+    last = eight.journal.place_of(30)
+    assert 12288 < last.byte < 16384 and len(eight.journal.segments()) == 1
+    overwrite(eight, 30, 200, b"?")
     for number in range(1, 30):
-        if log.journal.place_of(number).byte >= 12288:
-            overwrite(log, number, 200, b"?")
+        if eight.journal.place_of(number).byte >= 12288:
+            overwrite(eight, number, 200, b"?")
     disk.make_unreadable(last.path, 8192 // 512)
     found = scan(disk)
     assert (found.tail.state, found.tail.through, found.tail.term) == ("unknown", 30, 1)
 
 
-def test_a_first_sector_of_zeros_is_a_torn_write(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_a_first_sector_of_zeros_is_a_torn_write(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """Where the header should be there is nothing although something follows."""
-    place = log.journal.place_of(8)
+    place = eight.journal.place_of(8)
     boundary = (place.byte // 512 + 1) * 512
-    overwrite(log, 8, 0, bytes(boundary - place.byte))
+    overwrite(eight, 8, 0, bytes(boundary - place.byte))
     assert scan(disk).tail.state == "torn"
 
 
 def test_a_header_written_by_half_is_a_torn_write(disk: SimulatedDisk) -> None:
     """The half behind the sector's edge is zero, but a chain value never is."""
-    log = LocalJournal(disk)
-    log.append(b"x" * (512 - 72 - 40))
-    place_of_next = log.journal.segments()[0].bytes
+    eight = LocalJournal(disk)
+    eight.append(b"x" * (512 - 72 - 40))
+    place_of_next = eight.journal.segments()[0].bytes
     assert place_of_next == SEGMENT_HEADER_BYTES + 512 - 40
-    log.append(b"y" * 100)
-    overwrite(log, 2, 40, bytes(136))
+    eight.append(b"y" * 100)
+    overwrite(eight, 2, 40, bytes(136))
     assert scan(disk).tail.state == "torn"
 
 
@@ -112,23 +97,23 @@ def test_the_last_bytes_missing_is_a_torn_write_if_they_cannot_be_zero(
     disk: SimulatedDisk,
 ) -> None:
     """The end of a small entry lies in a sector of its own and was never written."""
-    log = LocalJournal(disk)
-    log.append(b"x" * 460)
-    overwrite(log, 1, 512, bytes(24))
+    eight = LocalJournal(disk)
+    eight.append(b"x" * 460)
+    overwrite(eight, 1, 512, bytes(24))
     assert scan(disk).tail.state == "torn"
 
 
 def test_an_entry_that_ends_in_zeros_leaves_it_unknown(disk: SimulatedDisk) -> None:
     """If the entry itself ends in zeros, zeros at its end prove nothing."""
-    log = LocalJournal(disk)
-    log.append(b"x" * 450 + bytes(40))
-    overwrite(log, 1, 100, b"?")
+    eight = LocalJournal(disk)
+    eight.append(b"x" * 450 + bytes(40))
+    overwrite(eight, 1, 100, b"?")
     assert scan(disk).tail.state == "unknown"
 
 
-def test_an_unreadable_sector_is_damage(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_an_unreadable_sector_is_damage(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """EIO on a read spoils the entries there, not the start of the node."""
-    place = log.journal.place_of(2)
+    place = eight.journal.place_of(2)
     disk.make_unreadable(place.path, place.byte // 512 + 3)
     found = scan(disk)
     # A page of 4 KiB is the smallest piece asked for, so a neighbour may be hit as well.
@@ -136,16 +121,16 @@ def test_an_unreadable_sector_is_damage(disk: SimulatedDisk, log: LocalJournal) 
     assert found.last_index == 8
 
 
-def test_a_renamed_segment_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_a_renamed_segment_is_named(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """A segment under another one's name is refused."""
-    disk.rename(log.segment_path(0), LOG / segment_name(2))
+    disk.rename(eight.segment_path(0), LOG / segment_name(2))
     with pytest.raises(StoreError, match="renamed or copied"):
         scan(disk)
 
 
-def test_a_segment_of_a_later_version_is_named(disk: SimulatedDisk, log: LocalJournal) -> None:
+def test_a_segment_of_a_later_version_is_named(disk: SimulatedDisk, eight: LocalJournal) -> None:
     """A later program's file is not taken for damage."""
-    path = log.segment_path(0)
+    path = eight.segment_path(0)
     block = bytearray(disk.content(path))
     block[4:6] = (9).to_bytes(2, "little")
     block[8:12] = bytes(4)

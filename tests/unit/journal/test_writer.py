@@ -23,51 +23,38 @@ from trials.simulation.local_journal import NODE_ID, LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
 
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-@pytest.fixture
-def log(disk: SimulatedDisk) -> LocalJournal:
-    log = LocalJournal(disk, settings=JournalSettings(segment_bytes=64 * KiB))
-    log.append(b"first")
-    log.results.clear()
-    return log
-
-
-def test_jobs_of_one_turn_share_a_sync(log: LocalJournal) -> None:
+def test_jobs_of_one_turn_share_a_sync(begun: LocalJournal) -> None:
     """What gathered during the last sync is written and synced at once, and told once."""
-    jobs = [log.stage(bytes([n]) * 100) for n in range(1, 6)]
-    before = log.writer.sync_count
-    log.perform(*jobs)
-    assert log.writer.sync_count == before + 1
-    assert [(it.stored_index, it.jobs, it.failure) for it in log.results] == [(6, jobs, None)]
+    jobs = [begun.stage(bytes([n]) * 100) for n in range(1, 6)]
+    before = begun.writer.sync_count
+    begun.perform(*jobs)
+    assert begun.writer.sync_count == before + 1
+    assert [(it.stored_index, it.jobs, it.failure) for it in begun.results] == [(6, jobs, None)]
     assert all(job.is_done for job in jobs)
-    assert log.results[0].seconds >= 0
+    assert begun.results[0].seconds >= 0
 
 
-def test_an_entry_with_a_row_of_zeros_is_synced_before_the_next(log: LocalJournal) -> None:
+def test_an_entry_with_a_row_of_zeros_is_synced_before_the_next(begun: LocalJournal) -> None:
     """Recovery could not tell whether it was torn if a good entry followed it unsynced."""
-    jobs = [log.stage(bytes(600)), log.stage(b"x")]
-    log.perform(*jobs)
-    assert [(it.stored_index, it.jobs) for it in log.results] == [(2, jobs[:1]), (3, jobs[1:])]
+    jobs = [begun.stage(bytes(600)), begun.stage(b"x")]
+    begun.perform(*jobs)
+    assert [(it.stored_index, it.jobs) for it in begun.results] == [(2, jobs[:1]), (3, jobs[1:])]
 
 
-def test_a_roll_syncs_the_old_segment_first(log: LocalJournal) -> None:
+def test_a_roll_syncs_the_old_segment_first(begun: LocalJournal) -> None:
     """A segment's existence proves that everything before it is durable."""
-    jobs = [log.stage(b"x" * 40_000), log.stage(b"y" * 40_000)]
-    log.perform(*jobs)
-    assert [it.stored_index for it in log.results] == [2, 3]
-    ballot = log.journal.ballot_file.current
+    jobs = [begun.stage(b"x" * 40_000), begun.stage(b"y" * 40_000)]
+    begun.perform(*jobs)
+    assert [it.stored_index for it in begun.results] == [2, 3]
+    ballot = begun.journal.ballot_file.current
     assert ballot is not None
     assert ballot.durable_floor == 2
 
 
-def test_one_job_over_several_runs_is_done_with_the_last(log: LocalJournal) -> None:
+def test_one_job_over_several_runs_is_done_with_the_last(begun: LocalJournal) -> None:
     """Entries staged together may need several syncs; the job is done after all of them."""
     entries: list[Entry] = []
-    journal = log.journal
+    journal = begun.journal
     chain = journal.last_chain
     for index in range(2, 5):
         entry = seal_entry(
@@ -83,16 +70,16 @@ def test_one_job_over_several_runs_is_done_with_the_last(log: LocalJournal) -> N
         chain = entry.chain
         entries.append(entry)
     job = journal.stage(entries)
-    log.perform(job)
-    assert [(it.stored_index, it.jobs) for it in log.results] == [(2, []), (3, []), (4, [job])]
+    begun.perform(job)
+    assert [(it.stored_index, it.jobs) for it in begun.results] == [(2, []), (3, []), (4, [job])]
 
 
-def test_a_ballot_is_durable_when_told(log: LocalJournal, disk: SimulatedDisk) -> None:
+def test_a_ballot_is_durable_when_told(begun: LocalJournal, disk: SimulatedDisk) -> None:
     """A vote may leave only once its job is done: then a power cut does not undo it."""
     job = BallotJob(Ballot(node_id=NODE_ID, term=9, voted_for="b"))
-    append = log.stage(b"x")
-    log.perform(append, job)
-    assert [it.jobs for it in log.results] == [[append], [job]]
+    append = begun.stage(b"x")
+    begun.perform(append, job)
+    assert [it.jobs for it in begun.results] == [[append], [job]]
     disk.power_cut()
     ballot = BallotFile(Path("/node/ballot"), disk).load()
     assert ballot is not None
@@ -105,36 +92,36 @@ def test_a_ballot_is_durable_when_told(log: LocalJournal, disk: SimulatedDisk) -
 )
 @pytest.mark.promise("F15")
 def test_the_first_failure_is_final(
-    log: LocalJournal, disk: SimulatedDisk, operation: str, number: int
+    begun: LocalJournal, disk: SimulatedDisk, operation: str, number: int
 ) -> None:
     """F15: one failed write or sync, and nothing is written or claimed ever after."""
-    jobs: list[WriteJob] = [log.stage(b"x"), log.stage(b"y")]
+    jobs: list[WriteJob] = [begun.stage(b"x"), begun.stage(b"y")]
     disk.fail_next[operation] = number
-    log.perform(*jobs)
-    result = log.results[-1]
+    begun.perform(*jobs)
+    result = begun.results[-1]
     assert isinstance(result.failure, JournalFailedError)
     assert isinstance(result.failure.__cause__, OSError)
     assert (result.stored_index, result.jobs) == (1, jobs)
     before = disk.operations
-    log.perform(BallotJob(Ballot(node_id=NODE_ID, term=2)))
-    log.writer.save_floor()
-    log.writer.close()
+    begun.perform(BallotJob(Ballot(node_id=NODE_ID, term=2)))
+    begun.writer.save_floor()
+    begun.writer.close()
     assert disk.operations == before
-    assert log.results[-1].failure is result.failure
-    assert log.journal.failure is log.writer.failure is result.failure
+    assert begun.results[-1].failure is result.failure
+    assert begun.journal.failure is begun.writer.failure is result.failure
 
 
-def test_a_failed_floor_is_a_failure_too(log: LocalJournal, disk: SimulatedDisk) -> None:
+def test_a_failed_floor_is_a_failure_too(begun: LocalJournal, disk: SimulatedDisk) -> None:
     """A sync that failed anywhere says that the disk cannot be trusted."""
     disk.fail_next["sync"] = errno.EIO
-    log.writer.save_floor()
-    assert log.results[-1].failure is not None
+    begun.writer.save_floor()
+    assert begun.results[-1].failure is not None
 
 
-def test_a_mistake_of_ours_stops_the_writer_too(log: LocalJournal) -> None:
+def test_a_mistake_of_ours_stops_the_writer_too(begun: LocalJournal) -> None:
     """A bug in the writer must not look like a disk that is merely slow."""
-    log.perform(WriteJob())
-    assert log.results[-1].failure is not None
+    begun.perform(WriteJob())
+    assert begun.results[-1].failure is not None
 
 
 class Room:
@@ -174,29 +161,29 @@ def test_without_room_for_a_segment_the_writer_waits(
 
     The free bytes may say so beforehand, or not, as under a quota.
     """
-    log = room.log
+    begun = room.log
     room.fill()
     disk.is_limit_hidden = is_hidden
-    jobs = [log.stage(b"x" * 62_000), log.stage(b"y"), log.stage(b"z")]
+    jobs = [begun.stage(b"x" * 62_000), begun.stage(b"y"), begun.stage(b"z")]
     before = disk.list_directory(Path("/node/journal"))
-    log.perform(*jobs)
-    assert ([], True, None) == (log.results, log.writer.is_waiting, log.writer.failure)
-    assert (1, True) == (log.journal.stored_index, log.journal.is_out_of_room)
-    assert "low" == log.journal.space_state(0.0)
+    begun.perform(*jobs)
+    assert ([], True, None) == (begun.results, begun.writer.is_waiting, begun.writer.failure)
+    assert (1, True) == (begun.journal.stored_index, begun.journal.is_out_of_room)
+    assert "low" == begun.journal.space_state(0.0)
     assert before == disk.list_directory(Path("/node/journal"))
 
-    jobs.append(log.stage(b"later"))
+    jobs.append(begun.stage(b"later"))
     operations = disk.operations
-    log.perform(jobs[-1])
+    begun.perform(jobs[-1])
     assert operations == disk.operations  # It is not tried with every job that comes.
     room.empty()
     room.try_again()
 
-    assert (5, False) == (log.journal.stored_index, log.journal.is_out_of_room)
+    assert (5, False) == (begun.journal.stored_index, begun.journal.is_out_of_room)
     assert all(job.is_done for job in jobs)
-    assert jobs == [job for it in log.results for job in it.jobs]
-    log.reopen_after_power_cut()
-    bodies = [bytes(log.journal.entry(index).body)[-1:] for index in range(1, 6)]
+    assert jobs == [job for it in begun.results for job in it.jobs]
+    begun.reopen_after_power_cut()
+    bodies = [bytes(begun.journal.entry(index).body)[-1:] for index in range(1, 6)]
     assert [b"t", b"x", b"y", b"z", b"r"] == bodies
 
 
@@ -205,49 +192,49 @@ def test_a_write_without_room_is_written_again_from_its_beginning(
     room: Room, disk: SimulatedDisk
 ) -> None:
     """Each run once, however many jobs it joins; a crash meanwhile leaves what was stored."""
-    log = room.log
-    jobs = [log.stage(bytes([65 + number]) * 300) for number in range(4)]
+    begun = room.log
+    jobs = [begun.stage(bytes([65 + number]) * 300) for number in range(4)]
     disk.fail_next["write"] = errno.ENOSPC
-    log.perform(*jobs)
-    assert (1, True) == (log.journal.stored_index, log.writer.is_waiting)
-    later = log.stage(b"later")
-    log.perform(later)
+    begun.perform(*jobs)
+    assert (1, True) == (begun.journal.stored_index, begun.writer.is_waiting)
+    later = begun.stage(b"later")
+    begun.perform(later)
     room.try_again()
-    assert (6, False) == (log.journal.stored_index, log.writer.is_waiting)
-    assert [*jobs, later] == [job for it in log.results for job in it.jobs]
-    assert 6 == log.reopen_after_power_cut().last_index
+    assert (6, False) == (begun.journal.stored_index, begun.writer.is_waiting)
+    assert [*jobs, later] == [job for it in begun.results for job in it.jobs]
+    assert 6 == begun.reopen_after_power_cut().last_index
 
 
 def test_a_sync_that_finds_no_room_is_a_failed_sync(room: Room, disk: SimulatedDisk) -> None:
     """While room is short write and sync are two calls, so that it is known which one failed."""
-    log = room.log
+    begun = room.log
     disk.fail_next["write"] = errno.ENOSPC
-    log.perform(log.stage(b"x"))
+    begun.perform(begun.stage(b"x"))
     disk.fail_next["sync"] = errno.ENOSPC
     room.try_again()
-    assert log.writer.failure is not None
-    assert 1 == len(log.results[-1].jobs)
-    log.perform(BallotJob(Ballot(node_id=NODE_ID, term=3)))
-    assert 1 == log.journal.stored_index
+    assert begun.writer.failure is not None
+    assert 1 == len(begun.results[-1].jobs)
+    begun.perform(BallotJob(Ballot(node_id=NODE_ID, term=3)))
+    assert 1 == begun.journal.stored_index
 
 
 def test_a_vote_is_kept_while_entries_wait(room: Room) -> None:
     """Ballots are written in place; others may need this node's vote."""
-    log = room.log
+    begun = room.log
     room.fill()
-    log.perform(
-        log.stage(b"x" * 62_000), BallotJob(Ballot(node_id=NODE_ID, term=7)), log.stage(b"y")
+    begun.perform(
+        begun.stage(b"x" * 62_000), BallotJob(Ballot(node_id=NODE_ID, term=7)), begun.stage(b"y")
     )
-    ballot = log.journal.ballot_file.current
+    ballot = begun.journal.ballot_file.current
     assert ballot is not None
-    assert (7, True) == (ballot.term, log.writer.is_waiting)
-    log.perform(BallotJob(Ballot(node_id=NODE_ID, term=8)))
-    ballot = log.journal.ballot_file.current
+    assert (7, True) == (ballot.term, begun.writer.is_waiting)
+    begun.perform(BallotJob(Ballot(node_id=NODE_ID, term=8)))
+    ballot = begun.journal.ballot_file.current
     assert ballot is not None
     assert 8 == ballot.term
     room.empty()
     room.try_again()
-    assert 3 == log.journal.stored_index
+    assert 3 == begun.journal.stored_index
 
 
 def test_a_ballot_alone_that_finds_no_room_once_leaves_nothing_behind(
@@ -264,37 +251,37 @@ def test_a_ballot_alone_that_finds_no_room_once_leaves_nothing_behind(
 
 def test_a_ballot_of_a_new_cluster_waits_for_its_members(room: Room) -> None:
     """With a ballot of the cluster and no entry that names the members it would never lead."""
-    log = room.log
+    begun = room.log
     room.fill()
     ballot = Ballot(node_id=NODE_ID, term=1, cluster_id=b"c" * 16)
-    log.perform(log.stage(b"x" * 62_000), BallotJob(ballot))
-    kept = log.journal.ballot_file.current
+    begun.perform(begun.stage(b"x" * 62_000), BallotJob(ballot))
+    kept = begun.journal.ballot_file.current
     assert kept is not None
     assert b"" == kept.cluster_id
     room.empty()
     room.try_again()
-    kept = log.journal.ballot_file.current
+    kept = begun.journal.ballot_file.current
     assert kept is not None
     assert b"c" * 16 == kept.cluster_id
 
 
 def test_a_log_that_is_given_up_needs_no_room_before(room: Room, disk: SimulatedDisk) -> None:
     """What waits is left out, so that a replica can be filled anew in the room of its old log."""
-    log = room.log
+    begun = room.log
     room.fill()
-    large = log.stage(b"x" * 62_000)
-    log.perform(large)
-    cut = log.journal.stage_truncate(1)
-    log.perform(cut)
-    reset = log.journal.stage_reset(100, 1, b"c" * 16, 1_000)
-    log.perform(reset)
+    large = begun.stage(b"x" * 62_000)
+    begun.perform(large)
+    cut = begun.journal.stage_truncate(1)
+    begun.perform(cut)
+    reset = begun.journal.stage_reset(100, 1, b"c" * 16, 1_000)
+    begun.perform(reset)
 
     assert all(job.is_done for job in (large, cut, reset))
-    assert 99 == log.journal.stored_index
-    log.append(b"new")
-    assert (100, False) == (log.journal.stored_index, log.writer.is_waiting)
-    log.reopen_after_power_cut()
-    assert (100, 100) == (log.journal.first_index, log.journal.last_index)
+    assert 99 == begun.journal.stored_index
+    begun.append(b"new")
+    assert (100, False) == (begun.journal.stored_index, begun.writer.is_waiting)
+    begun.reopen_after_power_cut()
+    assert (100, 100) == (begun.journal.first_index, begun.journal.last_index)
 
 
 def test_a_writer_that_may_not_wait_fails(disk: SimulatedDisk) -> None:
