@@ -121,6 +121,11 @@ class Entry:
         return memoryview(self.raw)[HEADER_BYTES : HEADER_BYTES + self.body_length]
 
     @property
+    def bytes_in_log(self) -> int:
+        """What it takes of the log, header and padding included."""
+        return len(self.raw)
+
+    @property
     def flags(self) -> int:
         """The flag bits of the header."""
         return self.raw[7]

@@ -32,7 +32,6 @@ from holdfast.broker.cleaning import (
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.forgetting import ProducerLimit
 from holdfast.errors import CorruptEntryError, MembershipError, NotLeaderError
-from holdfast.journal.entry import HEADER_BYTES
 from holdfast.model.limits import KiB, MiB
 from holdfast.model.records import CleanedRecord, HoldLoss, HoldRecord, MessageRecord, Record
 from holdfast.server.damaged_entries import DamagedEntries
@@ -274,7 +273,7 @@ class Cleaner:
                     return
                 entry = self.store.entry(self.next_index)
                 read_bytes += entry.body_length
-                self.round_read_bytes += len(entry.raw)
+                self.round_read_bytes += entry.bytes_in_log
                 self.timestamp = entry.timestamp
                 self.through_record = entry.first_record + entry.record_count - 1
                 records = self.store.decode(entry, with_content=True) if entry.record_count else ()
@@ -327,7 +326,7 @@ class Cleaner:
         if not records:
             return
         # They may be alone in their entry.
-        size = HEADER_BYTES + sum(map(len, encode_records(records)))
+        size = self.store.entry_bytes(sum(map(len, encode_records(records))))
         self.budget_bytes -= size
         self.rewritten_bytes += size
         self.round_written_bytes += size

@@ -116,7 +116,7 @@ class Conductor:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.resuming = Resuming(broker, self.containment)
         self.flushing = Flushing(context, clock, self.containment, self.resuming, self.budget)
-        self.sealer = Sealer(broker, settings)
+        self.sealer = Sealer(broker, store, settings)
         self.clients = Clients(self, protocols)
         self.connections = self.clients.connections
         self.applying: Iterator[None] | None = None

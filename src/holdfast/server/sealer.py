@@ -12,18 +12,19 @@ from __future__ import annotations
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
 from holdfast.broker.outputs import Batch
-from holdfast.journal.entry_body import EntryBody
 from holdfast.server.settings import ServerSettings
+from holdfast.store.contract import BatchBody, CommitFlow
 from holdfast.store.sealing import Sealing
 
 
 class Sealer:
     """Takes batches from the broker, oldest first, and seals large ones over several turns."""
 
-    __slots__ = ("_batch", "_broker", "_gathering_since", "_settings", "under_way")
+    __slots__ = ("_batch", "_broker", "_gathering_since", "_settings", "_store", "under_way")
 
-    def __init__(self, broker: Broker, settings: ServerSettings) -> None:
+    def __init__(self, broker: Broker, store: CommitFlow, settings: ServerSettings) -> None:
         self._broker = broker
+        self._store = store
         self._settings = settings
         self._batch: Batch | None = None
         """What is sealed now; nothing else, as it may have 60 MiB that nobody needs after it."""
@@ -74,7 +75,7 @@ class Sealer:
         self._gathering_since = 0.0
         return True
 
-    def take(self, is_spent: IsSpent) -> tuple[Batch, EntryBody | None] | None:
+    def take(self, is_spent: IsSpent) -> tuple[Batch, BatchBody | None] | None:
         """
         Give the oldest batch, and its body if it is large.
 
@@ -91,7 +92,8 @@ class Sealer:
             ):
                 return batch, None
             self._batch = batch
-            sealing = self.under_way = Sealing(batch.records, batch.size_bytes, batch.unnumbered)
+            body = self._store.new_body(batch.size_bytes)
+            sealing = self.under_way = Sealing(body, batch.records, batch.unnumbered)
         while sealing.step():
             if is_spent():
                 return None

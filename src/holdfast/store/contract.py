@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from holdfast.errors import CorruptEntryError, JournalFailedError
-from holdfast.journal.entry_body import EntryBody
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, Record
 
@@ -66,8 +65,21 @@ class CommittedEntry(Protocol):
         ...
 
     @property
-    def raw(self) -> bytes:
-        """All its bytes, as they count in the log."""
+    def bytes_in_log(self) -> int:
+        """What it takes of the log, with all that stands around its records."""
+        ...
+
+
+class BatchBody(Protocol):
+    """The bytes of a large batch, gathered in pieces by whoever has them; a store made it."""
+
+    @property
+    def length(self) -> int:
+        """Bytes taken so far."""
+        ...
+
+    def add(self, piece: bytes) -> None:
+        """Take what follows; the time it takes is in proportion to its length."""
         ...
 
 
@@ -107,17 +119,21 @@ class CommitFlow(Protocol):
         records: list[Record],
         now: float,
         wall_microseconds: int,
-        body: EntryBody | None = None,
+        body: BatchBody | None = None,
     ) -> int:
         """
         Propose records as one entry and give its index; it is not durable yet.
 
         Args:
-            body: The same records, encoded already.
+            body: The same records, encoded already, in a body that `new_body` of this store gave.
 
         Raises:
             NotLeaderError: This node does not lead any more.
         """
+        ...
+
+    def new_body(self, bytes_expected: int) -> BatchBody:
+        """Give an empty body for one entry; more than is expected costs a copy, not a refusal."""
         ...
 
     @property
@@ -277,6 +293,10 @@ class KeptLog(Protocol):
     @property
     def log_bytes(self) -> int:
         """Bytes of the entries that are kept."""
+        ...
+
+    def entry_bytes(self, body_length: int) -> int:
+        """What an entry takes of the log that has records of so many bytes."""
         ...
 
     @property

@@ -18,7 +18,7 @@ from itertools import accumulate
 from typing import Final
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
-from holdfast.journal.entry import Entry
+from holdfast.journal.entry import Entry, entry_bytes
 from holdfast.journal.entry_body import EntryBody
 from holdfast.journal.journal import Journal
 from holdfast.journal.record import RecordPlaces
@@ -26,7 +26,7 @@ from holdfast.journal.segment import SegmentStatistics
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, Record
 from holdfast.replication.driver import Driver
-from holdfast.store.contract import CommittedEntry, WriteReport
+from holdfast.store.contract import BatchBody, CommittedEntry, WriteReport
 from holdfast.store.record_codec import MESSAGE, decode_message, decode_records, encode_records
 
 _PLACES_MAX: Final = 2_000_000
@@ -61,7 +61,7 @@ class ReplicatedStore:
         records: list[Record],
         now: float,
         wall_microseconds: int,
-        body: EntryBody | None = None,
+        body: BatchBody | None = None,
     ) -> int:
         """
         Propose records as one entry and give its index.
@@ -72,6 +72,7 @@ class ReplicatedStore:
         Raises:
             NotLeaderError: This node does not lead any more.
         """
+        assert body is None or isinstance(body, EntryBody), "it is one of our own"
         entry = self.driver.propose(
             encode_records(records) if body is None else body,
             len(records),
@@ -80,6 +81,11 @@ class ReplicatedStore:
         )
         self._proposed_index = entry.index
         return entry.index
+
+    @staticmethod
+    def new_body(bytes_expected: int) -> EntryBody:
+        """Give an empty body for one entry."""
+        return EntryBody(bytes_expected)
 
     @property
     def is_writing(self) -> bool:
@@ -315,6 +321,11 @@ class ReplicatedStore:
         # One pass however many ask: a thousand readers may hold a log of thousands of segments.
         sums = [0, *accumulate(segment.bytes for segment in segments)]
         return [sums[-1] - sums[bisect_left(ends, index)] for index in indexes]
+
+    @staticmethod
+    def entry_bytes(body_length: int) -> int:
+        """What an entry takes of the log that has records of so many bytes."""
+        return entry_bytes(body_length)
 
     @property
     def segment_bytes(self) -> int:

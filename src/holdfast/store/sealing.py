@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final
 
-from holdfast.journal.entry_body import PIECE_BYTES, EntryBody
+from holdfast.journal.entry_body import PIECE_BYTES
 from holdfast.model.records import Record
+from holdfast.store.contract import BatchBody
 from holdfast.store.record_codec import encode_records
 
 _STEP_RECORDS: Final = 128
@@ -30,14 +31,14 @@ class Sealing:
     __slots__ = ("_steps", "body", "step_count")
 
     def __init__(
-        self, records: list[Record], size_bytes: int, before: Iterable[Iterator[None]] = ()
+        self, body: BatchBody, records: list[Record], before: Iterable[Iterator[None]] = ()
     ) -> None:
         """
-        Begin; `size_bytes` is about what the records take, better more than less.
+        Begin with an empty body of the store that will be given it.
 
         The steps of `before` come first: they make the records what they are to be.
         """
-        self.body = EntryBody(size_bytes)
+        self.body = body
         self.step_count = 0
         """Steps done so far."""
         self._steps = chain(chain.from_iterable(before), self._gather(records))

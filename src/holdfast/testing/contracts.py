@@ -85,7 +85,7 @@ class StoreUnderTest(ABC):
         self.now += 0.001
         body = None
         if is_sealed:
-            sealing = Sealing(records, 0)
+            sealing = Sealing(self.store.new_body(0), records)
             while sealing.step():
                 pass
             body = sealing.body
@@ -160,6 +160,22 @@ class LogStoreContract(ABC):
             assert following.first_record == one.first_record + one.record_count
             assert following.timestamp > one.timestamp
             assert following.term == one.term == store.term
+
+    def test_what_an_entry_takes_of_the_log_is_known_before(self) -> None:
+        """As foretold by its records' length, so by the entry, and so the log grows."""
+        under = self.start()
+        store = under.lead()
+        before = store.log_bytes
+        for size in (0, 1, 7, 8, 9, 1_000):
+            under.append(b"x" * size)
+        under.settle()
+
+        taken = [it for it in apply_all(store) if it.record_count]
+
+        for entry in taken:
+            assert entry.bytes_in_log == store.entry_bytes(entry.body_length)
+            assert entry.body_length == len(entry.body) < entry.bytes_in_log
+        assert store.log_bytes == before + sum(it.bytes_in_log for it in taken)
 
     def test_nothing_is_given_before_it_is_durable(self) -> None:
         """What was given as committed at any moment is there after a power cut in that moment."""

@@ -13,7 +13,7 @@ import pytest
 from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import CorruptEntryError, NotLeaderError, RecordNotFoundError
-from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, entry_bytes, seal_entry
 from holdfast.journal.entry_body import EntryBody
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord, Record
@@ -87,6 +87,14 @@ class FakeStore:
         )
         self.entries.append(entry)
         return entry.index
+
+    @staticmethod
+    def new_body(bytes_expected: int) -> EntryBody:
+        return EntryBody(bytes_expected)
+
+    @staticmethod
+    def entry_bytes(body_length: int) -> int:
+        return entry_bytes(body_length)
 
     def turn(self, now: float) -> None:
         pass

@@ -5,12 +5,14 @@ Which batch goes next, when, and how large ones are sealed; the turns around it 
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
+from holdfast.journal.entry_body import EntryBody
 from holdfast.model.records import ProducerRecord
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
@@ -25,7 +27,7 @@ def broker() -> Broker:
 
 @pytest.fixture
 def sealer(broker: Broker) -> Sealer:
-    return Sealer(broker, SETTINGS)
+    return Sealer(broker, SimpleNamespace(new_body=EntryBody), SETTINGS)  # type: ignore[arg-type]
 
 
 def add(broker: Broker, count: int) -> None:

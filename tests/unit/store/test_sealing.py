@@ -28,10 +28,11 @@ def message(number: int, size: int) -> MessageRecord:
 
 def sealed(records: list[Record], size_bytes: int) -> tuple[bytes, int]:
     """The entry's bytes, and in how many steps they came."""
-    sealing = Sealing(records, size_bytes)
+    body = EntryBody(size_bytes)
+    sealing = Sealing(body, records)
     while sealing.step():
         pass
-    entry = sealing.body.seal(
+    entry = body.seal(
         index=1,
         term=1,
         kind=0,

@@ -18,7 +18,8 @@ from holdfast.errors import (
     NotLeaderError,
     RecordNotFoundError,
 )
-from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, entry_bytes, seal_entry
+from holdfast.journal.entry_body import EntryBody
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.journal.writer import JournalWriter
@@ -75,6 +76,12 @@ class MemoryStore:
         entry = seal_entry(parts=parts, **fields) if body is None else body.seal(**fields)
         self.entries.append(entry)
         return entry.index
+
+    def new_body(self, bytes_expected):
+        return EntryBody(bytes_expected)
+
+    def entry_bytes(self, body_length):
+        return entry_bytes(body_length)
 
     @property
     def is_writing(self):
@@ -415,6 +422,13 @@ class Impatient(MemoryStore):
         return super().append([] if body else records, now, wall_microseconds)
 
 
+class Stingy(MemoryStore):
+    """Leaves out what stands around the records, where it is asked before."""
+
+    def entry_bytes(self, body_length):
+        return body_length
+
+
 class Stubborn(MemoryStore):
     """Goes on after a failed write."""
 
@@ -435,7 +449,19 @@ class Blind(MemoryStore):
 
 
 CHANGING = [Plain, Young, Picky, Impatient]
-BREAKING = [Forgetful, Hasty, Early, Disorderly, Greedy, Lenient, Mute, Stubborn, Blind, *CHANGING]
+BREAKING = [
+    Forgetful,
+    Hasty,
+    Early,
+    Disorderly,
+    Greedy,
+    Lenient,
+    Mute,
+    Stubborn,
+    Blind,
+    Stingy,
+    *CHANGING,
+]
 
 
 @pytest.mark.parametrize("kind", BREAKING)
