@@ -5,6 +5,9 @@ On which line of a TOML file each key stands.
 has read: tables, keys with dots and quotes, and what lies within strings and lists of several lines
 is no key.
 
+A path is a tuple of names: a name may have dots in it, where it is quoted, and is then another key
+than that of the same letters in a section.
+
 Invariants:
     Used on a text that is TOML; of anything else what it finds means nothing, and nothing raises.
 """
@@ -12,8 +15,10 @@ Invariants:
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
-from typing import Final
+from itertools import islice
+from typing import Final, TypeAlias
 
 _KEY_PART: Final = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _KEY: Final = rf"{_KEY_PART}(?:[ \t]*\.[ \t]*{_KEY_PART})*"
@@ -30,21 +35,27 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 
+_NAMES_MAX: Final = 4
+"""So many names of a path are told apart: settings have two, a path may be as long as a file."""
 
-def key_lines(text: str) -> dict[str, int]:
-    """The line, from 1 on, on which each key is given first, by its path with dots."""
-    found: dict[str, int] = {}
-    table = ""
+KeyPath: TypeAlias = tuple[str, ...]
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """The line, from 1 on, on which each key and table is given first, by its path."""
+    found: dict[KeyPath, int] = {}
+    table: KeyPath = ()
     for line, start in _statements(text):
         header = _HEADER.match(text, start)
         if header is not None:
-            table = _path(header[1])
-            found.setdefault(table, line)
-            continue
-        assignment = _ASSIGNMENT.match(text, start)
-        if assignment is not None:
-            key = _path(assignment[1])
-            found.setdefault(f"{table}.{key}" if table else key, line)
+            path = table = _names(header[1])
+        else:
+            assignment = _ASSIGNMENT.match(text, start)
+            if assignment is None:
+                continue
+            path = (*table, *_names(assignment[1]))[:_NAMES_MAX]
+        for length in range(len(path), len(table) if header is None else 0, -1):
+            found.setdefault(path[:length], line)
     return found
 
 
@@ -63,5 +74,16 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
             yield line, token.end()
 
 
-def _path(key: str) -> str:
-    return ".".join(part[1:-1] if part[0] in "\"'" else part for part in _PART.findall(key))
+def _names(key: str) -> KeyPath:
+    return tuple(_name(part[0]) for part in islice(_PART.finditer(key), _NAMES_MAX))
+
+
+def _name(part: str) -> str:
+    if part[0] not in "\"'":
+        return part
+    if part[0] == '"' and "\\" in part:
+        try:
+            return str(tomllib.loads(f"k = {part}")["k"])
+        except tomllib.TOMLDecodeError:
+            pass  # Then the text is no TOML either.
+    return part[1:-1]

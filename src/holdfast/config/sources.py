@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from holdfast.config.catalogue import CATALOGUE, SECTIONS
-from holdfast.config.lines import key_lines
+from holdfast.config.lines import KeyPath, key_lines
 from holdfast.config.reading import shown_key, shown_path
 from holdfast.model.limits import KiB, MiB
 
@@ -85,8 +85,9 @@ def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
         problems.append(f"config: {file} is not TOML: {error}")
     else:
         lines = key_lines(text) if table else {}
-        for spelling, value in _flattened(table):
-            line = lines.get(spelling)
+        for path, value in _flattened(table):
+            spelling = ".".join(path)
+            line = lines.get(path) or lines.get(path[:1])  # A table in braces stands on its line.
             place = file.name if line is None else f"{file.name} line {line}"
             if _is_deep(value):
                 problems.append(f"{shown_key(spelling)}: is nested too deeply ({place})")
@@ -107,14 +108,14 @@ def _read_at_most(file: Path, bytes_max: int) -> bytes:
     return content
 
 
-def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
     """Each key of the file; those of a section with its name before them."""
     for key, value in table.items():
         if key in SECTIONS and isinstance(value, dict):
             for field, inner in value.items():
-                yield f"{key}.{field}", inner
+                yield (key, field), inner
         else:
-            yield key, value
+            yield (key,), value
 
 
 def _is_deep(value: object) -> bool:

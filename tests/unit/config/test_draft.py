@@ -14,6 +14,7 @@ from holdfast.config.reading import SHOWN_MAX
 from holdfast.config.sources import FILE_BYTES_MAX, Origin
 
 SAME = "is the same setting as"
+ONE = " give one of them"
 
 
 def read(tmp_path: Path, content: str | bytes, **flags: Any) -> Draft:
@@ -61,6 +62,18 @@ def test_every_value_knows_where_it_is_from(tmp_path: Path) -> None:
         (
             "memory = '1g'\n[broker]\nmemory_bytes = '1g'",
             f"broker.memory_bytes: {SAME} memory (n line 1); give one of them (n line 3)",
+        ),
+        (
+            "'broker.prefetch_max' = 7000\n[broker]\nprefetch_max = 5000",
+            f"broker.prefetch_max: {SAME} broker.prefetch_max (n line 1);{ONE} (n line 3)",
+        ),
+        (
+            "\nbroker = { prefetch_mx = 1 }",
+            "broker.prefetch_mx: unknown setting; did you mean broker.prefetch_max? (n line 2)",
+        ),
+        (
+            "[stomp]\njournal.x = 1",
+            "stomp.journal: unknown section; did you mean journal? (n line 2)",
         ),
         ("[data]\nx = 1", "data: {'x': 1}: is not a path (n line 1)"),
         (
@@ -154,7 +167,7 @@ def test_what_is_nested_too_deeply_is_told_with_its_key(tmp_path: Path, start: s
     Python itself ends at a thousand levels, in whatever looks at them first.
     """
     (told,) = read(tmp_path, "name = 'a'\n" + start + ".a" * 5_000 + " = 1\n").problems
-    assert told == f"{start}: is nested too deeply (node.toml)"
+    assert told == f"{start}: is nested too deeply (node.toml line 2)"
 
 
 def test_keys_are_told_so_that_they_can_be_read(tmp_path: Path) -> None:
@@ -164,7 +177,7 @@ def test_keys_are_told_so_that_they_can_be_read(tmp_path: Path) -> None:
     long = read(tmp_path, "x" * 900_000 + " = 1\n").problems[0]
     assert len(long) < 3 * SHOWN_MAX
     (obeyed,) = read(tmp_path, '"\\u001b[31mred" = 1\n').problems
-    assert obeyed == "'\\x1b[31mred': unknown setting (node.toml)"
+    assert obeyed == "'\\x1b[31mred': unknown setting (node.toml line 1)"
     for table in ("[{}]\nx = 1\n", "[broker.{}]\nx = 1\n", "[broker]\n{} = 1\n"):
         for problem in read(tmp_path, table.format("y" * 100_000)).problems:
             assert len(problem) < 3 * SHOWN_MAX
