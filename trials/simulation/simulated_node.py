@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.lasting.checkpoint import decode_state
-from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import (
     BallotLostError,
@@ -47,6 +45,7 @@ from holdfast.server.checkpoints import Checkpoints
 from holdfast.server.connection import ClientConnection
 from holdfast.server.loop import Conductor
 from holdfast.server.protocols import served
+from holdfast.server.restoring import restore
 from holdfast.sessions.context import SessionContext
 from holdfast.store.contract import CommittedEntry
 from holdfast.store.replicated_store import ReplicatedStore
@@ -357,15 +356,16 @@ class SimulatedNode:
     def _build(self) -> None:
         world = self.world
         clock = self.clock
+        is_alone = len(self.bootstrap.members) < 2
         self.journal = journal = Journal.open(
-            DIRECTORY,
-            self.disk,
-            world.journal_settings,
-            resolve_unknown_tail=len(self.bootstrap.members) < 2,
+            DIRECTORY, self.disk, world.journal_settings, resolve_unknown_tail=is_alone
         )
         files = CheckpointStore(DIRECTORY, self.disk)
-        state, applied_index = self._restore(files)
-        self.broker = Broker(self._broker_settings, state)
+        settings = self._broker_settings
+        # A node alone does not start on damage that it has to apply; here it does, and then may not
+        # serve: what it does when it meets the damage is tried as well.
+        state, applied_index = restore(journal, files, settings, is_alone=False)
+        self.broker = Broker(settings, state)
         self.broker.follow()
         self.writer = JournalWriter(journal, self._stored, clock=clock)
         self._mixed = MixedHousekeeper(self) if world.plan.is_housekeeping_mixed else None
@@ -410,19 +410,6 @@ class SimulatedNode:
     def connection(self, serial: int) -> SimulatedConnection:
         """Take a client's connection."""
         return SimulatedConnection(self.conductor, serial)
-
-    def _restore(self, files: CheckpointStore) -> tuple[BrokerState, int]:
-        """Do as server/restoring.py does: the newest usable checkpoint, or the log alone."""
-        journal = self.journal
-        settings = self._broker_settings
-        checkpoint = files.load_newest(journal.last_index, journal)
-        state, index = BrokerState(settings), journal.first_index - 1
-        if checkpoint is not None and checkpoint.index >= index:
-            try:
-                return decode_state(checkpoint.body, settings), checkpoint.index
-            except StoreError:
-                pass
-        return state, index
 
     def stop(self, *, power: bool) -> None:
         """Kill the process; with `power` the disk also loses what was not synced."""
