@@ -110,7 +110,7 @@ def test_one_old_message_does_not_pin_the_log(start_cluster):
             load.wait_all_confirmed(seconds=60)
             account = load.finish()
         status = node.wait_until(
-            lambda status: status["store"]["bytes_on_disk"] < 12 * MiB, "cleaned", seconds=20
+            lambda status: status["store"]["bytes_on_disk"] < 12 * MiB, "cleaned"
         )
         node.kill()
     node.start()

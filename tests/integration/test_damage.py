@@ -141,9 +141,7 @@ def assert_repaired(cluster: LocalCluster, node: LocalNode, path: Path) -> None:
     """The segment is, in time, the same bytes as on another node."""
     other = next(each for each in cluster.nodes.values() if each is not node)
     own, twin = (each.data / "journal" / path.name for each in (node, other))
-    node.wait_until(
-        lambda _: own.read_bytes() == twin.read_bytes(), "repaired from a peer", seconds=20
-    )
+    node.wait_until(lambda _: own.read_bytes() == twin.read_bytes(), "repaired from a peer")
 
 
 @pytest.mark.promise("F21")
