@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from holdfast.spark.session import spark_session
@@ -18,6 +19,44 @@ from holdfast.testing.local_cluster import LocalCluster
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 """For every driver that a test starts: each query is short, and optimizing what Java compiles cost
 more of the cores than it saved."""
+
+
+TIMEOUT_SECONDS = 400
+"""Of a test that names none: on a machine with much else to do a query takes minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of this folder the patience that Spark needs."""
+    for item in items:
+        is_here = item.path.is_relative_to(Path(__file__).parent)
+        if is_here and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that ends in the middle of a call fails alone."""
+    try:
+        return (yield)
+    except BaseException:
+        forget_answers()
+        raise
+
+
+def forget_answers() -> None:
+    """
+    Speak to Java by a new connection: a call that was broken off, as by a timeout, has its answer
+    still to come, and each call after it would be given the answer of the one before.
+    """
+    gateway = SparkContext._gateway
+    connection = gateway and gateway._gateway_client.get_thread_connection()
+    if connection is not None:
+        connection.close()
+
+
+@pytest.fixture(name="forget_answers")
+def _forget_answers() -> Callable[[], None]:
+    return forget_answers
 
 
 @pytest.fixture(scope="session")
