@@ -46,6 +46,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     ├── MappedRowsError              what a user's function gave is not what it was said to give
     └── LinkError
         ├── LinkLostError            the connection went away in the middle of something
+        │   └── WorkerLostError      a process of Spark's died at our work
+        │       └── NoWorkerError    Spark could not start one
         ├── AuthenticationError      the other side does not know the secret
         ├── CertificateError         the other side's certificate is not to be trusted
         └── FailoverExhaustedError   no address answered within the attempts allowed
@@ -295,6 +297,14 @@ class LinkError(HoldfastError):
 
 class LinkLostError(LinkError):
     """The connection went away in the middle of something."""
+
+
+class WorkerLostError(LinkLostError):
+    """A process of Spark's died at our work; the same work may well succeed the next time."""
+
+
+class NoWorkerError(WorkerLostError):
+    """Spark could not start a process for our work; where it never could, it never will."""
 
 
 class AuthenticationError(LinkError):

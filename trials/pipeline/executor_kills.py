@@ -1,5 +1,5 @@
 r"""
-Kill Spark's executors, by process id, at a chosen place of their tasks' work.
+Kill Spark's executors, or a Python worker alone, by process id, at a chosen place of their work.
 
     kills = ExecutorKills(folder)         # before Spark starts; kills.settings are Spark's
     kills.order(OPEN, r"\.parquet")
@@ -30,7 +30,7 @@ class ExecutorKills:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.killed: list[int] = []
-        """The process ids of the executors that are dead."""
+        """The process ids of what is dead."""
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(STARTUP)
 
@@ -55,19 +55,41 @@ class ExecutorKills:
         Raises:
             TimeoutError: None came there.
         """
-        deadline = time.monotonic() + seconds
-        while not (taken := list(self.folder.glob(f"{TAKEN}*"))):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no worker came to {(self.folder / ORDER).read_text()}")
-            time.sleep(_POLL_SECONDS)
-        worker = int(taken[0].name.removeprefix(TAKEN))
-        taken[0].unlink()
+        worker = self._stopped(seconds)
         executor = executor_of(worker)
         for process in (executor, worker):
             with suppress(ProcessLookupError):  # the worker may have noticed by itself
                 os.kill(process, signal.SIGKILL)
         self.killed.append(executor)
         return executor
+
+    def strike_worker(
+        self, seconds: float = WAIT_SECONDS, *, again: tuple[str, str] | None = None
+    ) -> int:
+        """
+        Wait until a worker has stopped, and kill that alone: its executor, or driver, goes on.
+
+        Args:
+            again: The order for the next one, which may come at once.
+
+        Raises:
+            TimeoutError: None came there.
+        """
+        worker = self._stopped(seconds)
+        if again is not None:
+            self.order(*again)
+        os.kill(worker, signal.SIGKILL)
+        self.killed.append(worker)
+        return worker
+
+    def _stopped(self, seconds: float) -> int:
+        deadline = time.monotonic() + seconds
+        while not (taken := list(self.folder.glob(f"{TAKEN}*"))):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no worker came to {(self.folder / ORDER).read_text()}")
+            time.sleep(_POLL_SECONDS)
+        taken[0].unlink()
+        return int(taken[0].name.removeprefix(TAKEN))
 
     def withdraw(self) -> None:
         """Take back an order that nobody has taken, and end whoever waits for one."""

@@ -2,9 +2,10 @@
 One run of the archiver: until all is archived, or until it is told to stop.
 
 Who archives for ever outlives what happens to a cluster and an object store in a year: a link that
-fails, here or in a task, a store that answers with an error. That is told and tried again after the
-interval. What does not go away by itself ends the command: an archive that does not fit the log,
-and one that could not be written to even once.
+fails, here or in a task, a worker of Spark's that is killed, a store that answers with an error.
+That is told and tried again after the interval, and after longer and longer ones. What does not go
+away by itself ends the command: an archive that does not fit the log, one that could not be written
+to even once, and a Python of the workers that could not be started even once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from holdfast.cli.archive_table import KeptTable
 from holdfast.cli.output import write_error
 from holdfast.cli.spark_options import told_plainly
 from holdfast.environment.clock import SystemClock
-from holdfast.errors import HoldfastError, LinkError, UnreadableArchiveError
+from holdfast.errors import (
+    HoldfastError,
+    LinkError,
+    NoWorkerError,
+    UnreadableArchiveError,
+    WorkerLostError,
+)
 from holdfast.spark.archive.cleaning import sweep
 from holdfast.spark.archive.manifest_snapshot import UNREAD_MIN
 from holdfast.spark.archive.store import Archive
@@ -34,6 +41,8 @@ from holdfast.spark.pipelines.archive import (
 )
 
 SWEEP_SECONDS = 3600.0
+PAUSE_SECONDS_MAX = 60.0
+"""The longest between two attempts that fail, if the interval is not longer."""
 
 
 class ArchiveRun:
@@ -76,25 +85,48 @@ class ArchiveRun:
         Raises:
             ArchiveError: Archive and log do not fit together.
             LinkError: Once: no node answers.
+            NoWorkerError: Spark has no Python for its workers.
         """
         if interval_seconds is None:
             self._attempt()
             return
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stopping.set())
+        pause = interval_seconds
         while not self.stopping.is_set():
-            try:
-                with told_plainly():
-                    self._attempt()
-                self._has_worked = True
-            except LinkError as error:
-                write_error(f"waiting for the cluster: {error}")
-            except (OSError, UnreadableArchiveError) as error:
-                if not (self._has_worked or self.progress.commits):
-                    raise
-                write_error(f"waiting for the archive: {error}")
-                self._renew_hold()
-            self._wait(interval_seconds)
+            waits_for = self._try()
+            if waits_for:
+                write_error(f"{waits_for}; again in {pause:g} s")
+                self._wait(pause)
+                pause = min(2 * pause, max(interval_seconds, PAUSE_SECONDS_MAX))
+            else:
+                pause = interval_seconds
+                self._wait(pause)
+
+    def _try(self) -> str:
+        """Attempt it once; gives what must be waited for, and why, if that is of use."""
+        try:
+            with told_plainly():
+                self._attempt()
+        except WorkerLostError as error:
+            if isinstance(error, NoWorkerError) and not self._works:
+                raise
+            self._renew_hold()
+            return f"waiting for Spark: {error}"
+        except LinkError as error:
+            return f"waiting for the cluster: {error}"
+        except (OSError, UnreadableArchiveError) as error:
+            if not self._works:
+                raise
+            self._renew_hold()
+            return f"waiting for the archive: {error}"
+        self._has_worked = True
+        return ""
+
+    @property
+    def _works(self) -> bool:
+        """Whether it has come through once, or far enough to have published something."""
+        return self._has_worked or bool(self.progress.commits)
 
     def _attempt(self) -> None:
         self._sweep()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -17,16 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar
 
 import typer
 
-from holdfast import errors
 from holdfast.cli.output import write_error
+from holdfast.cli.spark_faults import own_error
 from holdfast.cli.spark_words import SparkWords
 from holdfast.errors import (
     ConfigError,
     HoldfastError,
-    LinkError,
-    LinkLostError,
-    StoreError,
-    UnreadableArchiveError,
 )
 
 if TYPE_CHECKING:
@@ -59,14 +54,6 @@ PACKAGES: Final = ("numpy", "pandas", "pyarrow", "pyspark")
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
-_OF_A_STORE: Final = re.compile(r"(?:^|\n)(?:OSError|FileNotFoundError|PermissionError): ([^\n]+)")
-"""What pyarrow raises in a worker when an object store or a disk does not do what it should."""
-_EXECUTOR_LOST: Final = re.compile(
-    r"failed (\d+) times, most recent failure: Lost task [^\n]*? \((\S+) executor (\S+)\):"
-    r" ExecutorLostFailure \([^)]*\)(?: Reason: ([^\n]+))?"
-)
-"""What Spark says when it gives a task up because each executor that had it is gone."""
-_OWN_ERROR: Final = re.compile(r"holdfast\.errors\.(\w+): ([^\n]+)")
 
 
 def on_spark(command: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
@@ -166,34 +153,6 @@ def told_plainly() -> Iterator[None]:
         if found is None:
             raise
         raise found from error
-
-
-def own_error(text: str) -> HoldfastError | OSError | None:
-    """
-    Give the last of our own errors in a traceback of a worker, or what a store answered there.
-
-    A link that failed is told from the rest: who goes on for ever waits for it. So it is with
-    executors that are gone. None if the fault is nothing of this.
-    """
-    found = _OWN_ERROR.findall(text)
-    if not found:
-        if lost := _EXECUTOR_LOST.search(text):
-            return _executor_lost(*lost.groups(default="it is gone"))
-        answered = _OF_A_STORE.findall(text)
-        return OSError(answered[-1].strip()) if answered else None
-    name, sentence = found[-1]
-    kind = getattr(errors, name, StoreError)
-    if issubclass(kind, UnreadableArchiveError):
-        return OSError(sentence.strip())
-    return (LinkLostError if issubclass(kind, LinkError) else StoreError)(sentence.strip())
-
-
-def _executor_lost(count: str, host: str, name: str, reason: str) -> LinkLostError:
-    return LinkLostError(
-        f"Spark's executor {name} on {host} died at its work ({reason.strip().rstrip('.')}), and"
-        f" the same work was tried {count} times: what these executors wrote says why, often too"
-        f" little memory (--conf spark.executor.memory=...)"
-    )
 
 
 def remote_log(url: str, secret_file: Path | None) -> RemoteLog:

@@ -46,14 +46,17 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = {"spark.driver.host": "localhost"}
 resolves to. On a cluster executors connect to the driver, by the address that Spark finds."""
 
 COMMAND_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.master": "local[*,4]",
     "spark.driver.defaultJavaOptions": (
         "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier3DelayOn=0"
         " -XX:Tier4InvocationThreshold=40000 -XX:Tier4MinInvocationThreshold=10000"
         " -XX:Tier4CompileThreshold=80000 -XX:Tier4BackEdgeThreshold=240000"
-    )
+    ),
 }
-"""For our own commands, whose rows pass by Java: it optimizes in full only what has run eight times
-as often as it asks by default. On few cores a short job waits for Java's compiler otherwise."""
+"""For our own commands. A task whose worker was killed is tried again, as on a cluster: by itself a
+local master gives the job up. And their rows pass by Java: it optimizes in full only what has run
+eight times as often as it asks by default. On few cores a short job waits for Java's compiler
+otherwise."""
 
 DAEMON_SETTINGS: Final[Mapping[str, str]] = {
     "spark.python.daemon.module": "holdfast.spark.worker_daemon"
@@ -131,7 +134,8 @@ def settings_for(
     wanted = {"spark.app.name": app, **conf}
     if master is not None:
         wanted["spark.master"] = master
-    wanted.setdefault("spark.master", given.get("spark.master", MASTER_DEFAULT))
+    default = (defaults or {}).get("spark.master", MASTER_DEFAULT)
+    wanted.setdefault("spark.master", given.get("spark.master", default))
     if is_submitted and "spark.master" in given:
         wanted["spark.master"] = given["spark.master"]
     is_local = wanted["spark.master"].startswith("local")

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.cli import archive_run
 from holdfast.cli.archive_run import ArchiveRun
-from holdfast.errors import ArchiveError, LinkLostError, RecordNotFoundError
+from holdfast.errors import ArchiveError, LinkLostError, NoWorkerError, RecordNotFoundError
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.range_writer import DATA
 from holdfast.spark.archive.store import Archive
@@ -73,6 +73,54 @@ def test_a_link_that_fails_in_a_task_is_waited_for(
     assert run.progress.messages == 9
     told = capsys.readouterr().err
     assert told.count("waiting for the cluster: node a does not answer") == 2
+
+
+def test_a_worker_that_dies_again_and_again_is_tried_again_ever_more_seldom(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What Spark tells of it is said in one line each time; once it works the interval is back."""
+    spark = PaperSpark()
+    crashed = ("org.apache.spark.SparkException", "Python worker exited unexpectedly (crashed).")
+    spark.failures = [crashed] * 8
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 10:
+            run.stopping.set()
+        return True
+
+    source = orders_log(tmp_path / "log", *BODIES)
+    store = Archive.open(str(tmp_path / "to"))
+    run = ArchiveRun(spark, source, store, ArchiveSettings(), None, wait=wait)
+    run.loop(1.0)
+
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 1, 1]
+    assert run.progress.messages == 9
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 8
+    assert all("waiting for Spark: a Python worker of Spark's died" in line for line in told)
+    assert told[2].endswith("; again in 4 s")
+
+
+def test_a_python_that_cannot_be_started_is_waited_for_once_it_has_worked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where it never could, trying again cannot help; later somebody may be at work on it."""
+    missing = ("java.io.IOException", 'Cannot run program "/no/python": error=2\n')
+    spark = PaperSpark()
+    spark.failures = [missing]
+    source = orders_log(tmp_path / "log", *BODIES)
+    with pytest.raises(NoWorkerError, match="/no/python"):
+        run_turns(spark, source, tmp_path / "to", 3)
+
+    def break_it() -> None:
+        spark.failures = [missing]
+        orders_log(tmp_path / "log", b"more")
+
+    run = run_turns(spark, source, tmp_path / "to", 3, break_it)
+    assert run.progress.messages == 10
+    assert capsys.readouterr().err.count("waiting for Spark: Spark cannot start its Python") == 1
 
 
 def test_a_store_that_answers_with_an_error_is_waited_for_once_it_has_worked(

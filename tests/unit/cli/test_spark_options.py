@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from holdfast.cli.spark_options import PACKAGES, conf_of, own_error, remote_log, told_plainly
-from holdfast.errors import ArchiveError, ConfigError, LinkError, StoreError
-
-TRACE = """An exception was thrown from the Python worker:
-Traceback (most recent call last):
-  File "x.py", line 1, in y
-holdfast.errors.CorruptEntryError: the body checksum is wrong at segment 1 byte 4,096 (entry 7)
-
-\tat org.apache.spark.api.python (Worker.scala:1)
-"""
+from holdfast.cli.spark_options import PACKAGES, conf_of, remote_log, told_plainly
+from holdfast.errors import ArchiveError, ConfigError
+from holdfast.spark.session import COMMAND_SETTINGS, settings_for
 
 
 def test_settings_of_spark_are_read() -> None:
@@ -30,46 +24,13 @@ def test_settings_of_spark_are_read() -> None:
         conf_of(["x"])
 
 
-def test_a_workers_fault_is_one_sentence() -> None:
-    """
-    Of two tracebacks of other people's code the sentence that was meant is left.
-    """
-    assert str(own_error(TRACE)).startswith("the body checksum is wrong at segment 1")
-    with pytest.raises(StoreError, match=r"^the body checksum"), told_plainly():
-        raise RuntimeError(TRACE)
-
-
-def test_what_can_be_waited_for_is_told_from_the_rest() -> None:
-    """
-    A link that failed in a task, and an error of a store there, are what they are here.
-    """
-    lost = TRACE.replace("CorruptEntryError", "FailoverExhaustedError")
-    with pytest.raises(LinkError, match=r"^the body"), told_plainly():
-        raise RuntimeError(lost)
-    with pytest.raises(OSError, match=r"^AWS Error SLOW_DOWN$"), told_plainly():
-        raise RuntimeError("Traceback\nOSError: AWS Error SLOW_DOWN\n\tat org.apache")
-    unread = TRACE.replace("CorruptEntryError", "UnreadableArchiveError")
-    with pytest.raises(OSError, match=r"^the body"), told_plainly():
-        raise RuntimeError(unread)
-    assert own_error("Traceback\nKeyError: 'x'\n") is None
-
-
-def test_an_executor_that_dies_again_and_again_is_one_sentence() -> None:
-    """
-    Spark's own words for it, as of a standalone cluster; who goes on for ever tries it again.
-    """
-    words = (
-        "An error occurred while calling o69.collect.\n: org.apache.spark.SparkException: Job"
-        " aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure:"
-        " Lost task 0.3 in stage 3.0 (TID 9) (10.0.0.7 executor 5): ExecutorLostFailure (executor"
-        " 5 exited caused by one of the running tasks) Reason: Command exited with code 137\n"
-        "Driver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler\n"
-    )
-    with pytest.raises(LinkError, match=r"^Spark's executor 5 on 10.0.0.7 died .* code 137\)"):
-        with told_plainly():
-            raise RuntimeError(words)
-    bare = words.replace(" Reason: Command exited with code 137", "")
-    assert "tried 4 times" in str(own_error(bare))
+def test_the_commands_own_master_tries_a_task_again() -> None:
+    """Whoever names a master, anywhere, has that one."""
+    settings = partial(settings_for, "app", is_submitted=False, defaults=COMMAND_SETTINGS)
+    assert settings(None, {}, {})["spark.master"] == "local[*,4]"
+    assert settings("local[2]", {}, {})["spark.master"] == "local[2]"
+    assert settings(None, {"spark.master": "local[3]"}, {})["spark.master"] == "local[3]"
+    assert settings(None, {}, {"spark.master": "yarn"})["spark.master"] == "yarn"
 
 
 def test_other_faults_stay_as_they_are() -> None:
