@@ -9,6 +9,8 @@ belong together, or a range that is missing, show without reading a row.
 Invariants:
     Ranges that count do not overlap: every entry is in at most one of them.
     A manifest that covers the ranges of others (compaction) rules; the others are superseded.
+    No two manifests have one name, so none is written over another: two archivers that do not know
+    of each other, be it of two clusters, take nothing from what the other one has published.
 
 Pure: bytes and values. Reading and writing them is the business of `archive/store.py`.
 """
@@ -25,12 +27,16 @@ from typing import Any, Final
 from holdfast.errors import ArchiveError
 from holdfast.spark.log.source import NO_CHAIN
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+_PLAIN_NAMES: Final = 1
+"""Of this format a manifest's name is its range alone."""
 
 Span = tuple[int, int]
 """The first and the last of some entries that follow each other."""
 
-_NAME: Final = re.compile(r"(\d{20})-(\d{20})\.json")
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})(?:-[0-9a-f]{12})?\.json")
+_NAME_DIGITS: Final = 12
+"""So much of its digest stands in a manifest's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +85,8 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """The manifest's file name."""
-        return manifest_name(self.first_index, self.last_index)
+        """The manifest's file name: whoever writes another one of this range has another name."""
+        return _name(_fields(self))
 
     @property
     def entries(self) -> int:
@@ -93,12 +99,7 @@ class Manifest:
         return sum(file.bytes for file in self.files)
 
 
-def manifest_name(first_index: int, last_index: int) -> str:
-    """Give the name of the manifest of a range."""
-    return f"{first_index:020d}-{last_index:020d}.json"
-
-
-def range_of_name(name: str) -> tuple[int, int] | None:
+def range_of_name(name: str) -> Span | None:
     """Give the range a file name speaks of; None if it is no manifest's name."""
     found = _NAME.fullmatch(name)
     return (int(found.group(1)), int(found.group(2))) if found else None
@@ -106,8 +107,7 @@ def range_of_name(name: str) -> tuple[int, int] | None:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Give the manifest as JSON that carries its own digest."""
-    fields = asdict(manifest)
-    fields["queues"] = {str(number): name for number, name in sorted(manifest.queues.items())}
+    fields = _fields(manifest)
     fields["digest"] = _digest(fields)
     return json.dumps(fields, indent=1, sort_keys=True, ensure_ascii=False).encode()
 
@@ -122,10 +122,11 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
     try:
         fields: dict[str, Any] = json.loads(data)
         digest = fields.pop("digest")
-        if fields["format"] != FORMAT:
+        if fields["format"] not in {_PLAIN_NAMES, FORMAT}:
             raise ArchiveError(
                 f"manifest {name} has format {fields['format']}, this program reads {FORMAT}"
             )
+        expected = _name(fields)
         if digest != _digest(fields):
             raise ArchiveError(f"manifest {name} was changed after it was written")
         fields["queues"] = {int(number): text for number, text in fields["queues"].items()}
@@ -133,9 +134,23 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
         manifest = Manifest(**fields)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArchiveError(f"manifest {name} cannot be read: {error}") from error
-    if manifest.name != name:
-        raise ArchiveError(f"manifest {name} speaks of another range: {manifest.name}")
+    if expected != name:
+        raise ArchiveError(f"manifest {name} is not the one of that name: it is {expected}")
     return manifest
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    fields = asdict(manifest)
+    fields["queues"] = {str(number): name for number, name in sorted(manifest.queues.items())}
+    return fields
+
+
+def _name(fields: dict[str, Any]) -> str:
+    """The name of the manifest of these fields, its digest not among them."""
+    span = f"{fields['first_index']:020d}-{fields['last_index']:020d}"
+    if fields["format"] == _PLAIN_NAMES:
+        return f"{span}.json"
+    return f"{span}-{_digest(fields)[:_NAME_DIGITS]}.json"
 
 
 def _digest(fields: dict[str, Any]) -> str:
@@ -239,7 +254,8 @@ def resolve(manifests: Iterable[Manifest], unreadable: Iterable[Break] = ()) -> 
     """
     Find the ranges that count: of all ways through the manifests the one that reaches furthest.
 
-    Of two ways that reach as far the one with fewer ranges rules: it is the compacted one.
+    Of two ways that reach as far the one with fewer ranges rules: it is the compacted one. Of two
+    of one range, which two archivers wrote, whoever looks chooses the same: by the name.
     `unreadable` are the manifests that could not be read, with the ranges of their names.
     """
     by_first: dict[int, list[Manifest]] = {}
@@ -278,8 +294,9 @@ def _best_ways(by_first: dict[int, list[Manifest]]) -> dict[int, Manifest]:
         for manifest in by_first[first]:
             end, count = reach.get(manifest.last_index + 1, (manifest.last_index, 0))
             options.append((end, count - 1, manifest.last_index, manifest))
-        end, count, _, chosen = max(options, key=lambda option: option[:3])
-        best[first] = chosen
+        end, count, last, _ = max(options, key=lambda option: option[:3])
+        equals = [option[3] for option in options if option[:3] == (end, count, last)]
+        best[first] = equals[0] if len(equals) == 1 else min(equals, key=lambda it: it.name)
         reach[first] = (end, count)
     return best
 

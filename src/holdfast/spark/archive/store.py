@@ -4,7 +4,7 @@ The files of an archive: finding what counts, reading entries back; `range_write
 Layout below the archive's path:
 
     records/day=YYYY-MM-DD/<first>-<last>-<attempt>.parquet    rows, see rows.py
-    _holdfast/<first>-<last>.json                              manifests, see manifests.py
+    _holdfast/<first>-<last>-<digest>.json                     manifests, see manifests.py
     _holdfast/snapshot.jsonl                                   see manifest_snapshot.py
     _set_aside/<when>/...                                      on its way out, see cleaning.py
 
@@ -47,7 +47,6 @@ from holdfast.spark.archive.manifests import (
     Manifest,
     decode_manifest,
     encode_manifest,
-    manifest_name,
     range_of_name,
     resolve,
 )
@@ -114,21 +113,33 @@ class Archive:
         """
         Give the last entry that any manifest names and the chain after it; (0, "") if none does.
 
-        Reads one manifest, however many there are.
+        Reads those manifests that end there, however many there are.
 
         Raises:
-            ArchiveError: That manifest is not as it was written, or they change too fast.
+            ArchiveError: One of them is not as it was written, or is of another log than the other;
+                or they change too fast.
         """
         for _ in range(_LOOKS_MAX):
-            names = (posixpath.basename(it.path) for it in self.place.files_at_once(MANIFESTS))
-            spans = [span for span in map(range_of_name, names) if span is not None]
+            names = [posixpath.basename(it.path) for it in self.place.files_at_once(MANIFESTS)]
+            spans = {name: span for name in names if (span := range_of_name(name)) is not None}
             if not spans:
                 return 0, NO_CHAIN
-            name = manifest_name(*max(spans, key=lambda span: span[1]))
+            end = max(last for _, last in spans.values())
             with suppress(FileNotFoundError):  # merged meanwhile
-                last = decode_manifest(self.place.read(f"{MANIFESTS}/{name}"), name)
-                return last.last_index, last.chain_after
+                return self._end_of([name for name, span in spans.items() if span[1] == end])
         raise ArchiveError(f"the manifests of {self} vanish while they are read; try again")
+
+    def _end_of(self, names: list[str]) -> tuple[int, str]:
+        """Where manifests end that end with the same entry."""
+        found = [decode_manifest(self.place.read(f"{MANIFESTS}/{name}"), name) for name in names]
+        first, *others = found
+        for each in others:
+            if (each.cluster_id, each.chain_after) != (first.cluster_id, first.chain_after):
+                raise ArchiveError(
+                    f"two archivers wrote different logs to {self}: {first.name} and {each.name}"
+                    f" do not fit together. Move away the one that does not belong there"
+                )
+        return first.last_index, first.chain_after
 
     def renew_snapshot(self) -> bool:
         """

@@ -13,7 +13,6 @@ from holdfast.spark.archive.manifests import (
     Manifest,
     decode_manifest,
     encode_manifest,
-    manifest_name,
     range_of_name,
     resolve,
 )
@@ -68,7 +67,7 @@ def test_a_manifest_reads_back() -> None:
     ("old", "new", "told"),
     [
         (b'"messages": 1', b'"messages": 2', "was changed"),
-        (b'"format": 1', b'"format": 9', "has format 9"),
+        (b'"format": 2', b'"format": 9', "has format 9"),
         (b"{", b"", "cannot be read"),
     ],
 )
@@ -86,16 +85,51 @@ def test_a_renamed_manifest_is_refused() -> None:
     """
     The name says the range, and must say the same.
     """
-    with pytest.raises(ArchiveError, match="another range"):
-        decode_manifest(encode_manifest(manifest(1, 9)), manifest_name(1, 8))
+    with pytest.raises(ArchiveError, match="not the one of that name"):
+        decode_manifest(encode_manifest(manifest(1, 9)), manifest(1, 8).name)
 
 
 def test_names() -> None:
     """
     A name gives its range back; anything else is no manifest.
     """
-    assert (3, 14) == range_of_name(manifest_name(3, 14))
+    assert (3, 14) == range_of_name(manifest(3, 14).name)
+    assert (3, 14) == range_of_name(manifest(3, 14, format=1).name)
     assert None is range_of_name("notes.json")
+
+
+def test_no_two_manifests_have_one_name() -> None:
+    """
+    Neither is then written over the other, whoever writes them, and whatever of them differs.
+    """
+    names = {
+        manifest(1, 9).name,
+        manifest(1, 9, cluster_id="d" * 32).name,
+        manifest(1, 9, written_by="another").name,
+        manifest(1, 9, files=(replace(manifest(1, 9).files[0], path="records/another"),)).name,
+    }
+
+    assert 4 == len(names)
+
+
+def test_a_manifest_of_the_first_format_reads_back() -> None:
+    """
+    Its name is its range alone.
+    """
+    made = manifest(1, 9, format=1)
+
+    assert f"{1:020d}-{9:020d}.json" == made.name
+    assert made == decode_manifest(encode_manifest(made), made.name)
+
+
+def test_of_two_of_one_range_each_reader_chooses_the_same() -> None:
+    """
+    Else each of two archivers could take away what the other one relies on.
+    """
+    one, other = manifest(1, 9, written_by="one"), manifest(1, 9, written_by="other")
+
+    assert resolve([one, other]).ranges == resolve([other, one]).ranges
+    assert () == resolve([one, other]).breaks
 
 
 def test_ranges_in_order() -> None:
