@@ -29,6 +29,7 @@ from typing import Final
 
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.manifests import Catalogue, Manifest, Span, joined_spans, range_of_name
+from holdfast.spark.archive.places import DRAFT_MARK
 from holdfast.spark.archive.range_writer import DATA
 from holdfast.spark.archive.store import MANIFESTS, Archive
 from holdfast.spark.archive.table import table_files
@@ -62,10 +63,12 @@ def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP
     catalogue = archive.catalogue(with_snapshot=False)
     if not _may_go(archive, catalogue):
         return 0
-    _retire(archive, catalogue, now_microseconds)
-    count = _set_unnamed_aside(archive, catalogue, now_microseconds, keep_seconds)
+    _check_replacements(archive, catalogue)
+    # Before anything is set aside: a full disk has no room for the folders that this takes.
     _remove_old(archive, now_microseconds, timedelta(seconds=keep_seconds))
-    return count
+    _set_superseded_aside(archive, catalogue, now_microseconds)
+    _set_drafts_aside(archive, now_microseconds)
+    return _set_unnamed_aside(archive, catalogue, now_microseconds, keep_seconds)
 
 
 def _set_unnamed_aside(
@@ -89,6 +92,15 @@ def _set_unnamed_aside(
     return count
 
 
+def _set_drafts_aside(archive: Archive, now_microseconds: int) -> None:
+    """Whoever was killed while it published left a file that is no manifest, nor a snapshot."""
+    before = now_microseconds - UNNAMED_SECONDS * 1_000_000
+    for found in list(archive.place.files(MANIFESTS)):
+        is_draft = posixpath.basename(found.path).startswith(DRAFT_MARK)
+        if is_draft and found.modified_at < before:
+            _set_aside(archive, found.path, now_microseconds)
+
+
 def retire(archive: Archive, *, now_microseconds: int) -> int:
     """
     Take the ranges that merged ones replaced out of the archive; gives how many.
@@ -99,7 +111,11 @@ def retire(archive: Archive, *, now_microseconds: int) -> int:
         CorruptArchiveError: A file that replaces others, or its manifest, is not what it was.
     """
     catalogue = archive.catalogue()
-    return _retire(archive, catalogue, now_microseconds) if _may_go(archive, catalogue) else 0
+    if not _may_go(archive, catalogue):
+        return 0
+    _check_replacements(archive, catalogue)
+    _set_superseded_aside(archive, catalogue, now_microseconds)
+    return len(catalogue.superseded)
 
 
 def _may_go(archive: Archive, catalogue: Catalogue) -> bool:
@@ -113,16 +129,18 @@ def _may_go(archive: Archive, catalogue: Catalogue) -> bool:
     return not catalogue.breaks and not catalogue.is_empty
 
 
-def _retire(archive: Archive, catalogue: Catalogue, now_microseconds: int) -> int:
-    gone = catalogue.superseded
+def _check_replacements(archive: Archive, catalogue: Catalogue) -> None:
+    """Read what replaces others, as it must be what was archived."""
     for manifest in catalogue.ranges:
-        if any(_overlap(manifest, each) for each in gone):
+        if any(_overlap(manifest, each) for each in catalogue.superseded):
             archive.check_manifest(manifest)
             for file in manifest.files:
                 archive.check(file)
-    for manifest in gone:
+
+
+def _set_superseded_aside(archive: Archive, catalogue: Catalogue, now_microseconds: int) -> None:
+    for manifest in catalogue.superseded:
         _set_aside(archive, f"{MANIFESTS}/{manifest.name}", now_microseconds)
-    return len(gone)
 
 
 def _still_read(archive: Archive, since: datetime) -> list[Span]:

@@ -7,7 +7,7 @@ the workers, and each process opens its file system once.
 
 Invariants:
     `publish` is all or nothing: a reader finds the whole file or none.
-    On a local disk a file is durable when `write_durable` or `publish` returned.
+    On a local disk a file is durable when `write_durable` or `publish` returned, with its folders.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ _LISTED_AT_ONCE: Final = 1_000
 """So many files a store tells in one answer."""
 
 _LISTINGS_MAX: Final = 10
+
+DRAFT_MARK: Final = "."
+"""What the name of a file begins with that is still being written."""
 
 _BY_PYARROW: Final = ("hdfs", "viewfs", "gs", "gcs", "abfs", "abfss")
 HADOOP_KEYS: Final = (
@@ -93,7 +96,7 @@ class Place:
         system, root = _opened(self)
         full = f"{root}/{path}"
         if isinstance(system, fs.LocalFileSystem):
-            system.create_dir(full.rpartition("/")[0], recursive=True)
+            _make_folder(Path(full).parent)
         return DurableFile(system, full)
 
     def publish(self, path: str, data: bytes) -> None:
@@ -104,12 +107,17 @@ class Place:
                 out.write(data)
             return
         folder, _, name = path.rpartition("/")
-        draft = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}"
-        with self.write_durable(draft) as out:
-            out.write(data)
-        if isinstance(system, fs.HadoopFileSystem):
-            self.remove(path)  # HDFS does not rename over a file
-        system.move(f"{root}/{draft}", f"{root}/{path}")
+        draft = f"{folder}/{DRAFT_MARK}{name}.{uuid.uuid4().hex[:8]}"
+        try:
+            with self.write_durable(draft) as out:
+                out.write(data)
+            if isinstance(system, fs.HadoopFileSystem):
+                self.remove(path)  # HDFS does not rename over a file
+            system.move(f"{root}/{draft}", f"{root}/{path}")
+        except BaseException:
+            with suppress(OSError):  # what cannot be removed now `sweep` removes later
+                self.remove(draft)
+            raise
         if isinstance(system, fs.LocalFileSystem):
             _sync_folder(f"{root}/{folder}")
 
@@ -194,6 +202,17 @@ class Place:
                 return found
         raise OSError(f"files of {self.uri}/{folder} go faster than they can be listed")
 
+    def folders(self, folder: str) -> list[str]:
+        """
+        Give the paths of the folders in a folder, in order; none if it is not there.
+
+        Raises:
+            OSError: The folder cannot be listed.
+        """
+        system, root = _opened(self)
+        found = system.get_file_info(fs.FileSelector(f"{root}/{folder}", allow_not_found=True))
+        return sorted(it.path[len(root) + 1 :] for it in found if it.type == fs.FileType.Directory)
+
     def files(self, folder: str) -> Iterator[FoundFile]:
         """
         Give the files below a folder, in the order of their paths; none if it is not there.
@@ -250,6 +269,15 @@ class DurableFile:
         finally:
             os.close(descriptor)
         _sync_folder(self._full.rpartition("/")[0])
+
+
+def _make_folder(path: Path) -> None:
+    """Make a local folder, and those above it, durably; nothing happens if it is there."""
+    if path.is_dir():
+        return
+    _make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    _sync_folder(str(path.parent))
 
 
 def _sync_folder(folder: str) -> None:

@@ -2,12 +2,14 @@
 Ranges of the log as an archive's data files: one per day, up to `FILE_BYTES_MAX` each.
 
 A file is written under a name nobody else uses, and is durable once it is finished. It is part of
-the archive only when a published manifest names it.
+the archive only when a published manifest names it. The name tells the attempt that wrote it: when
+one of an attempt's tasks fails, what the others have finished can be found and goes.
 """
 
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -39,9 +41,15 @@ class RangeWriter:
     """
 
     def __init__(
-        self, place: Place, chain_before: str, names: dict[int, str], compression: str
+        self,
+        place: Place,
+        chain_before: str,
+        names: dict[int, str],
+        compression: str,
+        attempt: str = "",
     ) -> None:
         self._place = place
+        self._attempt = attempt
         self._compression = compression
         self.facts = RangeFacts(names)
         self.files: list[ArchivedFile] = []
@@ -101,20 +109,21 @@ class RangeWriter:
         return self.files
 
     def abandon(self) -> None:
-        """Remove everything written: the job failed."""
+        """Remove everything written, as far as the store lets us: the job failed."""
         if self._output is not None:
-            self._table.close()
-            self._output.close()
-            self._place.remove(self._path)
-        for file in self.files:
-            self._place.remove(file.path)
+            self._output.abandon()
+            with suppress(OSError):
+                self._table.close()
+            _remove(self._place, [self._path])
+        _remove(self._place, [file.path for file in self.files])
 
     def _begin(self, index: int, day: str) -> None:
         self._day, self._first, self._chain_before = day, index, self._chain
         self._written = 0
         self._before = (self.facts.rows, self.facts.messages)
-        # The last index is not known yet, and a name must not be taken by another attempt.
-        self._path = f"{DATA}/day={day}/{index:020d}-{uuid.uuid4().hex[:12]}.parquet"
+        # The last index is not known yet, and a name must not be taken by another task.
+        name = f"{index:020d}-{self._attempt}{uuid.uuid4().hex[:12]}.parquet"
+        self._path = f"{_folder(day)}/{name}"
         self._output = _HashedFile(self._place.write_durable(self._path))
         self._table = pq.ParquetWriter(
             pa.PythonFile(self._output, "w"),
@@ -138,6 +147,34 @@ class RangeWriter:
         )
 
 
+def new_attempt() -> str:
+    """Give what tells the files of one attempt from those of all others."""
+    return uuid.uuid4().hex[:12]
+
+
+def remove_attempt(place: Place, attempt: str, since_day: str) -> None:
+    """
+    Remove the files of an attempt that failed, of this day and later, as far as the store lets us.
+
+    What is left, because it is out of reach or a task still writes it, is named by no manifest.
+    """
+    with suppress(OSError):
+        for folder in place.folders(DATA):
+            if folder >= _folder(since_day):
+                found = [it.path for it in place.files(folder)]
+                _remove(place, [path for path in found if f"-{attempt}" in path])
+
+
+def _folder(day: str) -> str:
+    return f"{DATA}/day={day}"
+
+
+def _remove(place: Place, paths: list[str]) -> None:
+    for path in paths:
+        with suppress(OSError):  # no manifest will name it, so that `sweep` does it later
+            place.remove(path)
+
+
 class _HashedFile:
     """What pyarrow writes to: passes bytes on and keeps their digest."""
 
@@ -145,8 +182,17 @@ class _HashedFile:
         self._target = target
         self.digest = FileDigest()
         self.closed = False
+        self._is_abandoned = False
+
+    def abandon(self) -> None:
+        """Write nothing more: a full disk would let nobody finish the file."""
+        self._is_abandoned = True
+        with suppress(OSError):
+            self.close()
 
     def write(self, data: Any) -> int:
+        if self._is_abandoned:
+            return len(data)
         self._target.write(data)
         self.digest.update(data)
         return len(data)

@@ -205,10 +205,14 @@ class Archive:
         self.place.publish(f"{MANIFESTS}/{manifest.name}", encode_manifest(manifest))
 
     def writer(
-        self, chain_before: str, names: dict[int, str], compression: str = COMPRESSION
+        self,
+        chain_before: str,
+        names: dict[int, str],
+        compression: str = COMPRESSION,
+        attempt: str = "",
     ) -> RangeWriter:
         """Give a writer for the entries that follow this chain value."""
-        return RangeWriter(self.place, chain_before, names, compression)
+        return RangeWriter(self.place, chain_before, names, compression, attempt)
 
     def digest(self, path: str, kind: DigestKind = NEW) -> tuple[int, str]:
         """

@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +26,7 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.cleaning import retire
 from holdfast.spark.archive.manifests import Catalogue, Manifest
-from holdfast.spark.archive.range_writer import COMPRESSION
+from holdfast.spark.archive.range_writer import COMPRESSION, new_attempt, remove_attempt
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.proof import chain_before_log, next_record_of
 from holdfast.spark.log.source import NO_CHAIN, LogPosition, LogSource
@@ -234,13 +234,15 @@ def _commits(
         while ranges:
             try:
                 names = work.source.queue_names() | catalogue.queues
-                written = _write(work, ranges, names) if ahead is None else ahead.take()
+                day = _last_day(catalogue)
+                written = _write(work, ranges, names, day) if ahead is None else ahead.take()
                 ahead = None
                 manifest = joined(written, position.cluster_id)
                 after = replace(catalogue, ranges=(*catalogue.ranges, manifest))
                 following = plan(after, position, settings.tasks_per_commit, log_start)
                 if following:
-                    write = partial(_write, work, following, names | after.queues)
+                    names_after = names | after.queues
+                    write = partial(_write, work, following, names_after, _last_day(after))
                     ahead = JobAhead(work.spark.sparkContext, write)
                 manifest = _publish(work, catalogue, ranges, written, names, position)
             except Exception:
@@ -274,7 +276,8 @@ def _publish(
     ]
     if late:
         # Queues declared by one of these ranges and used by a later one: rare, and only names.
-        again = _write(work, [ranges[place] for place in late], names | found)
+        day = _last_day(catalogue)
+        again = _write(work, [ranges[place] for place in late], names | found, day)
         for place, each in zip(late, again, strict=True):
             for file in written[place].files:
                 work.archive.place.remove(file.path)
@@ -285,7 +288,9 @@ def _publish(
     return manifest
 
 
-def _write(work: _Work, ranges: list[LogRange], names: dict[int, str]) -> list[WrittenRange]:
+def _write(
+    work: _Work, ranges: list[LogRange], names: dict[int, str], since_day: str
+) -> list[WrittenRange]:
     """Write ranges in parallel, each by a task."""
     task = partial(
         write_range,
@@ -294,10 +299,35 @@ def _write(work: _Work, ranges: list[LogRange], names: dict[int, str]) -> list[W
         names=names,
         compression=work.settings.compression,
     )
-    found: list[WrittenRange] = (
-        work.spark.sparkContext.parallelize(ranges, len(ranges)).map(task).collect()
-    )
+    return _written(work.spark, work.archive, task, ranges, since_day)
+
+
+def _written(
+    spark: Any,
+    archive: Archive,
+    task: Callable[..., WrittenRange],
+    pieces: Sequence[Any],
+    since_day: str,
+) -> list[WrittenRange]:
+    """
+    Let tasks write, one for each piece; if one fails nothing is left of what the others wrote.
+
+    Who tries again and again would otherwise fill the store with it.
+    """
+    attempt = new_attempt()
+    work = spark.sparkContext.parallelize(pieces, len(pieces))
+    try:
+        found: list[WrittenRange] = work.map(partial(task, attempt=attempt)).collect()
+    except BaseException:
+        remove_attempt(archive.place, attempt, since_day)
+        raise
     return found
+
+
+def _last_day(catalogue: Catalogue) -> str:
+    """The day of the last entry archived; what follows is of no earlier one, but for bad clocks."""
+    files = catalogue.last.files if catalogue.last is not None else ()
+    return files[-1].day if files else ""
 
 
 def _check_seam(archive: Archive, catalogue: Catalogue, manifest: Manifest) -> None:
@@ -363,8 +393,7 @@ def compact(
     if not groups:
         return 0
     task = partial(merge_range, archive=archive, compression=settings.compression)
-    context = spark.sparkContext
-    merged: list[WrittenRange] = context.parallelize(groups, len(groups)).map(task).collect()
+    merged = _written(spark, archive, task, groups, groups[0][0].files[0].day)
     for group, written in zip(groups, merged, strict=True):
         archive.publish(joined([written], group[-1].cluster_id))
     retire(archive, now_microseconds=(clock or SystemClock()).wall_microseconds())

@@ -60,6 +60,7 @@ def write_range(
     archive: Archive,
     names: dict[int, str],
     compression: str = COMPRESSION,
+    attempt: str = "",
 ) -> WrittenRange:
     """
     Write one range of the log as data files; runs in a worker.
@@ -71,7 +72,7 @@ def write_range(
     before = wanted.chain_before
     if before is None:
         before = chain_at(source, wanted.first_index - 1)
-    writer = archive.writer(before, dict(names), compression)
+    writer = archive.writer(before, dict(names), compression, attempt)
     chain = bytes.fromhex(before) if before != NO_CHAIN else None
     ends: list[RangeEnd] = []
     log_bytes = 0
@@ -142,7 +143,9 @@ def joined(written: list[WrittenRange], cluster_id: str) -> Manifest:
     )
 
 
-def merge_range(group: list[Manifest], *, archive: Archive, compression: str) -> WrittenRange:
+def merge_range(
+    group: list[Manifest], *, archive: Archive, compression: str, attempt: str = ""
+) -> WrittenRange:
     """Write the entries of neighbouring ranges as one range; every entry is proven on the way."""
     first, last = group[0], group[-1]
     names: dict[int, str] = {}
@@ -158,4 +161,5 @@ def merge_range(group: list[Manifest], *, archive: Archive, compression: str) ->
         archive=archive,
         names=names,
         compression=compression,
+        attempt=attempt,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -271,6 +272,42 @@ def test_what_nobody_names_is_set_aside_when_it_is_old(paper: PaperArchive) -> N
     assert 0 == sweep(paper.archive, now_microseconds=NOW)
     assert 1 == sweep(paper.archive, now_microseconds=LATER)
     assert (3, 1) == (paper.data(), paper.aside())
+
+
+def test_a_draft_that_a_kill_left_goes_when_it_is_old(paper: PaperArchive) -> None:
+    """
+    It is no manifest; and one that is being written now stays.
+    """
+    draft = paper.path(paper.ranges[0]).with_name(f".{paper.ranges[0].name}.0a1b2c3d")
+    draft.write_bytes(b"{")
+
+    sweep(paper.archive, now_microseconds=NOW)
+    assert draft.exists()
+    sweep(paper.archive, now_microseconds=LATER)
+
+    assert not draft.exists()
+    assert list(range(1, ENTRIES + 1)) == paper.indexes()
+
+
+def test_a_full_disk_keeps_nothing_old(
+    paper: PaperArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Where there is no room to set anything aside, what was set aside long ago goes all the same.
+    """
+    paper.merge()
+    sweep(paper.archive, now_microseconds=NOW)
+    assert 3 == paper.aside()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Place, "move", full)
+    with pytest.raises(OSError, match="No space"):
+        sweep(paper.archive, now_microseconds=NOW + 8 * DAY)
+
+    assert 0 == paper.aside()
+    assert list(range(1, ENTRIES + 1)) == paper.indexes()
 
 
 def test_what_was_set_aside_goes_after_a_week(paper: PaperArchive) -> None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from holdfast.errors import ConfigError
-from holdfast.spark.archive.places import Place, absolute, hadoop_options, s3_arguments
+from holdfast.spark.archive import places
+from holdfast.spark.archive.places import (
+    DurableFile,
+    Place,
+    absolute,
+    hadoop_options,
+    s3_arguments,
+)
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.source.options import read_options
 
@@ -107,3 +116,48 @@ def test_hadoops_settings_are_handed_on() -> None:
         "scheme": "http",
     } == found
     assert () == hadoop_options(object())
+
+
+def test_each_new_folder_is_durable_with_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    After a power cut the first file of a day is there, not only by the name of its folder.
+    """
+    synced, sync = set(), os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").readlink())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    place = Place(str(tmp_path / "new" / "to"))
+    with place.write_durable("records/day=1/file") as out:
+        out.write(b"1")
+    place.publish("_holdfast/manifest", b"{}")
+
+    changed = {path.parent for path in tmp_path.rglob("*")}
+    assert changed - synced == set()
+
+
+@pytest.mark.parametrize("step", ["write", "sync"])
+def test_a_file_that_cannot_be_published_leaves_no_draft(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    On a full disk a draft of every attempt would stay; and what stood there before stands.
+    """
+    place = Place(str(tmp_path))
+    place.publish("a/one", b"1")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if step == "write":
+        monkeypatch.setattr(DurableFile, "write", full)
+    else:
+        monkeypatch.setattr(places, "_sync_folder", full)
+    with pytest.raises(OSError, match="No space"):
+        place.publish("a/one", b"22")
+
+    assert [("a/one", b"1")] == [(it.path, place.read(it.path)) for it in place.files("")]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ArchiveError
+from holdfast.errors import ArchiveError, LinkError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive.manifests import Manifest
 from holdfast.spark.archive.range_writer import DATA
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines import archive as module
-from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
+from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once, compact
 from trials.pipeline.paper_spark import PaperSpark
 from trials.pipeline.written_log import WrittenLog, message
 
@@ -108,6 +108,51 @@ def test_what_is_written_ahead_of_a_failure_is_given_up(
     assert {int(Path(path).name[:20]) for path in left} == {published[-1].last_index + 1}
     archive_once(PaperSpark(), log, store, ONE_BY_ONE)
     assert store.catalogue().last_index == log.position().last_index
+
+
+def test_a_failed_task_leaves_nothing_of_the_others(
+    log: LogDirectory, store: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who tries again every few seconds fills the store else; and later all is archived."""
+    write, last = module.write_range, log.position().bases[-1]
+
+    def failing(wanted: Any, **rest: Any) -> Any:
+        if wanted.first_index == last:
+            raise LinkError("the node is gone")
+        return write(wanted, **rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_range", failing)
+        for _ in range(3):
+            with pytest.raises(LinkError):
+                archive_once(PaperSpark(), log, store)
+            assert files(store) == named(store)
+    archive_once(PaperSpark(), log, store)
+    assert store.catalogue().last_index == log.position().last_index
+    assert files(store) == named(store)
+
+
+def test_a_failed_merge_leaves_nothing_of_the_others(
+    log: LogDirectory, store: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again after each commit."""
+    archive_once(PaperSpark(), log, store, ONE_BY_ONE)
+    before, merge, calls = files(store), module.merge_range, []
+
+    def failing(group: Any, **rest: Any) -> Any:
+        calls.append(group)
+        if len(calls) == 2:
+            raise OSError("the disk is full")
+        return merge(group, **rest)
+
+    ranges = store.catalogue().ranges
+    two_groups = sum(it.bytes for it in ranges) * 2 // 3
+    settings = ArchiveSettings(compact_bytes=two_groups, compact_count_min=2)
+    monkeypatch.setattr(module, "merge_range", failing)
+    with pytest.raises(OSError, match="the disk is full"):
+        compact(PaperSpark(), store, settings)
+    assert len(calls) == 2
+    assert files(store) == before
 
 
 def test_whoever_is_told_may_stop_it(log: LogDirectory, store: Archive) -> None:
