@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -52,6 +52,8 @@ from holdfast.errors import (
     QuorumLostError,
     RefusedError,
 )
+from holdfast.model.digits import read_digits
+from holdfast.replication.peer_address import split_address
 from holdfast.replication.promotion import LogEnd
 
 REQUEST_BYTES_MAX = 64 * 1024
@@ -79,9 +81,17 @@ class _Transfer(_Request):
 
 class _Add(_Request):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
-    address: str = Field(pattern=r"^.+:\d{1,5}$")
+    address: str
     kind: MemberKind = "voter"
     site: str = ""
+
+    @field_validator("address")
+    @classmethod
+    def _has_a_port(cls, address: str) -> str:
+        host, _ = split_address(address)
+        if not host:
+            raise ValueError(f"{address!r} has no host")
+        return address
 
 
 class _Remove(_Request):
@@ -318,12 +328,12 @@ def read_page(query: Mapping[str, str]) -> tuple[int, str]:
     Raises:
         HTTPException: That is no number, or too large a one.
     """
-    text = query.get("limit", str(PAGE_COUNT_MAX))
-    if not (text.isdecimal() and len(text) < 9 and 1 <= int(text) <= PAGE_COUNT_MAX):
+    count = read_digits(query.get("limit", str(PAGE_COUNT_MAX)))
+    if count is None or not 1 <= count <= PAGE_COUNT_MAX:
         raise HTTPException(
             HTTPStatus.BAD_REQUEST, f"limit: a number from 1 to {PAGE_COUNT_MAX} is expected"
         )
-    return int(text), query.get("after", "")
+    return count, query.get("after", "")
 
 
 def _selection(request: Request) -> Selection:

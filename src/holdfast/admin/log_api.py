@@ -32,6 +32,7 @@ from holdfast.admin.reader_slots import ReaderSlots, Slot, stand_back
 from holdfast.admin.slices import Slices, listed
 from holdfast.admin.status import HoldRequest, LogSlice, as_json
 from holdfast.errors import RecordNotFoundError
+from holdfast.model.digits import read_digits
 from holdfast.model.limits import HOLD_EXPIRY_SECONDS_MAX, HOLD_EXPIRY_SECONDS_MIN, HOLD_NAME
 
 SLICE_BYTES_DEFAULT: Final = 8 * 1024 * 1024
@@ -171,9 +172,10 @@ def read_number(request: Request, name: str, default: int | None) -> int:
     text = request.query_params.get(name)
     if text is None and default is not None:
         return default
-    if text is None or not text.isdecimal() or len(text) > 18:
+    number = None if text is None else read_digits(text, 18)
+    if number is None:
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name}: a whole number is expected")
-    return int(text)
+    return number
 
 
 def _open(found: LogSlice) -> int:

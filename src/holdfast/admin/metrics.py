@@ -29,6 +29,7 @@ from holdfast.admin.operations import Operations
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, Survey, matching, survey
 from holdfast.admin.slices import Remembered, Slices
 from holdfast.admin.status import DurationStatus, HoldStatus, MemberStatus, NodeStatus, QueueStatus
+from holdfast.model.digits import read_digits
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PATTERN_LENGTH_MAX: Final = 200
@@ -114,10 +115,10 @@ def read_selection(text: str) -> Selection:
         if len(text) > PATTERN_LENGTH_MAX:
             raise ValueError(f"queues: a pattern has at most {PATTERN_LENGTH_MAX} characters")
         return Selection(pattern=text)
-    digits = text.removeprefix("top:")
-    if not (digits.isdecimal() and len(digits) < 9 and 1 <= int(digits) <= PAGE_COUNT_MAX):
+    count = read_digits(text.removeprefix("top:"))
+    if count is None or not 1 <= count <= PAGE_COUNT_MAX:
         raise ValueError(f"queues: top:N with N from 1 to {PAGE_COUNT_MAX} is expected")
-    return Selection(deepest=int(digits))
+    return Selection(deepest=count)
 
 
 class Metrics:

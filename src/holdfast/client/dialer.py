@@ -40,6 +40,7 @@ from holdfast.errors import (
     ProtocolError,
     RemoteProtocolError,
 )
+from holdfast.model.digits import read_digits
 
 ConnectError: TypeAlias = LinkError | ProtocolError | ConfigError
 
@@ -165,8 +166,7 @@ def _exhausted(step: Exhausted, failures: list[ConnectError]) -> FailoverExhaust
 
 def term_of(link: Link) -> int | None:
     """The broker's term, where it tells one."""
-    text = link.greeting.get("holdfast-term", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    return read_digits(link.greeting.get("holdfast-term", ""))
 
 
 def promotion_of(link: Link) -> tuple[int, int]:

@@ -38,7 +38,7 @@ _GAPS: dict[str, type[SequenceGapError]] = {
 }
 _GAP = re.compile(
     r"producer (?P<id>.*?)(?: is not known, or not any more)?: expected (?:sequence )?"
-    r"(?P<expected>\d+), found (?P<found>\d+)",
+    r"(?P<expected>[0-9]{1,19}), found (?P<found>[0-9]{1,19})",
     re.DOTALL,
 )
 

@@ -37,7 +37,7 @@ _VERSION: Final = 2
 _HEADER: Final = struct.Struct("<4sHHIIQQQQQ16s16s")
 CHECKPOINT_HEADER_BYTES: Final = _HEADER.size
 """So much of a file is about the log it was taken of; the rest is the state, equal on all nodes."""
-_NAME: Final = re.compile(r"(\d{20})\.checkpoint")
+_NAME: Final = re.compile(r"([0-9]{20})\.checkpoint")
 _DRAFT_SUFFIX: Final = ".tmp"
 _KEPT_COUNT: Final = 2
 _READ_BYTES: Final = 8 * 1024 * 1024

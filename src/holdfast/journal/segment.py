@@ -37,7 +37,7 @@ _CAPACITY_MAX: Final = 8 * 1024 * MiB
 """No segment has more: it is a full one, or holds a single entry, whose body length is a u32."""
 
 _HEADER: Final = struct.Struct("<4sHHIIQQQQ16s")
-_NAME: Final = re.compile(r"(\d{20})\.segment")
+_NAME: Final = re.compile(r"([0-9]{20})\.segment")
 
 
 def file_digest(disk: Disk, path: Path) -> bytes:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from holdfast.model.digits import read_digits
 from holdfast.model.format_level import FIRST_LEVEL, require_known
 from holdfast.replication.messages import Hello
 from holdfast.replication.state import State
@@ -77,6 +78,4 @@ def require_reached_known(own: Hello, hello: Hello) -> None:
 
 
 def _level(hello: Hello, key: str) -> int:
-    text = hello.metadata.get(key, "")
-    is_number = len(text) <= _DIGITS_MAX and text.isascii() and text.isdigit()
-    return max(int(text), FIRST_LEVEL) if is_number else FIRST_LEVEL
+    return max(read_digits(hello.metadata.get(key, ""), _DIGITS_MAX) or 0, FIRST_LEVEL)

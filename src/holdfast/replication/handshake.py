@@ -26,8 +26,9 @@ import json
 from enum import Enum
 
 from holdfast.errors import AuthenticationError, RemoteProtocolError
+from holdfast.model.digits import read_whole
 from holdfast.replication.formation import Refusal
-from holdfast.replication.message_codec import FRAME_HEADER, WHOLE_END, decode_hello, encode_hello
+from holdfast.replication.message_codec import FRAME_HEADER, decode_hello, encode_hello
 from holdfast.replication.messages import Hello
 
 PING, CHALLENGE, PROOF, WELCOME, REFUSED = 64, 65, 66, 67, 68
@@ -119,13 +120,12 @@ class DialerHandshake(_Handshake):
         try:
             fields = json.loads(content)
             reason, is_fenced = str(fields["reason"]), bool(fields["is_fenced"])
-            generation = int(fields.get("generation", 0))  # Older versions do not say it.
+            generation = read_whole(fields.get("generation", 0))  # Older versions do not say it.
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise RemoteProtocolError(f"a refusal that makes no sense: {error}") from error
         is_proven = bool(self._acceptor_nonce) and self._check(b"refused", proof, content)
         is_fenced = is_fenced and is_proven
-        is_told = is_fenced and 0 <= generation < WHOLE_END
-        return Refusal(reason, is_fenced, generation if is_told else 0)
+        return Refusal(reason, is_fenced, generation if is_fenced else 0)
 
 
 class AcceptorHandshake(_Handshake):

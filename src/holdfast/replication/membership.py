@@ -21,6 +21,7 @@ from hashlib import blake2b
 from typing import Literal, get_args
 
 from holdfast.errors import CorruptRecordError, MembershipError
+from holdfast.model.digits import read_whole
 from holdfast.model.numbering import Numbering
 
 Kind = Literal["voter", "witness", "learner", "fenced"]
@@ -200,11 +201,11 @@ def decode_membership(body: bytes) -> Membership:
         return Membership(
             members=tuple(_member(plain) for plain in fields["members"]),
             cluster_id=str(fields["cluster_id"]),
-            generation=int(fields["generation"]),
+            generation=read_whole(fields["generation"]),
             retired=tuple(str(node_id) for node_id in fields["retired"]),
             previous_members=tuple(_member(plain) for plain in fields["previous_members"]),
-            previous_index=int(fields["previous_index"]),
-            previous_generation=None if generation is None else int(generation),
+            previous_index=read_whole(fields["previous_index"]),
+            previous_generation=None if generation is None else read_whole(generation),
             **{name: _number(fields, name) for name in _NUMBERS},
         )
     except (ValueError, KeyError, TypeError, AttributeError, MembershipError) as error:
@@ -213,9 +214,7 @@ def decode_membership(body: bytes) -> Membership:
 
 def _number(fields: dict[str, object], name: str) -> int | None:
     value = fields.get(name)
-    if value is not None and (not isinstance(value, int) or value < 0):
-        raise ValueError(f"{name} is no number: {value!r}")
-    return value
+    return None if value is None else read_whole(value)
 
 
 def _member(plain: dict[str, str]) -> Member:

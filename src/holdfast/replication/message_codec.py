@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from holdfast.errors import CorruptEntryError, RemoteProtocolError
 from holdfast.journal.entry import Entry, hash_body, parse_entry
+from holdfast.model.digits import WHOLE_END, read_whole
 from holdfast.replication.membership import Lineage
 from holdfast.replication.messages import (
     AppendRequest,
@@ -58,8 +59,6 @@ _RESET = struct.Struct("<QQQ16sQdQQQ")
 _NUMBER = struct.Struct("<Q")
 _EDITION = struct.Struct("<16sQ")
 
-WHOLE_END: Final = 1 << 63
-"""No number that ballots keep is as large: of a generation, an edition, a term, an entry."""
 Decoder = Callable[[bytes], Message]
 
 
@@ -289,13 +288,13 @@ def decode_hello(payload: bytes) -> Hello:
             name=str(fields["name"]),
             node_id=bytes.fromhex(fields["node_id"]).hex(),
             cluster_id=bytes.fromhex(fields.get("cluster_id", "")).hex(),
-            generation=_whole(fields.get("generation", 0)),
+            generation=read_whole(fields.get("generation", 0)),
             address=str(fields.get("address", "")),
             instance=str(fields.get("instance", "")),
             metadata={str(k): str(v) for k, v in dict(fields.get("metadata", {})).items()},
-            edition=_whole(fields.get("edition", -1), least=-1),
+            edition=read_whole(fields.get("edition", -1), least=-1),
             seen={
-                bytes.fromhex(node_id).hex(): _whole(edition)
+                bytes.fromhex(node_id).hex(): read_whole(edition)
                 for node_id, edition in dict(fields.get("seen", {})).items()
             },
             shared={
@@ -310,7 +309,7 @@ def decode_hello(payload: bytes) -> Hello:
                 bytes.fromhex(node_id).hex(): str(name)
                 for node_id, name in dict(fields.get("members", {})).items()
             },
-            config_index=_whole(fields.get("config_index", 0)),
+            config_index=read_whole(fields.get("config_index", 0)),
             end_known=bool(fields.get("end_known", False)),
             site=str(fields.get("site", "")),
             listed=tuple(_listed_member(it) for it in fields.get("listed", ())),
@@ -342,10 +341,10 @@ def _held_end(value: list[Any] | None) -> HeldEnd | None:
         return None
     index, term, chain, commit_index, commit_chain, is_incomplete = value
     return HeldEnd(
-        _whole(index),
-        _whole(term),
+        read_whole(index),
+        read_whole(term),
         bytes.fromhex(chain).hex(),
-        _whole(commit_index),
+        read_whole(commit_index),
         bytes.fromhex(commit_chain).hex(),
         bool(is_incomplete),
     )
@@ -355,15 +354,7 @@ def _lineage(value: list[int]) -> Lineage:
     if not value:
         return ()
     began_at, number_range = value
-    return _whole(began_at), _whole(number_range)
-
-
-def _whole(value: Any, *, least: int = 0) -> int:
-    """A number that a ballot and a message have room for."""
-    number = int(value)
-    if not least <= number < WHOLE_END:
-        raise ValueError(f"{number} is out of all bounds")
-    return number
+    return read_whole(began_at), read_whole(number_range)
 
 
 def _number(value: object) -> float:

@@ -14,6 +14,7 @@ from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import Destination
+from holdfast.model.digits import read_digits
 from holdfast.model.limits import CLIENT_NAME_BYTES_MAX, FLOOR_ID, PRODUCER_ID_BYTES_MAX
 
 _NAMES_NOT_SERVED: Final = {
@@ -70,11 +71,8 @@ def read_number(raw: bytes | None, name: str) -> int:
     Raises:
         RefusedError: It is none from 0 to 2^63-1.
     """
-    try:
-        value = int(raw or b"")
-    except ValueError:
-        value = -1
-    if not 0 <= value < 1 << 63:
+    value = read_digits(raw or b"")
+    if value is None or value >= 1 << 63:
         shown = (raw or b"").decode(errors="replace")[:40]
         raise RefusedError(f"header {name}: {shown!r} is not a number from 0 to 2^63-1")
     return value

@@ -49,7 +49,7 @@ from holdfast.sessions.sending import MUCH
 from holdfast.sessions.session import LARGE_BYTES
 from holdfast.sessions.stomp_acknowledging import acknowledge_identity, settle
 from holdfast.sessions.stomp_connecting import Login, connected, read_credential
-from holdfast.sessions.stomp_headers import unknown_name
+from holdfast.sessions.stomp_headers import ZERO, negative_key, unknown_name
 from holdfast.sessions.stomp_sending import resolve
 from holdfast.sessions.stomp_subscribing import subscribe, unsubscribe
 from holdfast.sessions.stomp_transactions import abort, begin, commit
@@ -239,7 +239,7 @@ class StompSession(ClientSession):
             acknowledge_identity(self, frame, is_late_only=self.protocol.version == "1.2")
             return
         try:
-            key = int(digits)
+            key = int(digits) if digits.isdigit() and digits[0] != ZERO else negative_key(digits)
         except ValueError:
             raise unknown_name(name) from None
         if frame.block is None and not frame.negative:

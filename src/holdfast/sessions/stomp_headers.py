@@ -14,6 +14,9 @@ from holdfast.errors import DestinationError, NotServedError, UnknownDeliveryErr
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.sessions.requirements import read_number, read_producer_id
 
+ZERO: Final = 0x30
+"""Which begins no id: a number has one spelling."""
+
 _NOT_SERVED: Final = {
     "selector": "selectors",
     "browser": "queue browsers",
@@ -134,6 +137,18 @@ def read_finished(frame: Frame) -> tuple[str, int] | None:
         return None
     text = frame.headers.get("holdfast-forget-before", "")
     return read_producer_id(name), read_number(text.encode(), "holdfast-forget-before")
+
+
+def negative_key(digits: bytes) -> int:
+    """
+    Give the number of a delivery that is not kept; as it was told, and in no other spelling.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if digits[:1] != b"-" or not digits[1:].isdigit() or digits[1] == ZERO:
+        raise ValueError(digits)
+    return int(digits)
 
 
 def unknown_name(name: bytes) -> UnknownDeliveryError:

@@ -254,7 +254,7 @@ def test_queues_come_in_pages(node) -> None:
     assert (beyond["queues"], beyond["next"]) == ([], None)
 
 
-@pytest.mark.parametrize("limit", ["0", "1001", "x", "-1", "", "9" * 30])
+@pytest.mark.parametrize("limit", ["0", "1001", "x", "-1", "", "9" * 30, "%D9%A3", "%2B5", "1_0"])
 def test_a_page_of_no_size_or_too_large_a_one_is_refused(node, limit: str) -> None:
     """
     What is allowed stands in the answer.
@@ -374,6 +374,8 @@ def test_a_change_that_takes_too_long_is_no_mistake_of_ours(node) -> None:
         ("/cluster/add", b"{", 400, "body"),
         ("/cluster/add", b'{"name": "d d", "address": "h:1"}', 400, "name"),
         ("/cluster/add", b'{"name": "d", "address": "h"}', 400, "address"),
+        ("/cluster/add", b'{"name": "d", "address": "h:65536"}', 400, "address"),
+        ("/cluster/add", '{"name": "d", "address": "h:\u0663"}'.encode(), 400, "address"),
         ("/cluster/add", b'{"name": "d", "address": "h:1", "kind": "boss"}', 400, "kind"),
         ("/cluster/remove", b'{"nam": "d"}', 400, "nam: extra"),
         ("/cluster/remove", b" " * (REQUEST_BYTES_MAX + 1), 413, "too large"),

@@ -200,7 +200,7 @@ def test_a_number_that_is_none_is_refused(node) -> None:
     """
     A misspelled question must not read from the beginning.
     """
-    for query in ("", "?from=x", "?from=-1", "?from=1&bytes=1.5"):
+    for query in ("", "?from=x", "?from=-1", "?from=1&bytes=1.5", "?from=%D9%A3", "?from=1_0"):
         assert request(node, "GET", f"/log{query}").status_code == 400
 
 

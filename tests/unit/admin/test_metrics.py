@@ -139,7 +139,8 @@ def test_a_pattern_that_fits_too_many_says_how_many_are_left_out(node) -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", ["top:0", "top:", "top:x", "top:1001", "top:9999999999", "x" * 201]
+    "wanted",
+    ["top:0", "top:", "top:x", "top:1001", "top:\u0663", "top:1_0", "top:9999999999", "x" * 201],
 )
 def test_what_cannot_be_selected_is_refused(wanted) -> None:
     """

@@ -50,6 +50,9 @@ def test_what_nobody_knows_is_a_refusal() -> None:
     assert type(said("elsewhere", "no")) is RefusedError
     assert said("elsewhere", "no").code == "elsewhere"
     assert type(said(SequenceGapError.code, "no numbers here")) is RefusedError
+    for number in ("9" * 5_000, "\u0663"):  # No number of a producer's.
+        text = f"producer p: expected {number}, found 7"
+        assert type(said(SequenceGapError.code, text)) is RefusedError
     error = refusal(Frame("ERROR", {}, b" why not "))
     assert (type(error), str(error), error.code) == (RefusedError, "why not", "refused")
     assert "without a word" in str(refusal(Frame("ERROR", {}, b"")))

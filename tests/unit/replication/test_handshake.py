@@ -103,7 +103,9 @@ def test_a_proven_refusal_may_fence() -> None:
     assert refusal == dialer.refusal
 
 
-@pytest.mark.parametrize("number", [b"1e999", b"1e30", b"-1", b"9223372036854775808"])
+@pytest.mark.parametrize(
+    "number", [b"1e999", b"1e30", b"-1", b"9223372036854775808", b"1.5", b'"7"', b"true"]
+)
 def test_a_refusal_with_a_number_out_of_bounds_breaks_nothing(number: bytes) -> None:
     """It may be anybody's that listens at a member's address."""
     dialer, stranger = pair()

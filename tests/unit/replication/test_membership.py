@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -44,6 +45,17 @@ def test_encoding_comes_back() -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b"[1]", b"\xff", b'{"members": [{}]}'])
 def test_nonsense_is_a_corrupt_record(body: bytes) -> None:
     """A good entry whose content is no membership gives one named error."""
+    with pytest.raises(CorruptRecordError):
+        decode_membership(body)
+
+
+@pytest.mark.parametrize("field", ["generation", "previous_index", "previous_generation"])
+@pytest.mark.parametrize("value", ['"1"', '"1_0"', "1.5", "true", "-1", "1e999", '"x"'])
+def test_a_number_of_a_membership_is_a_number(field: str, value: str) -> None:
+    """Nothing else is taken for one: what would be made of it is told by no entry."""
+    fields = json.loads(changes.encode_membership(GROUP))
+    body = json.dumps({**fields, field: 7}).replace(": 7", f": {value}").encode()
+
     with pytest.raises(CorruptRecordError):
         decode_membership(body)
 

@@ -169,7 +169,9 @@ def test_a_hello_says_its_lineage_if_there_is_one() -> None:
             decode_hello(b'{"name":"a","node_id":"00","lineage":' + other + b"}")
 
 
-@pytest.mark.parametrize("number", [b"-2", b"9223372036854775808", b"1e30"])
+@pytest.mark.parametrize(
+    "number", [b"-2", b"9223372036854775808", b"1e30", b"1.5", b"true", b'"1"', b'"1_0"', b"null"]
+)
 def test_a_hello_with_a_number_out_of_bounds_is_refused(number: bytes) -> None:
     """No ballot and no message has room for it: whoever believed it would end at the next one."""
     fields = [b'"%s":%s' % (it, number) for it in (b"generation", b"edition", b"config_index")]

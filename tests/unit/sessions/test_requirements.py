@@ -21,7 +21,23 @@ from holdfast.sessions.requirements import (
 )
 
 
-@pytest.mark.parametrize("raw", [None, b"", b"x", b"-1", b"%d" % (1 << 63), b"\xff" * 100])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        None,
+        b"",
+        b"x",
+        b"-1",
+        b"%d" % (1 << 63),
+        b"\xff" * 100,
+        b"1_0",
+        b"+1",
+        b" 1",
+        b"1 ",
+        b"\t1",
+        "\u0663".encode(),
+    ],
+)
 def test_numbers_have_limits(raw) -> None:
     """
     And a long one is not repeated whole.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 
 from holdfast.errors import RemoteProtocolError
+from holdfast.model.digits import read_digits
 from holdfast.protocols.stomp.settings import StompSettings
 
 HEART_BEAT = b"\n"
@@ -40,16 +41,15 @@ def parse_heart_beat(value: str | None) -> tuple[int, int]:
     if value is None:
         # STOMP 1.2, Heart-beating: a missing header is the same as 0,0.
         return 0, 0
-    numbers = [number.strip() for number in value.split(",")]
-    if len(numbers) != 2 or not all(
-        number.isascii() and number.isdigit() and len(number) <= _MILLISECONDS_DIGITS_MAX
-        for number in numbers
-    ):
+    first, _, second = value.partition(",")
+    sends = read_digits(first.strip(" \t"), _MILLISECONDS_DIGITS_MAX)
+    wants = read_digits(second.strip(" \t"), _MILLISECONDS_DIGITS_MAX)
+    if sends is None or wants is None:
         raise RemoteProtocolError(
             f"heart-beat {value[:40]!r}; expected two numbers of milliseconds",
             code="bad-heart-beat",
         )
-    return int(numbers[0]), int(numbers[1])
+    return sends, wants
 
 
 class HeartBeats:

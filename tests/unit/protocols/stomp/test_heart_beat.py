@@ -35,7 +35,9 @@ def test_the_header_is_read(value: str | None, expected: tuple[int, int]) -> Non
     assert expected == parse_heart_beat(value)
 
 
-@pytest.mark.parametrize("value", ["", "1", "1,2,3", "-1,0", "a,b", "1.5,2", "²,1", "9" * 5000])
+@pytest.mark.parametrize(
+    "value", ["", "1", "1,2,3", "-1,0", "a,b", "1.5,2", "²,1", "9" * 5000, "\u2003 5,6", "1_0,5"]
+)
 def test_nonsense_in_the_header_is_an_error(value: str) -> None:
     """
     Two plain numbers of milliseconds, or the peer is told.
