@@ -14,7 +14,7 @@ Made on the node's loop; safe to hand to any thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -295,7 +295,7 @@ class LogPosition:
     through_index: int = 0
     """How far so many bytes reach from a given entry, if that was asked."""
 
-    bases: tuple[int, ...] = ()
+    bases: Sequence[int] = ()
     """The first index of each segment."""
 
 

@@ -17,7 +17,7 @@ which the writer sets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.environment.disk import Disk, DiskLock
@@ -312,6 +312,10 @@ class Journal:
         segments = self.tail.segments
         sealed_through = self.sealed_through
         return [it.statistics(sealed_through, is_last=it is segments.last) for it in segments]
+
+    def bases(self) -> Sequence[int]:
+        """Return where each segment begins, oldest first, in no time: numbers and nothing else."""
+        return self.tail.segments.bases()
 
     @property
     def bytes_on_disk(self) -> int:

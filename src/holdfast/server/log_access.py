@@ -55,7 +55,6 @@ def log_position(
     """
     replication = node.driver.status()
     readable = _readable_index(node)
-    segments = node.journal.segments() if with_bases else []
     return LogPosition(
         name=replication.name,
         role=cast("Any", replication.role),
@@ -65,7 +64,7 @@ def log_position(
         commit_index=readable,
         last_timestamp=node.journal.last_timestamp,
         through_index=_reach(node, from_index, bytes_max, readable) if from_index else 0,
-        bases=tuple(segment.base_index for segment in segments),
+        bases=node.journal.bases() if with_bases else (),
     )
 
 

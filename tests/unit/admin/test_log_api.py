@@ -5,7 +5,7 @@ The log over HTTP, asked in memory: no port is opened; slices come from a real f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
 from holdfast.admin import log_api, reader_slots
 from holdfast.admin.http_api import build_application
@@ -68,23 +69,23 @@ def test_the_position_of_a_long_log_is_written_some_at_a_time(
     """A terabyte has 16,000 segments: all are told, and the loop is never long with them."""
     bases = tuple(range(1, 160_000, 10))
     position = node.log_position
-    steps: list[int] = []
-    some = Slices.some
+    rests: list[Slices] = []
+    rest = Slices.rest
 
-    async def counted(slices: Slices, items: tuple[int, ...], count: int) -> AsyncIterator[Any]:
-        async for each in some(slices, items, count):
-            steps.append(len(each))
-            yield each
+    async def counted(slices: Slices) -> None:
+        rests.append(slices)
+        await rest(slices)
 
     def long(*arguments: int, with_bases: bool) -> LogPosition:
         return replace(position(*arguments, with_bases=with_bases), bases=bases)
 
     monkeypatch.setattr(node, "log_position", long, raising=False)
-    monkeypatch.setattr(Slices, "some", counted)
+    monkeypatch.setattr(Slices, "rest", counted)
     body = request(node, "GET", "/log/position").json()
     assert (1, 101, list(bases)) == (body["first_index"], body["commit_index"], body["bases"])
-    assert sum(steps) == len(bases)
-    assert max(steps) <= 1024
+    pieces = -(-len(bases) // 4096)
+    assert rests.count(rests[0]) == pieces
+    assert len(rests) == 2 * pieces + 2  # and one for each that is sent, and for the head
 
 
 def test_a_reach_without_end_is_cut_short(node) -> None:
@@ -93,28 +94,71 @@ def test_a_reach_without_end_is_cut_short(node) -> None:
     assert body["through_index"] == 3 + REACH_BYTES_MAX
 
 
-def test_positions_are_put_together_one_at_a_time(node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many ask at once: each of them takes the loop a slice, and not all of them a turn."""
-    under_way: list[int] = [0]
-    most: list[int] = []
+def asker(left: list[str] | None = None, name: str = "") -> Request:
+    """A request of one who is there, or who has gone once its name is in `left`."""
 
-    async def counted(*_: object) -> list[bytes]:
-        under_way[0] += 1
-        most.append(under_way[0])
-        for _ in range(10):
-            await asyncio.sleep(0)
-        under_way[0] -= 1
-        return [b"{}"]
+    async def receive() -> dict[str, Any]:
+        if left is not None and name in left:
+            return {"type": "http.disconnect"}
+        await asyncio.Event().wait()
+        raise AssertionError
 
-    monkeypatch.setattr(log_api, "listed", counted)
+    request = Request({"type": "http", "query_string": b"", "headers": []}, receive)
+    request._body = b""
+    return request
+
+
+def test_whoever_asks_for_all_segments_meanwhile_gets_the_same_ones(
+    node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Twenty askers of a log of ten terabytes cost the loop what one does: before, each waited for all
+    before it, gave up, and was served nevertheless.
+    """
+    made: list[int] = []
+    position = node.log_position
+
+    def counted(*arguments: int, with_bases: bool) -> LogPosition:
+        if with_bases:
+            made.append(1)
+        return position(*arguments, with_bases=with_bases)
+
+    monkeypatch.setattr(node, "log_position", counted, raising=False)
     interface = log_api.LogInterface(Operations(node, secret=SECRET))
-    asked = Request({"type": "http", "query_string": b"", "headers": []})
 
-    async def ask_all() -> None:
-        await asyncio.gather(*(interface.position(asked) for _ in range(8)))
+    async def ask_all() -> list[bytes]:
+        answers = await asyncio.gather(*(interface.position(asker()) for _ in range(20)))
+        return [b"".join([bytes(it) async for it in each.body_iterator]) for each in answers]
 
-    asyncio.run(ask_all())
-    assert most == [1] * 8
+    found = asyncio.run(ask_all())
+    assert len(made) == 1
+    assert {json.loads(each)["bases"][-1] for each in found} == {50}
+
+
+def test_the_end_of_the_log_is_of_the_moment_of_the_answer(
+    node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who shares the list of another may have been told of more entries than there were then."""
+    position = node.log_position
+    ends = {True: 5, False: 101}
+
+    def growing(*arguments: int, with_bases: bool) -> LogPosition:
+        found = position(*arguments, with_bases=with_bases)
+        return replace(found, commit_index=ends[with_bases])
+
+    monkeypatch.setattr(node, "log_position", growing, raising=False)
+    body = request(node, "GET", "/log/position").json()
+    assert (101, [1, 50]) == (body["commit_index"], body["bases"])
+
+
+def test_nothing_is_written_for_those_who_have_left(node) -> None:
+    """An asker that gave up while the list was put together costs nothing more."""
+    interface = log_api.LogInterface(Operations(node, secret=SECRET))
+
+    async def ask() -> Response:
+        return await interface.position(asker(["a"], "a"))
+
+    assert asyncio.run(ask()).body == b""
 
 
 def test_entries_come_as_they_are_in_the_file(node, tmp_path: Path) -> None:

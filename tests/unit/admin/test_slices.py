@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.admin.metrics import Metrics, Selection
 from holdfast.admin.operations import Operations
-from holdfast.admin.slices import Desk, Remembered, Slices
+from holdfast.admin.slices import Desk, Pace, Remembered, Slices
 from holdfast.admin.status import QueueStatus
 
 
@@ -38,6 +38,35 @@ def test_samples_of_many_queues_are_written_some_at_a_time(node) -> None:
     lines = [piece.count(b"\n") for piece in asyncio.run(take())[3:]]
     assert max(lines) <= 64
     assert sum(lines) == 7 * (1000 + 2)
+
+
+def test_who_waited_for_the_same_shares_one_slice() -> None:
+    """
+    Twenty with 0.6 ms of work each that all go on at once: no turn of the loop has more than two.
+    """
+    clock = Clock()
+    turn = 0
+    worked: list[int] = []
+
+    async def work(pace: Pace, begun: asyncio.Event) -> None:
+        await begun.wait()
+        await pace.turn()
+        clock.now += 0.0006
+        worked.append(turn)
+
+    async def scenario() -> None:
+        nonlocal turn
+        pace, begun = Pace(clock), asyncio.Event()
+        working = asyncio.gather(*(work(pace, begun) for _ in range(20)))
+        await asyncio.sleep(0)
+        begun.set()
+        while not working.done():
+            turn += 1
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert len(worked) == 20
+    assert max(map(worked.count, worked)) == 2
 
 
 def test_after_a_slice_the_loop_is_left_to_others() -> None:

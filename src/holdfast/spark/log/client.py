@@ -45,7 +45,8 @@ PATIENCE_SECONDS: Final = 30.0
 
 TIMEOUT_SECONDS: Final = 20.0
 POSITION_SECONDS: Final = 3.0
-"""A node answers that from memory; one that hangs must not hold up every batch for long."""
+"""A node tells from memory how far it goes; one that hangs must not hold up every batch for long.
+The list of all segments of a long log takes longer, asked for by many."""
 
 PAUSE_SECONDS: Final = 0.2
 BUSY_SECONDS: Final = 600.0
@@ -247,7 +248,7 @@ def _position(address: str, token: str, commit_index: int) -> LogPosition:
     Raises:
         LinkLostError: It is not there, or has less than it had just now, as after a start.
     """
-    with _Link(address, token, POSITION_SECONDS) as link:
+    with _Link(address, token) as link:
         answer = _as_a_node(address, link.ask("GET", "/log/position", None), _POSITION)
     if int(answer["commit_index"]) < commit_index:
         raise LinkLostError(f"{address} does not have entry {commit_index:,} any more")
