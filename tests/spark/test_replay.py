@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 
 from holdfast.cli.main import app
 from holdfast.client import blocking
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, LimitReachedError, StoreError
+from holdfast.journal.entry import KIND_CONFIG
 from holdfast.model.records import QueueRecord
+from holdfast.replication.membership import Member, Membership, encode_membership
 from holdfast.spark.pipelines.replay import Choice, count_chosen, replay
 from holdfast.testing.local_cluster import LocalCluster
 from holdfast.testing.running import running_broker
@@ -69,6 +71,60 @@ def test_a_second_run_stores_only_what_is_new(
     assert replay(spark, source, choice, target, cluster.uri).confirmed == 55
     expected = [b"o%d" % n for n in range(2, 111, 2)]
     assert bodies(cluster, target, 55) == expected
+
+
+@pytest.mark.parametrize("senders", [1, 2])
+def test_copies_that_both_went_on_and_bare_ones_lose_nothing(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path, senders: int
+) -> None:
+    """
+    Two that led on copies of one log gave the same sequences to others: all of them are stored.
+    """
+    target = f"/queue/replay.forks.{senders}"
+    for name, term in (("a", 2), ("b", 3)):
+        with WrittenLog(tmp_path / name) as written:
+            written.put(QueueRecord(1, "orders"), *(message(1, n, b"%d" % n) for n in range(1, 16)))
+            written.term = term
+            written.put(*(message(1, n, b"%b%d" % (name.encode(), n)) for n in range(16, 31)))
+        source = {"path": str(tmp_path / name)}
+        for _ in range(2):
+            done = replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+            assert done.confirmed == 30
+    expected = {b"%d" % n for n in range(1, 16)}
+    expected |= {b"%b%d" % (name, n) for n in range(16, 31) for name in (b"a", b"b")}
+    found = bodies(cluster, target, 45)
+    assert (expected, 45) == (set(found), len(found))
+    for path in (tmp_path / "b").glob("ballot*"):
+        path.unlink()
+    with pytest.raises(StoreError, match="does not tell which cluster"):
+        replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+
+
+def test_more_producers_than_the_target_remembers_are_refused(
+    spark: SparkSession, cluster: LocalCluster, log: Path
+) -> None:
+    """Those that are forgotten would be stored twice by the next run; nothing is sent."""
+    source, target = {"path": str(log)}, "/queue/replay.bounded"
+    with pytest.raises(LimitReachedError, match=r"2 producers would number.*--producers-max 2"):
+        replay(spark, source, Choice(), target, cluster.uri, producers_max=1)
+    choice = Choice(where="sequence = 1")
+    assert replay(spark, source, choice, target, cluster.uri, producers_max=2).confirmed == 2
+
+
+def test_what_may_not_be_committed_is_sent_only_when_asked_for(
+    spark: SparkSession, log: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a member's files only what a checkpoint covers is certain; the rest may be replaced."""
+    voters = tuple(Member(f"n{n}", f"host:{n}") for n in range(3))
+    body = encode_membership(Membership(voters, cluster_id="ab" * 16))
+    with WrittenLog(log) as written:
+        written.put(kind=KIND_CONFIG, body=body)
+    counts = [
+        count_chosen(spark, {"path": str(log)}, Choice(), "/queue/x", has_uncertain_end=each)
+        for each in (False, True)
+    ]
+    assert [{}, {"mail": 100, "orders": 100}] == counts
+    assert "they are left out" in caplog.text
 
 
 def test_many_senders_and_one_store_nothing_twice(

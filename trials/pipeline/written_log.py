@@ -64,6 +64,7 @@ class WrittenLog:
         ballot = Ballot(node_id=bytes(16), cluster_id=CLUSTER_ID)
         self.writer.turn([BallotJob(ballot)])
         self.time = self.journal.last_timestamp or FIRST_TIME - STEP_MICROSECONDS
+        self.term = 1
         self.stamps = True
         """Whether messages without a time get that of their entry; the oldest records had none."""
 
@@ -76,7 +77,7 @@ class WrittenLog:
                 record.stored_at = self.time
         entry = seal_entry(
             index=journal.last_index + 1,
-            term=1,
+            term=self.term,
             kind=kind,
             timestamp=self.time,
             first_record=journal.next_record_number,

@@ -33,6 +33,7 @@ from holdfast.cli.spark_options import (
     started_spark,
 )
 from holdfast.client import connect
+from holdfast.client.sequence import is_lasting
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -71,6 +72,26 @@ Senders = Annotated[
         "--senders", min=1, help="So many tasks send; order is kept by 10,000 of a queue."
     ),
 ]
+UncertainEnd = Annotated[
+    bool,
+    typer.Option(
+        "--uncertain-end",
+        help="With --path: send the end of the log too, which may not have been committed.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what would be sent.")]
+ProducersMax = Annotated[
+    int,
+    typer.Option(
+        "--producers-max", min=1, help="As many as the target's producer_count_max leaves room for."
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", min=1.0, metavar="SECONDS", help="End if the target confirms nothing so long."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
@@ -97,20 +118,20 @@ def replay(
     where: Where = "",
     rate: Rate = None,
     senders: Senders = 1,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only count what would be sent.")
-    ] = False,
+    uncertain_end: UncertainEnd = False,
+    producers_max: ProducersMax = 150_000,
+    timeout: Timeout = None,
+    dry_run: DryRun = False,
     master: MasterOption = None,
     conf: ConfOption = None,
     verbose: VerboseOption = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Send stored messages once more; run again it stores nothing twice."""
+    """Send stored messages once more; run again, a queue stores nothing twice."""
     check_destination(target)
     source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
-    if archive is not None:
-        check_archive_from(archive)
+    _check_place(archive, path, is_uncertain=uncertain_end)
     from holdfast.spark.pipelines import replay as pipeline
 
     choice = pipeline.Choice(
@@ -120,11 +141,12 @@ def replay(
         where=where,
     )
     check_source(source | _between(start, end))
-    client_options: dict[str, Any] = {"login": login, "passcode": passcode}
-    connect(uri, **client_options)  # Only looked at: nothing is sent before there is something.
+    client_options = _looked_at(uri, login, passcode)
     with started_spark("replay", master, conf, verbose=verbose) as spark:
         if dry_run:
-            _tell_chosen(pipeline.count_chosen(spark, source, choice, target), is_json=json)
+            count = pipeline.count_chosen
+            found = count(spark, source, choice, target, has_uncertain_end=uncertain_end)
+            _tell_chosen(found, is_json=json)
             return
         with _status("replaying", is_quiet=quiet) as told:
             done = pipeline.replay(
@@ -135,13 +157,13 @@ def replay(
                 uri,
                 rate=rate,
                 senders=senders,
+                has_uncertain_end=uncertain_end,
+                producers_max=producers_max,
+                timeout=timeout,
                 told=lambda progress: told(_replayed(progress)),
                 client_options=client_options,
             )
-    if json:
-        write_json(_replay_json(done, target))
-    elif not quiet:
-        write_error(f"{_replayed(done)}; the same command again stores nothing twice")
+    _tell_replayed(done, target, is_json=json, is_quiet=quiet)
 
 
 def _tell_chosen(counts: dict[str, int], *, is_json: bool) -> None:
@@ -149,6 +171,27 @@ def _tell_chosen(counts: dict[str, int], *, is_json: bool) -> None:
         write_json({"would_send": sum(counts.values()), "by_destination": counts})
     else:
         write_lines(f"{count:>12,}  {name}" for name, count in counts.items())
+
+
+def _check_place(archive: str | None, path: str | None, *, is_uncertain: bool) -> None:
+    if archive is not None:
+        check_archive_from(archive)
+    if is_uncertain and path is None:
+        raise ConfigError(["--uncertain-end: only of files is it uncertain; it needs --path"])
+
+
+def _looked_at(uri: str, login: str | None, passcode: str | None) -> dict[str, Any]:
+    """Give the client's options; nothing is sent before there is something."""
+    options: dict[str, Any] = {"login": login, "passcode": passcode}
+    connect(uri, **options)
+    return options
+
+
+def _tell_replayed(done: ReplayProgress, target: str, *, is_json: bool, is_quiet: bool) -> None:
+    if is_json:
+        write_json(_replay_json(done, target))
+    elif not is_quiet:
+        write_error(f"{_replayed(done)}; {_again(target)}")
 
 
 def _replay_json(done: ReplayProgress, target: str) -> dict[str, Any]:
@@ -163,7 +206,16 @@ def _replay_json(done: ReplayProgress, target: str) -> dict[str, Any]:
     }
 
 
+def _again(target: str) -> str:
+    """Say what the same command would do once more."""
+    if is_lasting(target):
+        return "the same command again stores nothing twice, for seven days"
+    return "a topic stores nothing: the same command again sends all of it once more"
+
+
 def _replayed(progress: ReplayProgress) -> str:
+    if progress.waits_for:
+        return f"waiting for {progress.waits_for}, {progress.confirmed:,} messages confirmed"
     return (
         f"{progress.confirmed:,} messages confirmed, {format_size(progress.body_bytes)},"
         f" {format_seconds(progress.seconds)} ({progress.rate:,.0f} per second)"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.stored_messages import source_options
+from holdfast.cli.stored_messages import _again, source_options
 from holdfast.errors import ConfigError
 
 
@@ -41,3 +41,15 @@ def test_a_replay_goes_to_no_queue_that_nobody_reads(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == (
         "holdfast: queue/x: a slash is missing before it; write /queue/x\n"
     )
+
+
+def test_the_summary_promises_no_more_than_is_true() -> None:
+    """A topic has nothing by which it knew what it was sent before."""
+    assert "nothing twice" in _again("/queue/x")
+    assert "once more" in _again("/topic/x")
+
+
+def test_only_files_have_an_uncertain_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """A cluster tells what is committed, and an archive was asked when it was written."""
+    assert main(["replay", "/queue/x", "--url", "http://a:1", "--uncertain-end"]) == 2
+    assert "it needs --path" in capsys.readouterr().err

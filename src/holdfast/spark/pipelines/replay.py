@@ -10,6 +10,8 @@ Nothing is stored twice: producers' ids are made from the choice and from what i
 see `replay_numbers`. The same choice run again, in full or further, gives every message its old
 number; from a source that begins later, too, but for messages of the blocks that it cuts.
 
+Of files only what is certain to be committed is sent, and a source must tell whose log it is.
+
 Invariants:
     The same choice over the same source gives each message the same producer id and number.
     No message has a producer id and number that another message had in another run.
@@ -29,13 +31,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.client.sequence import is_lasting
 from holdfast.environment.clock import Clock, SystemClock
-from holdfast.errors import ConfigError, StoreError
+from holdfast.errors import ConfigError, LimitReachedError, StoreError
 from holdfast.model.destination import parse_destination
 from holdfast.spark.archive.places import with_hadoop_options
 from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.holds import held_for_a_while
+from holdfast.spark.log.proof import CommittedDirectory
 from holdfast.spark.log.source import LogPosition, LogSource
-from holdfast.spark.pipelines.replay_numbers import Beginning, own_producers
+from holdfast.spark.pipelines.replay_numbers import (
+    BLOCK_SEQUENCES,
+    PRODUCERS_MAX,
+    Beginning,
+    own_producers,
+)
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
 from holdfast.spark.pipelines.replay_spread import SENDERS_MAX, Sending, send_spread
 from holdfast.spark.pipelines.stretches import load_stretches
@@ -45,9 +54,13 @@ from holdfast.spark.source.options import microseconds, read_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+logger = logging.getLogger("holdfast.spark")
+
 _SENT_COLUMNS: Final = (
     "index as log_index",  # a row has a method of the column's own name
     "ordinal",
+    "term",
+    "unix_micros(stored_at) as stored_us",
     "queue_number",
     "sequence",
     "rewritten",
@@ -117,7 +130,14 @@ class Chosen:
     """Where the source has all messages, a copy by the cleaner has its original too."""
 
 
-def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice, target: str) -> Chosen:
+def read_chosen(
+    spark: SparkSession,
+    source: dict[str, str],
+    choice: Choice,
+    target: str,
+    *,
+    has_uncertain_end: bool = False,
+) -> Chosen:
     """
     Return the chosen messages in the order of the log.
 
@@ -125,13 +145,33 @@ def read_chosen(spark: SparkSession, source: dict[str, str], choice: Choice, tar
 
     Args:
         source: `url` or `path` and the other options of the data source.
+        has_uncertain_end: Of files, choose also what may not have been committed.
 
     Raises:
         ConfigError: The condition is not one, or would choose differently another time.
-        StoreError: The source no longer has its beginning and is no archive.
+        StoreError: The source no longer has its beginning and is no archive; or it does not tell
+            whose log it is.
     """
     source = with_hadoop_options(spark, source)
-    return _read(spark, source, open_source(read_options(source)), choice, target)
+    log = _opened(source, has_uncertain_end=has_uncertain_end)
+    return _read(spark, source, log, choice, target)
+
+
+def _opened(source: dict[str, str], *, has_uncertain_end: bool) -> LogSource:
+    """Open the source; of files as far as it is certain that the cluster has committed them."""
+    log = open_source(read_options(source))
+    if not isinstance(log, LogDirectory) or has_uncertain_end:
+        return log
+    certain = CommittedDirectory(log.path, cluster_id=log.cluster_id)
+    last, known = log.position().last_index, certain.position().last_index
+    if known < last:
+        logger.warning(
+            "%s: it is not certain that entries %s to %s were committed; they are left out",
+            log.path,
+            f"{known + 1:,}",
+            f"{last:,}",
+        )
+    return certain
 
 
 def _read(
@@ -144,7 +184,17 @@ def _read(
             f"the log begins with entry {position.first_index:,}, the rest was cleaned away:"
             " run again later it would choose others; replay from an archive"
         )
+    if not position.cluster_id:
+        raise StoreError(
+            "the source does not tell which cluster's log it is, as a copy without the file ballot"
+            " does not: messages of two clusters would get the same numbers, and the target drop"
+            " some as repeated; copy the whole data directory, or read by --url"
+        )
+    if isinstance(log, LogDirectory) and position.last_index >= position.first_index:
+        options["end_index"] = str(position.last_index)
     messages = load_stretches(spark, options, log)
+    if position.last_index < position.first_index:
+        messages = messages.where("false")
     whole_from = _whole_from(log, position)
     meaning = [str(spark.conf.get(it)) for it in _MEANING]
     job = choice.job(position.cluster_id, str(parse_destination(target)), meaning)
@@ -244,6 +294,9 @@ def replay(
     *,
     rate: float | None = None,
     senders: int = 1,
+    has_uncertain_end: bool = False,
+    producers_max: int = PRODUCERS_MAX,
+    timeout: float | None = None,
     told: Told | None = None,
     client_options: dict[str, Any] | None = None,
     clock: Clock | None = None,
@@ -261,12 +314,18 @@ def replay(
         senders: One sends from the driver, in the order of the log. More are tasks of Spark's,
             which reach the target themselves and keep that order for each ten thousand sequences
             of a queue; for a queue only, as a topic would get what a task sends again.
+        has_uncertain_end: Of files, send also what may not have been committed.
+        producers_max: What is numbered takes a producer for each 10,000 sequences of a queue, and
+            the target forgets those beyond its `producer_count_max`: more than this are refused.
+        timeout: Seconds after which it ends, if the target has confirmed nothing meanwhile.
         told: Called after every turn; with several senders now and then, of those that are done.
         client_options: Options of `holdfast.client.connect`.
 
     Raises:
         ConfigError: See `read_chosen`.
         StoreError: See `read_chosen`.
+        LimitReachedError: The target could not remember all producers that this would have.
+        LinkLostError: The target confirmed nothing for `timeout`.
         HoldfastError: The target refused a message, or the source is damaged. Where a task of
             Spark's meets that, Spark's own error is raised, whose text has it.
     """
@@ -278,12 +337,14 @@ def replay(
             [f"senders: {target} stores nothing, so what a task sends again came twice; use one"]
         )
     source = with_hadoop_options(spark, source)
-    log = open_source(read_options(source))
+    log = _opened(source, has_uncertain_end=has_uncertain_end)
     # Sending takes as long as it takes, and each part of the log is read when its turn comes.
     with held_for_a_while(log, "replay"):
         chosen = _read(spark, source, log, choice, target)
         job = chosen.job
         clock = clock or SystemClock()
+        if is_lasting(target):
+            _check_producers(chosen.messages, producers_max)
         if senders > 1:
             sending = Sending(
                 job=job,
@@ -291,18 +352,42 @@ def replay(
                 beginning=chosen.beginning,
                 uri=uri,
                 rate=None if rate is None else rate / senders,
+                timeout=timeout,
                 client_options=client_options or {},
             )
             return send_spread(chosen.messages, sending, senders, told, clock)
         found = chosen.messages.toLocalIterator(prefetchPartitions=True)
         rows = first_copies(found, chosen.beginning)
         sender = Sender(job, target, chosen.beginning, rate=rate, told=told, clock=clock)
-        asyncio.run(sender.run(uri, rows, client_options or {}))
+        asyncio.run(sender.run(uri, rows, client_options or {}, timeout))
         return sender.progress
 
 
+def _check_producers(messages: DataFrame, producers_max: int) -> None:
+    """
+    Make sure that the target remembers every producer until the same is run again.
+
+    Raises:
+        LimitReachedError: It would have forgotten some, and store their messages twice then.
+    """
+    block = f"sequence div {BLOCK_SEQUENCES}"
+    count = messages.selectExpr("queue_number", block, "term").distinct().count()
+    if count > producers_max:
+        raise LimitReachedError(
+            f"{count:,} producers would number what is sent, one for every {BLOCK_SEQUENCES:,}"
+            f" sequences of a queue, and the target is taken to remember {producers_max:,} of them:"
+            " run again, this would store messages twice. Raise producer_count_max in [broker] on"
+            f" the target's nodes well above {count:,}, and say so with --producers-max {count}"
+        )
+
+
 def count_chosen(
-    spark: SparkSession, source: dict[str, str], choice: Choice, target: str
+    spark: SparkSession,
+    source: dict[str, str],
+    choice: Choice,
+    target: str,
+    *,
+    has_uncertain_end: bool = False,
 ) -> dict[str, int]:
     """
     Count the chosen messages by destination, without sending any.
@@ -311,7 +396,9 @@ def count_chosen(
         ConfigError: See `read_chosen`.
         StoreError: See `read_chosen`.
     """
-    chosen = read_chosen(spark, source, choice, target).messages
+    chosen = read_chosen(
+        spark, source, choice, target, has_uncertain_end=has_uncertain_end
+    ).messages
     keys = chosen.select("queue_number", "sequence", "destination").distinct()
     rows = keys.groupBy("queue_number", "destination").count().collect()
     return dict(sorted((name or f"queue {number}", count) for number, name, count in rows))

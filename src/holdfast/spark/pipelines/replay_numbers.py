@@ -11,6 +11,12 @@ A block that the source may not have whole is numbered for just what this source
 is mended moves the places of all behind it. From a source that lacks something else its messages
 come again; they are never taken for others.
 
+Two logs of one cluster may hold different messages under one sequence: copies of a node that both
+went on. Whoever leads does so in a term of its own, and what is of one term begins alike in every
+log that has it. So the messages of a block that are of one term have a producer of their own, and
+its name has when the first of them was stored: two that led in one term, on copies that knew
+nothing of each other, did not store their first messages in the same microsecond.
+
 Pure.
 """
 
@@ -22,7 +28,11 @@ from hashlib import blake2b
 from typing import Final
 
 BLOCK_SEQUENCES: Final = 10_000
-"""A cluster remembers 200,000 producers: a replay of a thousand million messages takes half."""
+"""A cluster remembers 200,000 producers: a replay of a thousand million messages of a few queues
+takes half. Each queue has one at least, each term in which it was sent to begins another."""
+
+PRODUCERS_MAX: Final = 150_000
+"""So many a replay may have where nobody says more: the target's applications have theirs, too."""
 
 
 def own_producers(job: str) -> str:

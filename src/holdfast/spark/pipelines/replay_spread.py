@@ -45,6 +45,9 @@ class Sending:
     rate: float | None
     """Messages per second at most, of one sender."""
 
+    timeout: float | None = None
+    """Seconds without a confirmation after which a sender gives up."""
+
     client_options: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -128,7 +131,7 @@ def sent(rows: Iterator[Any], sending: Sending) -> Iterator[ReplayProgress]:
         clock=SystemClock(),
     )
     found = in_blocks(chain((first,), rows), sending.beginning)
-    asyncio.run(sender.run(sending.uri, found, sending.client_options))
+    asyncio.run(sender.run(sending.uri, found, sending.client_options, sending.timeout))
     yield sender.progress
 
 

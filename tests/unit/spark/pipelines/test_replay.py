@@ -52,6 +52,14 @@ def test_a_cleaned_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         read_chosen(None, {"path": "x"}, Choice(), "/queue/x")  # type: ignore[arg-type]
 
 
+def test_a_log_that_tells_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bare copies of two clusters would share numbers, and the target drop what comes second."""
+    source = SimpleNamespace(position=lambda: LogPosition(first_index=1, last_index=9))
+    monkeypatch.setattr(pipeline, "open_source", lambda options: source)
+    with pytest.raises(StoreError, match="does not tell which cluster"):
+        read_chosen(None, {"path": "x"}, Choice(), "/queue/x")  # type: ignore[arg-type]
+
+
 def test_a_condition_is_known_by_how_spark_reads_it_as_well() -> None:
     """In another time zone the same words choose others; without a condition nothing is read."""
     plain, conditional = Choice(), Choice(where="stored_at < timestamp'2023-11-14 23:00:00'")

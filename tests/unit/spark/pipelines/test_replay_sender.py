@@ -5,7 +5,8 @@ The sender of a replay against a broker on paper: which rows are sent, under whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -13,19 +14,28 @@ from typing import Any
 import pytest
 
 from holdfast.environment.clock import SystemClock
-from holdfast.errors import StoreError
+from holdfast.errors import LinkLostError, StoreError
 from holdfast.spark.pipelines import replay_numbers, replay_sender
 from holdfast.spark.pipelines.replay_numbers import Beginning
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, first_copies
 
 
 def row(
-    index: int, ordinal: int, sequence: int, *, rewritten: bool = False, queue: int = 1
+    index: int,
+    ordinal: int,
+    sequence: int,
+    *,
+    rewritten: bool = False,
+    queue: int = 1,
+    term: int = 1,
+    stored_us: int = 7,
 ) -> SimpleNamespace:
     return SimpleNamespace(
         log_index=index,
         ordinal=ordinal,
         queue_number=queue,
+        term=term,
+        stored_us=stored_us,
         sequence=sequence,
         rewritten=rewritten,
         destination="q",
@@ -47,6 +57,19 @@ class PaperBroker:
 
     def producer(self, target: str, *, window: int, producer_id: str) -> PaperProducer:
         return PaperProducer(self, producer_id)
+
+
+class PaperClock(SystemClock):
+    """Time goes on only where somebody sleeps, or a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 class PaperProducer:
@@ -128,7 +151,104 @@ def test_queues_do_not_share_numbers(broker: PaperBroker) -> None:
     send([row(1, 0, 1), row(2, 0, 1, queue=2), row(3, 0, 2)], Beginning())
     assert [1, 1, 2] == broker.stored
     send([row(4, 0, 25, rewritten=True)], Beginning(4))
-    assert "replay-j-1-2-from-4" in broker.last
+    assert "replay-j-1-2-from-4-1-7" in broker.last
+
+
+@pytest.mark.parametrize("led", [{"term": 3, "stored_us": 7}, {"term": 2, "stored_us": 8}])
+def test_two_copies_that_both_went_on_share_no_numbers(
+    broker: PaperBroker, led: dict[str, int]
+) -> None:
+    """
+    What both have is stored once; what only one has is stored, whatever sequence it has.
+    """
+    common = [row(n, 0, n) for n in range(1, 5)]
+    send([*common, *(row(n, 0, n, term=2) for n in range(5, 8))], Beginning())
+    send([*common, *(row(n, 0, n, **led) for n in range(5, 10))], Beginning())
+
+    assert [1, 2, 3, 4, 5, 6, 7, 5, 6, 7, 8, 9] == broker.stored
+
+
+def test_a_target_that_answers_nothing_is_named_and_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    Failover tries for ever: whoever watches is told for whom, and --timeout ends it.
+    """
+
+    @asynccontextmanager
+    async def connect(uri: str, **_: Any) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+    clock = PaperClock()
+    heard: list[str] = []
+
+    def told(progress: ReplayProgress) -> None:
+        heard.append(progress.waits_for)
+        clock.now += 2.0
+
+    monkeypatch.setattr(replay_sender, "connect", connect)
+    monkeypatch.setattr(replay_sender, "_LOOK_SECONDS", 0.001)
+    sender = Sender("j", "/queue/x", Beginning(), rate=None, told=told, clock=clock)
+    with pytest.raises(
+        LinkLostError, match="failover:x has confirmed nothing for 20 s; 0 messages were"
+    ):
+        asyncio.run(sender.run("failover:x", iter([row(1, 0, 1)]), {}, 20.0))
+
+    assert ("", "failover:x", 1) == (heard[0], heard[-1], caplog.text.count("waiting for it"))
+
+
+def test_what_spark_takes_its_time_for_is_not_the_targets_fault(broker: PaperBroker) -> None:
+    """The timeout is of the target alone: all that was sent is confirmed."""
+    clock, looked = PaperClock(), threading.Event()
+
+    def rows() -> Iterator[SimpleNamespace]:
+        for n in range(1, 4):
+            clock.now += 1000.0
+            looked.clear()
+            assert looked.wait(10)
+            yield row(n, 0, n)
+
+    def told(_: ReplayProgress) -> None:
+        looked.set()
+
+    sender = Sender("j", "/queue/x", Beginning(), rate=None, told=told, clock=clock)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replay_sender, "_LOOK_SECONDS", 0.001)
+        patch.setattr(replay_sender, "ROWS_PER_TURN", 1)
+        asyncio.run(sender.run("x", rows(), {}, 20.0))
+
+    assert 3 == sender.progress.confirmed
+
+
+def test_a_rate_is_not_caught_up_with_after_a_stall(
+    broker: PaperBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Spark's first task, or the target, may take minutes: then the rest goes at the rate, too.
+    """
+    clock = PaperClock()
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
+    sent_at: list[float] = []
+
+    def rows() -> Iterator[SimpleNamespace]:
+        clock.now += 5.0
+        for n in range(1, 301):
+            yield row(n, 0, n)
+
+    whole = PaperProducer.send
+
+    async def send_noted(self: PaperProducer, body: bytes, *, headers: dict[str, str]) -> None:
+        sent_at.append(clock.now)
+        await whole(self, body, headers=headers)
+
+    monkeypatch.setattr(PaperProducer, "send", send_noted)
+    sender = Sender("j", "/queue/x", Beginning(), rate=100, told=None, clock=clock)
+    asyncio.run(sender.run("x", rows(), {}))
+
+    assert 300 == sender.progress.confirmed
+    assert 112 >= sum(1 for at in sent_at if at < 6.0)
+    assert 7.7 < sent_at[-1] < 8.1
 
 
 def test_copies_by_the_cleaner_are_sent_once() -> None:
