@@ -33,7 +33,7 @@ from holdfast.client.sequence import is_lasting
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, LimitReachedError, StoreError
 from holdfast.model.destination import parse_destination
-from holdfast.spark.archive.places import with_hadoop_options
+from holdfast.spark.archive.places import HADOOP_KEYS, with_hadoop_options
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.holds import held_for_a_while
@@ -68,6 +68,9 @@ _SENT_COLUMNS: Final = (
     "header_block",
     "body",
 )
+_PLACE_OPTIONS: Final = {"url", "path", "secret_file", "cluster_id", *HADOOP_KEYS}
+"""What says where a source is. Others leave messages out, which moves the numbers of the rest."""
+
 _MOMENT_WORD: Final = re.compile(
     r"""(['"])\s*(?:now|today|tomorrow|yesterday)\b[^'"]*\1""", re.IGNORECASE
 )
@@ -159,7 +162,13 @@ def read_chosen(
 
 def _opened(source: dict[str, str], *, has_uncertain_end: bool) -> LogSource:
     """Open the source; of files as far as it is certain that the cluster has committed them."""
-    log = open_source(read_options(source))
+    asked = read_options(source)
+    others = sorted(key for key in source if key.lower() not in _PLACE_OPTIONS)
+    if others:
+        raise ConfigError(
+            [f"{key}: a replay counts from the beginning; say by the choice what" for key in others]
+        )
+    log = open_source(asked)
     if not isinstance(log, LogDirectory) or has_uncertain_end:
         return log
     certain = CommittedDirectory(log.path, cluster_id=log.cluster_id)
@@ -190,8 +199,9 @@ def _read(
             " does not: messages of two clusters would get the same numbers, and the target drop"
             " some as repeated; copy the whole data directory, or read by --url"
         )
-    if isinstance(log, LogDirectory) and position.last_index >= position.first_index:
-        options["end_index"] = str(position.last_index)
+    # All that reads it reads as far, however much it grows meanwhile: what is counted is what is
+    # sent, and a queue of which a source is said to have the first message has it.
+    options["end_index"] = str(max(position.last_index, 1))
     messages = load_stretches(spark, options, log)
     if position.last_index < position.first_index:
         messages = messages.where("false")

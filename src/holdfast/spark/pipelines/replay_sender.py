@@ -188,8 +188,9 @@ class Sender:
         numbered = await self._producer_of(connection, row)
         # Persistent: whatever is in a log or an archive was.
         headers = self._headers_of(bytes(row.header_block))
-        await numbered.producer.send(bytes(row.body), headers=headers)
+        # Before it is: sending may wait for room, and who looks meanwhile takes it for done else.
         numbered.sent += 1
+        await numbered.producer.send(bytes(row.body), headers=headers)
         self.progress.body_bytes += len(row.body)
         self.progress.by_destination[row.destination or f"queue {row.queue_number}"] += 1
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.errors import DestinationError, StoreError
+from holdfast.errors import ConfigError, DestinationError, StoreError
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines import replay as pipeline
 from holdfast.spark.pipelines.replay import Choice, read_chosen
@@ -58,6 +58,13 @@ def test_a_log_that_tells_no_cluster_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(pipeline, "open_source", lambda options: source)
     with pytest.raises(StoreError, match="does not tell which cluster"):
         read_chosen(None, {"path": "x"}, Choice(), "/queue/x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("other", ["start_index", "startingOffsets", "end_index"])
+def test_a_source_that_leaves_something_out_is_refused(other: str) -> None:
+    """Numbers are places among all that is chosen; counted from the middle they are others'."""
+    with pytest.raises(ConfigError, match=f"{other}: a replay counts from the beginning"):
+        read_chosen(None, {"path": "x", other: "7"}, Choice(), "/queue/x")  # type: ignore[arg-type]
 
 
 def test_a_condition_is_known_by_how_spark_reads_it_as_well() -> None:

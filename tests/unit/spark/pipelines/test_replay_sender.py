@@ -221,6 +221,38 @@ def test_what_spark_takes_its_time_for_is_not_the_targets_fault(broker: PaperBro
     assert 3 == sender.progress.confirmed
 
 
+def test_a_message_that_waits_for_room_is_waited_for(
+    broker: PaperBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The first message of a block may wait behind large ones: it is counted, and its receipt awaited.
+    """
+    looks = asyncio.Event()
+    whole, awaited = PaperProducer.send, list[PaperProducer]()
+
+    async def send_late(self: PaperProducer, body: bytes, *, headers: dict[str, str]) -> None:
+        looks.clear()
+        await looks.wait()
+        await whole(self, body, headers=headers)
+        self.confirmed_count -= 1
+        awaited.append(self)
+
+    async def flush(self: PaperProducer) -> None:
+        self.confirmed_count += awaited.count(self)
+
+    monkeypatch.setattr(PaperProducer, "send", send_late)
+    monkeypatch.setattr(PaperProducer, "flush", flush)
+    monkeypatch.setattr(replay_sender, "_LOOK_SECONDS", 0.001)
+
+    def told(_: ReplayProgress) -> None:
+        looks.set()
+
+    sender = Sender("j", "/queue/x", Beginning(), rate=None, told=told, clock=SystemClock())
+    asyncio.run(sender.run("x", iter([row(1, 0, 1)]), {}))
+
+    assert (1, [1]) == (sender.progress.confirmed, broker.stored)
+
+
 def test_a_rate_is_not_caught_up_with_after_a_stall(
     broker: PaperBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
