@@ -43,6 +43,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── FencedError              this node was removed or a newer generation rules
     │   └── LogDivergedError         two logs differ where they must be the same: halt
     ├── MisplacedCallError           a blocking call from where it could never return
+    ├── UnfinishedHandlingError      a handler was cancelled by itself, or wanted to exit
     ├── MappedRowsError              what a user's function gave is not what it was said to give
     └── LinkError
         ├── LinkLostError            the connection went away in the middle of something
@@ -321,6 +322,10 @@ class FailoverExhaustedError(LinkError):
 
 class MisplacedCallError(HoldfastError):
     """A blocking call from where it could never return: a listener, a forked child."""
+
+
+class UnfinishedHandlingError(HoldfastError):
+    """A handler of messages neither returned nor failed: it was cancelled, or wanted to exit."""
 
 
 class MappedRowsError(HoldfastError):

@@ -19,7 +19,7 @@ from pathlib import Path
 from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT, Patience
 from holdfast.cli.message_progress import Tally, connected, progress_shown
 from holdfast.client import Message, Subscription
-from holdfast.client.consumer import AcknowledgeMode
+from holdfast.client.wire import AcknowledgeMode
 
 BATCH_COUNT_MAX = 500
 NAME_CHARACTERS_MAX = 100

@@ -30,11 +30,11 @@ from holdfast.client import connection as asynchronous
 from holdfast.client.blocking_producer import BlockingProducer, Handover
 from holdfast.client.blocking_subscription import BlockingMessage, BlockingSubscription
 from holdfast.client.confirmation import BlockingConfirmation
-from holdfast.client.consumer import AcknowledgeMode, Subscription
+from holdfast.client.consumer import Subscription
 from holdfast.client.events import Interrupted, Resumed
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.transaction import Transaction
-from holdfast.client.wire import Body, Headers
+from holdfast.client.wire import AcknowledgeMode, Body, Headers
 from holdfast.errors import HoldfastError
 
 __all__ = [

@@ -11,13 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
+from holdfast.client.blocking_handling import consume_blocking
 from holdfast.client.consumer import Subscription
+from holdfast.client.handling import check_consuming, check_count
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.message import Message
+from holdfast.client.processing import BlockingProcessing
+from holdfast.client.properties import MessageProperties
 from holdfast.client.settlements import ACKNOWLEDGE, REJECT
 from holdfast.errors import HoldfastError, LinkError, LinkLostError
 from holdfast.model.limits import KiB
@@ -31,7 +35,7 @@ BATCH_BYTES = 256 * KiB
 """With so much of it a batch is large enough, whatever its count."""
 
 
-class BlockingMessage:
+class BlockingMessage(MessageProperties):
     """`holdfast.client.Message` for plain functions."""
 
     __slots__ = ("_thread", "message")
@@ -56,24 +60,18 @@ class BlockingMessage:
         return self.message.body
 
     @property
-    def text(self) -> str:
-        """The body as text; UnicodeDecodeError if it is not UTF-8."""
-        return self.message.text
-
-    @property
-    def destination(self) -> str:
-        """Where it was sent to."""
-        return self.message.destination
-
-    @property
-    def redelivered(self) -> bool:
-        """Whether it may have been delivered before."""
-        return self.message.redelivered
-
-    @property
     def is_settled(self) -> bool:
         """Whether it was acknowledged or rejected."""
         return self.message.is_settled
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction that is not finished will settle it."""
+        return self.message.is_in_transaction
+
+    def process(self, *, confirm: bool = False) -> BlockingProcessing[Self]:
+        """A block that settles the message at its end; see `Message.process`."""
+        return BlockingProcessing(self, confirm=confirm)
 
     def acknowledge(self, *, confirm: bool = False) -> None:
         """
@@ -107,6 +105,9 @@ def _settle(message: Message, verb: bytes) -> None:
             message.subscription.failures.add(message.subscription, "acknowledged", error)
 
 
+BlockingHandler: TypeAlias = Callable[[BlockingMessage], object]
+
+
 class BlockingSubscription:
     """
     `holdfast.client.Subscription` for plain functions, an iterator; for one thread.
@@ -119,11 +120,11 @@ class BlockingSubscription:
         self._thread = thread
         self._subscription = subscription
         self._is_auto = is_auto
-        self._taken: deque[Message] = deque()
+        self._taken: list[Message] = []
         """Filled by the loop's thread, emptied by ours: it never depends on an answer's arrival."""
 
         self._taking: asyncio.Task[None] | None = None
-        self._last: BlockingMessage | None = None
+        self._last: list[BlockingMessage] = []
 
     def __enter__(self) -> Self:
         """Subscribe, and wait until the broker has it."""
@@ -179,41 +180,61 @@ class BlockingSubscription:
         self._acknowledge_last()
         taken = self._taken
         if not taken:
-            self._thread.run(self._take(seconds))
+            self._thread.run(self._take(seconds, BATCH_COUNT_MAX))
             if not taken:
                 return None
         message = BlockingMessage(self._thread, taken[0])
         # The interpreter looks for signals where something is called. From here to the caller's
         # own next line nothing is: a message is either still here or in the caller's hands.
         del taken[0]
-        self._last = message
+        self._last = [message]
         return message
 
-    async def _take(self, seconds: float | None) -> None:
-        """Take over what is there; runs on the loop's thread."""
+    def fetch(self, count: int, seconds: float | None = None) -> list[BlockingMessage]:
+        """Up to `count` messages, as soon as one is there; see `Subscription.fetch`."""
+        check_count(count)
+        self._acknowledge_last()
+        taken = self._taken
+        self._thread.run(self._take(seconds, count))
+        messages = [BlockingMessage(self._thread, message) for message in taken[:count]]
+        last = messages[:]
+        # As in `receive`: all of them are here until the caller has them.
+        del taken[:count]
+        self._last = last
+        return messages
+
+    def consume(self, handler: BlockingHandler, *, concurrency: int = 1) -> None:
+        """
+        Call `handler(message)` for each message, in so many threads, until the subscription ends.
+
+        As `Subscription.consume`. A signal handler that raises here ends it: the handlers at work
+        end first, and their messages are settled.
+        """
+        check_consuming("auto" if self._is_auto else self._subscription.mode, concurrency)
+        consume_blocking(self, handler, concurrency)
+
+    async def _take(self, seconds: float | None, count: int) -> None:
+        """Take over what is there, until there are `count`; runs on the loop's thread."""
         before, self._taking = self._taking, asyncio.current_task()
         if before is not None and not before.done():
             # Of a call that was interrupted before it could cancel it.
             before.cancel()
             await asyncio.wait([before])
         taken = self._taken
-        if taken:
-            return
-        first = await self._subscription.receive(seconds)
-        if first is not None:
+        if not taken:
+            first = await self._subscription.receive(seconds)
+            if first is None:
+                return
             taken.append(first)
-            size_bytes = first.size_bytes
-            while (
-                self._subscription.buffered_count
-                and len(taken) < BATCH_COUNT_MAX
-                and size_bytes < BATCH_BYTES
-            ):
-                taken.append(await anext(self._subscription))
-                size_bytes += taken[-1].size_bytes
+        size_bytes = sum(message.size_bytes for message in taken)
+        while self._subscription.buffered_count and len(taken) < count and size_bytes < BATCH_BYTES:
+            taken.append(await anext(self._subscription))
+            size_bytes += taken[-1].size_bytes
 
     def _acknowledge_last(self) -> None:
-        last = self._last
-        if self._is_auto and last is not None and not last.is_settled:
-            last.acknowledge()
+        if self._is_auto:
+            for last in self._last:
+                if not last.is_settled:
+                    last.acknowledge()
         # Afterwards: acknowledging twice does no harm, and never would keep it from everybody.
-        self._last = None
+        self._last = []

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
-from holdfast.client.consumer import WIRE_MODES, AcknowledgeMode, Subscription
+from holdfast.client.consumer import Subscription
 from holdfast.client.events import Event, Interrupted, Resumed
 from holdfast.client.failures import Failures
 from holdfast.client.producer import Producer, send_single
@@ -31,7 +31,7 @@ from holdfast.client.session import ClientSession
 from holdfast.client.settings import ClientSettings, settings_from_options
 from holdfast.client.transaction import Transaction
 from holdfast.client.uri import Target, parse_uri
-from holdfast.client.wire import Body, Headers, encode_text
+from holdfast.client.wire import WIRE_MODES, AcknowledgeMode, Body, Headers, encode_text
 from holdfast.environment.randomness import Randomness, SystemRandomness
 from holdfast.errors import ConfigError
 

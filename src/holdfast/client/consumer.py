@@ -21,10 +21,11 @@ import asyncio
 from collections import deque
 from collections.abc import MutableMapping
 from types import TracebackType
-from typing import Literal, Self, TypeAlias
+from typing import Self
 from weakref import WeakValueDictionary
 
 from holdfast.client.failures import Failures
+from holdfast.client.handling import Handler, check_count, consume
 from holdfast.client.message import Message
 from holdfast.client.overflow import Overflowed
 from holdfast.client.refusal import anew
@@ -32,21 +33,17 @@ from holdfast.client.requests import SubscribeRequest, fail, succeed
 from holdfast.client.sequence import is_lasting
 from holdfast.client.session import ClientSession
 from holdfast.client.settlements import ACKNOWLEDGE, Promise, Settlement
-from holdfast.client.wire import VERSION, Headers, control, subscribe_headers
+from holdfast.client.wire import (
+    VERSION,
+    WIRE_MODES,
+    AcknowledgeMode,
+    Headers,
+    control,
+    subscribe_headers,
+)
 from holdfast.errors import HoldfastError, TransactionError, UnknownDeliveryError
 from holdfast.protocols.stomp.codec import encode_frame
 from holdfast.protocols.stomp.frames import Frame
-
-AcknowledgeMode: TypeAlias = Literal["auto", "client", "client-individual"]
-
-WIRE_MODES: dict[str, str] = {
-    # With the broker's own `auto` a message would be gone as soon as it is sent, and nothing would
-    # stop the broker from sending more than we can keep.
-    "auto": "client-individual",
-    # See `Subscription`; only Holdfast takes a message's own id for exactly that message.
-    "client": "client",
-    "client-individual": "client-individual",
-}
 
 
 class Subscription:
@@ -80,13 +77,9 @@ class Subscription:
         self.id = session.next_subscription_id()
         self._session = session
         self._wire_mode = ""
-        self._headers = subscribe_headers(headers)
-        self._headers["activemq.prefetchSize"] = str(prefetch)
-        if not session.is_holdfast:
-            # RabbitMQ's word for the same.
-            self._headers["prefetch-count"] = str(prefetch)
-        if selector is not None:
-            self._headers["selector"] = selector
+        self._headers = subscribe_headers(
+            headers, prefetch, selector, is_holdfast=session.is_holdfast
+        )
         self._buffer: deque[Message | Overflowed] = deque()
         self._again: dict[str, Message | Overflowed] = {}
         """What in the buffer may have been delivered before, to another subscription of ours."""
@@ -100,7 +93,7 @@ class Subscription:
         self._is_lasting = is_lasting(destination)
         self._taken_count = 0
         self._taken_back_generation = 0
-        self._last: Message | None = None
+        self._last: list[Message] = []
         self._arrival: asyncio.Future[None] | None = None
         self._opened: asyncio.Future[None] = session.loop.create_future()
         self._is_ended = False
@@ -201,6 +194,40 @@ class Subscription:
         except (TimeoutError, StopAsyncIteration):
             return None
 
+    async def fetch(self, count: int, seconds: float | None = None) -> list[Message]:
+        """
+        Up to `count` messages: waits for the first as `receive` does, and takes what else is here.
+
+        None at all if none comes in time or the subscription is closed; never more than take
+        `received_bytes_max` of memory, but one. In mode "auto" they are acknowledged when the next
+        ones are asked for. Cancelling takes none. Raises as iterating does, and ConfigError for a
+        count below 1.
+        """
+        check_count(count)
+        first = await self.receive(seconds)
+        messages = [] if first is None else [first]
+        room = self._session.settings.received_bytes_max
+        while self._buffer and 0 < len(messages) < count and room > messages[-1].size_bytes:
+            room -= messages[-1].size_bytes
+            messages.append(self._take())
+        self._last = messages[:]
+        return messages
+
+    async def consume(self, handler: Handler, *, concurrency: int = 1) -> None:
+        """
+        Await `handler(message)` for each message, so many at once, until the subscription ends.
+
+        Each is settled as by `Message.process`; a handler's error is logged, and the others go on.
+        With a concurrency of 1 they are handled in their order; at most `prefetch` at once.
+        Cancelling cancels the handlers and waits for them; what they had not settled is delivered
+        again once the subscription is left.
+
+        Raises:
+            ConfigError: The concurrency is below 1, or the mode is not "client-individual".
+            LinkError, RefusedError: As iterating does; the handlers have ended by then.
+        """
+        await consume(self, handler, concurrency)
+
     @property
     def buffered_count(self) -> int:
         """Messages that can be taken without waiting."""
@@ -231,13 +258,14 @@ class Subscription:
         self._taken_count += 1
         message.number = self._taken_count
         self._held[message.id] = message
-        self._last = message
+        self._last = [message]
         return message
 
     def _acknowledge_last(self) -> None:
-        last, self._last = self._last, None
-        if self.mode == "auto" and last is not None and not last.verb and last.transaction is None:
-            self.settle(last, ACKNOWLEDGE)
+        last, self._last = self._last, []
+        for message in last if self.mode == "auto" else ():
+            if not message.verb and message.transaction is None:
+                self.settle(message, ACKNOWLEDGE)
 
     def settle(
         self, message: Message, verb: bytes, *, confirm: bool = False

@@ -7,9 +7,11 @@ It is told of by the subscription that brought it, which knows by what the broke
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Protocol, Self
 
 from holdfast.client.failures import Failures
+from holdfast.client.processing import Processing
+from holdfast.client.properties import MessageProperties
 from holdfast.client.settlements import ACKNOWLEDGE, REJECT
 from holdfast.protocols.stomp.frames import Frame
 
@@ -39,7 +41,7 @@ class Deliverer(Protocol):
         """A message is settled, here or by a transaction."""
 
 
-class Message:
+class Message(MessageProperties):
     """
     A message the application has, until it settles it.
 
@@ -77,34 +79,25 @@ class Message:
         self.transaction: object | None = None
 
     @property
-    def destination(self) -> str:
-        """Where it was sent to."""
-        return self.headers.get("destination", "")
-
-    @property
-    def redelivered(self) -> bool:
-        """Whether it may have been delivered before, to us or to somebody else."""
-        return self.headers.get("redelivered") == "true"
-
-    @property
-    def persistent(self) -> bool:
-        """Whether it was stored."""
-        return self.headers.get("persistent") == "true"
-
-    @property
-    def text(self) -> str:
-        """
-        The body as text.
-
-        Raises:
-            UnicodeDecodeError: It is not UTF-8.
-        """
-        return self.body.decode()
-
-    @property
     def is_settled(self) -> bool:
         """Whether it was acknowledged or rejected."""
         return bool(self.verb)
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction that is not finished will settle it."""
+        return self.transaction is not None
+
+    def process(self, *, confirm: bool = False) -> Processing[Self]:
+        """
+        A block that settles the message at its end: `async with message.process(): ...`.
+
+        Acknowledged if the block ends well, rejected (to the dead-letter queue) if it raises, whose
+        error then goes on. Nothing happens if the block has settled it, or a transaction will; nor
+        if the task is cancelled: it comes again when the subscription or the connection ends. With
+        `confirm` the end of the block waits as `acknowledge` does, and raises as it does.
+        """
+        return Processing(self, confirm=confirm)
 
     async def acknowledge(self, *, confirm: bool = False) -> None:
         """

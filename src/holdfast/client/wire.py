@@ -11,7 +11,7 @@ Only STOMP 1.2 is spoken: every broker of today does, and one dialect needs no t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from holdfast.errors import LocalProtocolError
 from holdfast.model.limits import MESSAGE_BODY_BYTES_MAX
@@ -20,6 +20,16 @@ from holdfast.protocols.stomp.codec import encode_frame, escape
 VERSION: Final = "1.2"
 Headers: TypeAlias = Mapping[str, str | int | float | bool]
 Body: TypeAlias = bytes | bytearray | memoryview | str
+AcknowledgeMode: TypeAlias = Literal["auto", "client", "client-individual"]
+
+WIRE_MODES: dict[str, str] = {
+    # With the broker's own `auto` a message would be gone as soon as it is sent, and nothing would
+    # stop the broker from sending more than we can keep.
+    "auto": "client-individual",
+    # See `consumer.Subscription`; only Holdfast takes a message's own id for exactly that message.
+    "client": "client",
+    "client-individual": "client-individual",
+}
 
 TEXT_LINE = b"content-type:text/plain;charset=utf-8\n"
 RESERVED = frozenset(
@@ -78,12 +88,14 @@ def encode_lines(headers: Headers | None) -> bytes:
     return joined
 
 
-def subscribe_headers(headers: Headers | None) -> dict[str, str]:
+def subscribe_headers(
+    headers: Headers | None, prefetch: int, selector: str | None, *, is_holdfast: bool
+) -> dict[str, str]:
     """
-    The application's headers of a SUBSCRIBE as text.
+    The headers of a SUBSCRIBE that stay the same on every link: the application's, and ours.
 
     Raises:
-        LocalProtocolError: A name is one of ours, or empty.
+        LocalProtocolError: A name of the application's is one of ours, or empty.
     """
     for name in headers or ():
         if name in SUBSCRIBE_RESERVED or not name:
@@ -92,7 +104,14 @@ def subscribe_headers(headers: Headers | None) -> dict[str, str]:
                 " use the arguments instead",
                 code="reserved-header",
             )
-    return {name: text_of(value) for name, value in (headers or {}).items()}
+    lines = {name: text_of(value) for name, value in (headers or {}).items()}
+    lines["activemq.prefetchSize"] = str(prefetch)
+    if not is_holdfast:
+        # RabbitMQ's word for the same.
+        lines["prefetch-count"] = str(prefetch)
+    if selector is not None:
+        lines["selector"] = selector
+    return lines
 
 
 def encode_body(body: Body) -> tuple[bytes, bytes]:

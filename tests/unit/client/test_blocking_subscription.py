@@ -9,7 +9,7 @@ import pytest
 from threaded_broker import Threaded
 
 from holdfast.client import blocking
-from holdfast.errors import LinkLostError
+from holdfast.errors import ConfigError, LinkLostError
 
 QUEUE = "/queue/a"
 
@@ -112,7 +112,7 @@ def test_a_wait_that_nobody_cancelled_takes_no_message_from_the_next(threaded: T
         connection.subscribe(QUEUE) as subscription,
     ):
         loop = connection._thread.loop
-        left = asyncio.run_coroutine_threadsafe(subscription._take(None), loop)
+        left = asyncio.run_coroutine_threadsafe(subscription._take(None, 1), loop)
         assert subscription.receive(0.001) is None
         assert left.cancelled()
         threaded.do(lambda: store.put(QUEUE, {"persistent": "true"}, b"1"))
@@ -150,3 +150,57 @@ def test_a_subscription_ends_with_the_connection(threaded: Threaded) -> None:
     ):
         threaded.do(broker.hang_up)
         next(subscription)
+
+
+def test_fetching_takes_what_is_here(threaded: Threaded) -> None:
+    """What this thread has taken over before and what the loop has, in their order."""
+    store = threaded.broker.store
+    for n in range(6):
+        store.put(QUEUE, {"persistent": "true"}, str(n).encode())
+    with (
+        blocking.connect(threaded.broker.uri) as connection,
+        connection.subscribe(QUEUE, prefetch=10) as subscription,
+    ):
+        first = subscription.receive()
+        texts = [first.text]
+        while len(texts) < 6:
+            batch = subscription.fetch(2)
+            assert 1 <= len(batch) <= 2
+            texts += [message.text for message in batch]
+        assert texts == list("012345")
+        assert subscription.fetch(2, seconds=0.001) == []
+        with pytest.raises(ConfigError, match="count is -1"):
+            subscription.fetch(-1)
+
+
+def test_fetching_in_mode_auto_acknowledges_what_was_fetched_before(threaded: Threaded) -> None:
+    """All of it, and only when this thread asks for more."""
+    store = threaded.broker.store
+    for n in range(3):
+        store.put(QUEUE, {"persistent": "true"}, str(n).encode())
+    with blocking.connect(threaded.broker.uri) as connection:
+        with connection.subscribe(QUEUE, acknowledge="auto") as subscription:
+            messages = []
+            while len(messages) < 3:
+                messages += subscription.fetch(3 - len(messages))
+            messages[0].acknowledge()
+            assert subscription.fetch(1, seconds=0.001) == []
+            threaded.saw(lambda: len(store.settled) == 3)
+
+
+def test_the_end_of_a_block_settles_its_message(threaded: Threaded) -> None:
+    """Acknowledged if it went well, to the dead letters if not, and the error goes on."""
+    store = threaded.broker.store
+    for n in range(2):
+        store.put(QUEUE, {"persistent": "true", "correlation-id": f"c{n}"}, str(n).encode())
+    with (
+        blocking.connect(threaded.broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        one, two = next(subscription), next(subscription)
+        assert (one.correlation_id, one.is_in_transaction) == ("c0", False)
+        with one.process(confirm=True) as same:
+            assert same is one
+        with pytest.raises(ValueError, match="mine"), two.process(confirm=True):
+            raise ValueError("mine")
+        assert (store.settled, store.rejected) == ([one.id], [two.id])

@@ -15,6 +15,7 @@ from two_leaders import QUEUE, filled, take, two_leaders
 
 from holdfast.client import Interrupted, Subscription, connect
 from holdfast.errors import (
+    ConfigError,
     LinkLostError,
     LocalProtocolError,
     RefusedError,
@@ -646,3 +647,82 @@ async def test_a_refused_acknowledgement_is_the_error_that_is_promised() -> None
         )
         with pytest.raises(UnknownDeliveryError):
             await one.acknowledge(confirm=True)
+
+
+async def test_fetching_takes_what_is_here_and_no_more_than_asked_for() -> None:
+    """It waits for the first only; nothing comes in time: an empty list."""
+    async with (
+        ScriptedBroker(filled("1", "2", "3", "4", "5")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        await _until_buffered(subscription, 5)
+        first = await subscription.fetch(3)
+        second = await subscription.fetch(3)
+        assert [message.text for message in first + second] == list("12345")
+        assert len(first) == 3
+        assert await subscription.fetch(3, seconds=0.001) == []
+        assert subscription.held_count == 5
+        with pytest.raises(ConfigError, match="count is 0"):
+            await subscription.fetch(0)
+        await subscription.close()
+        assert await subscription.fetch(1) == []
+
+
+async def test_fetching_in_mode_auto_acknowledges_what_was_fetched_before() -> None:
+    """All of it, when the next ones are asked for; none before the application had them."""
+    async with (
+        ScriptedBroker(filled("1", "2", "3")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE, acknowledge="auto") as subscription,
+    ):
+        await _until_buffered(subscription, 3)
+        first, second = await subscription.fetch(2)
+        assert broker.settlements == []
+        (third,) = await subscription.fetch(2)
+        await broker.saw(lambda: len(broker.store.settled) == 2)
+        assert broker.store.settled == [first.id, second.id]
+        await subscription.close()
+        assert not third.is_settled
+
+
+async def test_fetching_takes_no_more_than_memory_is_allowed() -> None:
+    """What lies on disk stays there until somebody has room for it; one message always has."""
+    async with (
+        ScriptedBroker(filled("x" * 600, "y" * 600, "z" * 600)) as broker,
+        connect(broker.uri, received_bytes_max=1_000) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        fetched = []
+        while len(fetched) < 3:
+            batch = await subscription.fetch(10)
+            assert 1 <= len(batch) <= 2
+            fetched += batch
+        assert [message.text[0] for message in fetched] == list("xyz")
+
+
+async def test_the_end_of_a_block_settles_its_message() -> None:
+    """Acknowledged if it went well, to the dead letters if not, and the error goes on."""
+    async with (
+        ScriptedBroker(filled("1", "2", "3")) as broker,
+        connect(broker.uri) as connection,
+        connection.subscribe(QUEUE) as subscription,
+    ):
+        one, two, three = await take(subscription, 3)
+        async with one.process(confirm=True) as same:
+            assert same is one
+        assert broker.store.settled == [one.id]
+        with pytest.raises(ValueError, match="mine"):
+            async with two.process(confirm=True):
+                raise ValueError("mine")
+        assert broker.store.rejected == [two.id]
+        transaction = connection.transaction()
+        async with three.process():
+            await transaction.acknowledge(three)
+            assert three.is_in_transaction
+        assert len(broker.settlements) == 2
+
+
+async def _until_buffered(subscription: Subscription, count: int) -> None:
+    while subscription.buffered_count < count:
+        await asyncio.sleep(0)
