@@ -17,9 +17,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from holdfast.cli.main import app
+from holdfast.cli.commands import MODULES, commands_of
 from holdfast.config.catalogue import CATALOGUE
 
 REPOSITORY = Path(__file__).parent.parent
@@ -45,9 +44,10 @@ def pages() -> list[Path]:
 
 def command_names() -> set[str]:
     names = set()
-    for name, command in get_command(app).commands.items():
+    for name, module in MODULES.items():
         names.add(name)
-        names |= {f"{name} {inner}" for inner in getattr(command, "commands", {})}
+        inner = getattr(commands_of(module)[name], "commands", {})
+        names |= {f"{name} {it}" for it in inner}
     return names
 
 

@@ -14,19 +14,7 @@ from typing import Annotated
 import typer
 
 from holdfast import __version__
-from holdfast.cli import (
-    archive,
-    archive_table,
-    audit,
-    cluster,
-    config,
-    destinations,
-    messages,
-    restore,
-    serve,
-    store_tools,
-    stored_messages,
-)
+from holdfast.cli.commands import Commands
 from holdfast.cli.output import EXIT_FAILED, write_error, write_line
 from holdfast.cli.variables import unknown_variables
 from holdfast.errors import ConfigError, HoldfastError
@@ -35,26 +23,12 @@ EXIT_USAGE = 2
 
 app = typer.Typer(
     name="holdfast",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="A message broker whose messages outlive the process, the disk and the machine.",
 )
-for group in (
-    serve,
-    config,
-    messages,
-    cluster,
-    config,
-    destinations,
-    store_tools,
-    archive,
-    audit,
-    restore,
-    archive_table,
-    stored_messages,
-):
-    group.register(app)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import typer
 
-from holdfast.config.catalogue import ENVIRONMENT_PREFIX, variable_names
-from holdfast.config.format_level import VARIABLE as FORMAT_LEVEL_MAX
+from holdfast.config import ENVIRONMENT_PREFIX
 
 OWN_TESTS: Final = frozenset({"HOLDFAST_HYPOTHESIS", "HOLDFAST_SEEDS"})
 """What the project's own tests are told by environment: nobody else meets them."""
@@ -42,34 +41,41 @@ def unknown_variables(
     environment: Mapping[str, str], context: typer.Context
 ) -> list[UnknownVariable]:
     """Find what begins like ours in the environment and is no variable of any command."""
-    known = {
-        *variable_names(),
-        *OWN_TESTS,
-        FORMAT_LEVEL_MAX,
-        *_of_options(context.find_root().command),
-    }
-    found = []
-    for name, value in sorted(environment.items()):
-        if not name.startswith(ENVIRONMENT_PREFIX) or not value or name in known:
-            continue
-        if not _is_of_kubernetes(name, value):
-            found.append(UnknownVariable(name, _near(name, known)))
-    return found
+    ours = [
+        name
+        for name, value in sorted(environment.items())
+        if name.startswith(ENVIRONMENT_PREFIX) and value and not _is_of_kubernetes(name, value)
+    ]
+    if not set(ours) - OWN_TESTS:
+        return []
+    known = set(OWN_TESTS | _of_settings())
+    if not known.issuperset(ours):
+        root = context.find_root()
+        known |= set(_of_options(root.command, root))
+    return [UnknownVariable(name, _near(name, known)) for name in ours if name not in known]
 
 
-def _near(name: str, known: set[str]) -> str:
+def _of_settings() -> set[str]:
+    from holdfast.config.catalogue import variable_names
+    from holdfast.config.format_level import VARIABLE as FORMAT_LEVEL_MAX
+
+    return {*variable_names(), FORMAT_LEVEL_MAX}
+
+
+def _near(name: str, known: Collection[str]) -> str:
     """What may have been meant; compared without the beginning that all have."""
     keys = [it.removeprefix(ENVIRONMENT_PREFIX) for it in known]
     near = difflib.get_close_matches(name.removeprefix(ENVIRONMENT_PREFIX), keys, 1, cutoff=0.7)
     return ENVIRONMENT_PREFIX + near[0] if near else ""
 
 
-def _of_options(command: Any) -> Iterator[str]:
+def _of_options(command: Any, context: Any) -> Iterator[str]:
     for parameter in command.params:
         names = parameter.envvar or ()
         yield from [names] if isinstance(names, str) else names
-    for inner in getattr(command, "commands", {}).values():
-        yield from _of_options(inner)
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(context):
+            yield from _of_options(command.get_command(context, name), context)
 
 
 def _is_of_kubernetes(name: str, value: str) -> bool:

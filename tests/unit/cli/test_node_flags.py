@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import typer
 from typer.main import get_command
 
 from holdfast.cli.main import app
@@ -20,7 +21,7 @@ def flags_of(*path: str) -> dict[str, str]:
     """The flags of a command, with what they are called in Python."""
     command: Any = get_command(app)
     for name in path:
-        command = command.commands[name]
+        command = command.get_command(typer.Context(command), name)
     return {each.opts[0]: each.name for each in command.params if each.name != "as_json"}
 
 
