@@ -300,7 +300,7 @@ class Driver(DriverView):
         Raises:
             JournalFailedError: A write failed; nothing more is sent. The process must end.
             LogDivergedError: Our log and a leader's differ where they must not. It must end too.
-            FormatLevelError: A member's log has reached a level that this node does not know.
+            FormatLevelError: The leader's log has reached a level that this node does not know.
         """
         if self._failure is not None:
             raise self._failure

@@ -6,7 +6,7 @@ before says neither; it knows the first one. See `model.format_level` for what a
 
 Invariants:
     A level is known by all only while every possible member is linked and has told so.
-    A node that meets a log beyond what it knows ends; one that cannot know that gets no link.
+    A node whose leader's log is beyond what it knows ends; one that cannot know that gets no link.
     What makes no sense counts for nothing, whoever says it.
 """
 

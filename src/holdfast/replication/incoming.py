@@ -8,6 +8,8 @@ counts at all, and which rule hears of it; the rules themselves stand elsewhere.
 Invariants:
     Of a peer of another cluster or generation nothing counts but what it says of itself.
     Who is shut out learns of it before anything that came later is taken.
+    Which level a log has reached is believed of the leader only, which writes it: the word of any
+    other member ends nobody.
 
 Owned by the driver, which queues what comes and has it taken once per turn.
 """
@@ -31,7 +33,7 @@ from holdfast.replication.messages import (
 )
 from holdfast.replication.outgoing import Outgoing
 from holdfast.replication.outlets import Links
-from holdfast.replication.state import Role, State
+from holdfast.replication.state import State
 
 Event: TypeAlias = Message | LinkUp | LinkDown | Moving
 
@@ -41,6 +43,7 @@ class Incoming:
 
     __slots__ = (
         "_fence",
+        "_leader",
         "_linked_members",
         "_links",
         "_outgoing",
@@ -65,6 +68,8 @@ class Incoming:
         self._linked_members = linked_members
         self._outgoing = outgoing
         self._repairs = repairs
+        self._leader: str | None = None
+        """Who led when it was last asked whether its log can be read here."""
         self.queue: list[tuple[str, Event]] = []
         """What came and was not taken yet, with whom it is of."""
 
@@ -73,11 +78,14 @@ class Incoming:
         Take what is in the line.
 
         Raises:
-            FormatLevelError: A member's log has reached a level that this node does not know.
+            FormatLevelError: The leader's log has reached a level that this node does not know.
         """
         queue, self.queue = self.queue, []
         for peer, event in queue:
             self._take(peer, event)
+        if self._state.leader != self._leader:
+            self._leader = self._state.leader
+            self._require_readable(self._state.connected.get(self._leader or ""))
 
     def _take(self, peer: str, event: Event) -> None:
         state = self._state
@@ -128,9 +136,14 @@ class Incoming:
 
     def _heed(self, peer: str, hello: Hello) -> None:
         state = self._state
-        if state.role is not Role.LEADER:  # A leader has all that is committed: its log tells it.
-            format_levels.require_reached_known(self._outgoing.hello, hello)
+        if peer == state.leader:
+            self._require_readable(hello)
         self._fence.shut_out(formation.own_fence(state, hello), formation.bar(state, hello))
         if formation.is_taken_along(state, hello) and not state.fenced_reason:
             promotion.follow_along(state, hello)
         self._fence.shut_out(editions.heed_hello(state, peer, hello), state.generation + 1)
+
+    def _require_readable(self, hello: Hello | None) -> None:
+        """Make sure that we know the level of what the leader sends; our own log tells it later."""
+        if hello is not None:
+            format_levels.require_reached_known(self._outgoing.hello, hello)

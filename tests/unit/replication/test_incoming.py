@@ -15,7 +15,9 @@ from holdfast.errors import (
     FormatLevelError,
     NotLeaderError,
 )
+from holdfast.journal.entry import FIRST_CHAIN
 from holdfast.replication.messages import (
+    AppendRequest,
     Editions,
     Hello,
     VoteRequest,
@@ -53,17 +55,40 @@ def test_a_newer_generation_fences_this_node() -> None:
     assert 1 == len(desk.fenced)
 
 
-@pytest.mark.parametrize("is_linked", [True, False])
-def test_a_member_ahead_of_what_is_known_ends_this_node(is_linked: bool) -> None:
-    """Whether it says so as it is linked or later: its log could not be read here."""
+AHEAD = {"format": "3", "format-reached": "2"}
+
+
+@pytest.mark.parametrize("order", ["link, word, lead", "link, lead, word", "word, link, lead"])
+def test_a_leader_ahead_of_what_is_known_ends_this_node(order: str) -> None:
+    """Whenever it says so: its log could not be read here, and is what this node is sent."""
     desk = Desk().form()
-    own, metadata = desk.driver.status().cluster_id, {"format": "3", "format-reached": "2"}
-    hello = desk.link("b", cluster_id=own, metadata={} if is_linked else metadata)
-    if is_linked:
-        desk.turn()
-        desk.driver.receive("b", replace(hello, metadata=metadata))
+    cluster_id = desk.driver.status().cluster_id
+    hello = desk.link(
+        "b", cluster_id=cluster_id, metadata=AHEAD if order.startswith("word") else {}
+    )
+    steps = {
+        "word": lambda: desk.driver.receive("b", replace(hello, metadata=AHEAD)),
+        "lead": lambda: desk.driver.receive("b", AppendRequest(9, 0, 0, FIRST_CHAIN, 0, 0, 0.0)),
+    }
     with pytest.raises(FormatLevelError, match="the log of b has reached level 2"):
-        desk.turn()
+        for step in order.split(", "):
+            steps.get(step, lambda: None)()
+            desk.turn()
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_a_word_of_who_does_not_lead_ends_nobody(is_linked: bool) -> None:
+    """Any member may say anything; the log tells what it has reached, and who writes it."""
+    desk = Desk().form()
+    cluster_id = desk.driver.status().cluster_id
+    hello = desk.link("b", cluster_id=cluster_id, metadata={} if is_linked else AHEAD)
+    desk.turn()
+    desk.driver.receive("b", replace(hello, metadata=AHEAD))
+    desk.turn()
+    desk.driver.receive("c", AppendRequest(9, 0, 0, FIRST_CHAIN, 0, 0, 0.0))
+    desk.turn()
+
+    assert desk.driver.leader == "c"
 
 
 def test_what_came_before_a_link_closed_is_heard_first() -> None:
