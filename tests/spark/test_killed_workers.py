@@ -30,7 +30,7 @@ from trials.pipeline.executor_kills import ExecutorKills
 from trials.pipeline.stalled_worker import OPEN, WRITE
 from trials.pipeline.written_log import WrittenLog, message
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
 
 MESSAGES: Final = 600
 ENTRY_MESSAGES: Final = 50
@@ -39,7 +39,7 @@ HEADERS: Final = b"a:%b\n" % (b"b" * 300)
 ATTEMPTS: Final = 4
 """So often a task is tried, as the commands' own master does it."""
 SETTINGS: Final = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
-COMMAND_SECONDS: Final = 60.0
+COMMAND_SECONDS: Final = 240.0
 FIRST_WRITTEN: Final = (OPEN, r"0{19}1-\w+\.parquet")
 FIRST_READ: Final = (OPEN, r"0{19}1\.segment")
 FIRST_PACKED: Final = (OPEN, r"0{19}1-\S+\.bodies")
