@@ -19,16 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.client import blocking
-from holdfast.environment.disk import RealDisk
-from holdfast.journal.entry import KIND_RECORDS, parse_entry
-from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord, QueueRecord
-from holdfast.store.record_codec import decode_records
 from holdfast.testing.running import running_broker
 from trials.pipeline.command_line import CommandLine, Ended
 from trials.pipeline.executor_kills import ExecutorKills
 from trials.pipeline.stalled_worker import OPEN, WRITE
-from trials.pipeline.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, message, records_of
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -121,14 +117,8 @@ def archived_through(archive: Path) -> int:
 
 def stored(directory: Path) -> list[bytes]:
     """The body of every message of a log, by the journal's own scan."""
-    found: list[bytes] = []
-    for segment in scan_log(directory / "journal", RealDisk()).segments:
-        data = segment.path.read_bytes()
-        for index in range(segment.base_index, segment.last_index + 1):
-            entry = parse_entry(data, segment.place(index)[0])
-            records = decode_records(entry.body) if entry.kind == KIND_RECORDS else iter(())
-            found += [bytes(it.body or b"") for it in records if isinstance(it, MessageRecord)]
-    return found
+    messages = [it for it in records_of(directory) if isinstance(it, MessageRecord)]
+    return [bytes(it.body or b"") for it in messages]
 
 
 def test_an_archiver_that_goes_on_for_ever_says_so_and_goes_on(archive: Path) -> None:

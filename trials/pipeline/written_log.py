@@ -13,9 +13,10 @@ from typing import Any, Final, Self
 
 from holdfast.environment.disk import RealDisk
 from holdfast.journal.ballot import Ballot, BallotFile
-from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, seal_entry
+from holdfast.journal.entry import FIRST_CHAIN, KIND_RECORDS, Entry, parse_entry, seal_entry
 from holdfast.journal.jobs import BallotJob
 from holdfast.journal.journal import Journal
+from holdfast.journal.scan import scan_log
 from holdfast.journal.settings import JournalSettings, KiB
 from holdfast.journal.writer import JournalWriter
 from holdfast.model.facts import (
@@ -32,7 +33,7 @@ from holdfast.model.facts import (
 from holdfast.model.records import MessageRecord, QueueRecord, Record
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries
-from holdfast.store.record_codec import encode_records
+from holdfast.store.record_codec import decode_records, encode_records
 
 CLUSTER_ID = bytes(range(16))
 FIRST_TIME = 1_700_000_000_000_000
@@ -105,6 +106,18 @@ class WrittenLog:
     ) -> None:
         """Close it."""
         self.close()
+
+
+def records_of(data: Path) -> list[Record]:
+    """Read every record of a log, by the journal's own scan."""
+    found: list[Record] = []
+    for segment in scan_log(data / "journal", RealDisk()).segments:
+        content = segment.path.read_bytes()
+        for index in range(segment.base_index, segment.last_index + 1):
+            entry = parse_entry(content, segment.place(index)[0])
+            if entry.kind == KIND_RECORDS:
+                found += decode_records(entry.body)
+    return found
 
 
 def clean_first_segment(data: Path) -> None:

@@ -44,7 +44,7 @@ from holdfast.spark.columns.schema import TIMESTAMP
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.fact_places import structures
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
-from holdfast.store.fact_blocks import pack_facts
+from holdfast.store.fact_blocks import FACT_FLAGS, PLACES, pack_facts
 from holdfast.store.record_codec import (
     ACKNOWLEDGE,
     DEAD_LETTER,
@@ -124,7 +124,8 @@ def block_rows(
     block: EntryBlock, facts: RangeFacts, *, with_content: bool = True
 ) -> pa.RecordBatch:
     """
-    Give the rows of a block of entries; without content the columns of `CONTENT` are null.
+    Give the rows of a block of entries; without content the columns of `CONTENT` are null, all but
+    the facts of messages that stand on several queues.
 
     Raises:
         CorruptRecordError: A record makes no sense; the sentence names entry and byte.
@@ -181,6 +182,8 @@ def block_rows(
         columns["record"] = rows.cut_others_and_facts()
     else:
         columns |= {name: pa.nulls(rows.count, pa.binary()) for name in CONTENT}
+        if messages.has_facts:
+            columns["record"] = rows.with_facts([None] * rows.count, PLACES)
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
 
 
@@ -228,11 +231,11 @@ class _Rows:
     def cut_others_and_facts(self) -> pa.Array:
         """The framed bytes of what is no message, the facts of what is one and has any."""
         others = self._cut_others()
-        facts = self.messages.facts()
-        if not facts:
-            return others
-        values = others.to_pylist()
-        for place, known in facts.items():
+        return self.with_facts(others.to_pylist()) if self.messages.has_facts else others
+
+    def with_facts(self, values: list[bytes | None], kinds: int = FACT_FLAGS) -> pa.Array:
+        """These values, and in the rows of messages that have any of these kinds the facts."""
+        for place, known in self.messages.facts(kinds).items():
             values[int(self.message_rows[place])] = pack_facts(known)
         return pa.array(values, pa.binary())
 

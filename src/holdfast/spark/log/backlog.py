@@ -33,6 +33,7 @@ from holdfast.model.records import (
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.record_table import MessageRows, RecordTable
 from holdfast.spark.log.source import LogPosition, LogSource
+from holdfast.store.fact_blocks import PLACES
 from holdfast.store.record_codec import decode_records
 
 _SETTLE_MIN: Final = 1_000_000
@@ -127,7 +128,7 @@ class Backlog:
     def _take_more_places(self, rows: MessageRows) -> None:
         """Note messages on the queues beside the first on which they stand."""
         first_index = rows.table.block.first_index
-        for row, facts in rows.facts().items():
+        for row, facts in rows.facts(PLACES).items():
             index = np.array([rows.entries[row] + first_index])
             place = place_of(index, rows.ordinals[row : row + 1])
             for number, sequence in facts.places:

@@ -193,9 +193,9 @@ class MessageRows:
             return stored
         return np.where(stored == 0, self.table.block.field("timestamp")[self.entries], stored)
 
-    def facts(self) -> dict[int, MessageFacts]:
+    def facts(self, kinds: int = FACT_FLAGS) -> dict[int, MessageFacts]:
         """
-        The facts of those rows that have any, read one by one.
+        The facts of those rows that have any of these kinds, read one by one.
 
         Raises:
             CorruptRecordError: They make no sense; the sentence names entry and byte.
@@ -203,7 +203,7 @@ class MessageRows:
         if not self.has_facts:
             return {}
         flags = self.fixed["flags"].astype(np.int64) & FACT_FLAGS
-        rows = np.flatnonzero(flags)
+        rows = np.flatnonzero(flags & kinds)
         buffer = self.table.block.buffer
         found: dict[int, MessageFacts] = {}
         for row, bits, start, end in zip(

@@ -7,6 +7,7 @@ archive's files or cut from a log on the fly. The steps say with joins what
 
 Invariants:
     A message is (queue number, sequence); a copy written by the cleaner is the same message.
+    A message that stands on several queues has a row for each of its places, made by the workers.
     A record acts on what stands before it: a message written later lives again.
 """
 
@@ -22,6 +23,7 @@ from pyspark.sql import functions as f
 
 from holdfast.model.numbering import generation_of
 from holdfast.model.records import ProducerRecord, QueueRecord
+from holdfast.spark.archive.entries import archived_facts
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.rows import CONTENT, RECORDS, RangeFacts, block_rows
 from holdfast.spark.archive.source import ArchivedSource
@@ -30,6 +32,7 @@ from holdfast.spark.log.proof import blocks_of
 from holdfast.spark.log.source import NO_CHAIN, LogSource
 from holdfast.spark.source.partitions import split, tasks_for
 from holdfast.spark.worker_memory import keep_loaded
+from holdfast.store.fact_blocks import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,6 +53,8 @@ _UNKNOWN: Final[dict[str, Any]] = {
 """What of a data file its reader need not know."""
 _WITH_FILE: Final = RECORDS.append(pa.field("file", pa.string()))
 ROWS_MAX: Final = 16_384
+_ON_SEVERAL: Final = pa.array([bytes([flags]) for flags in range(256) if flags & PLACES])
+"""How the facts of a message that stands on several queues begin."""
 
 
 def spark_schema() -> Any:
@@ -88,13 +93,13 @@ def _archived_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Read data files; runs in a worker."""
     keep_loaded()
-    names = [name for name in RECORDS.names if name not in CONTENT]
+    names = [name for name in RECORDS.names if name not in CONTENT or name == "record"]
     for batch in batches:
         for row in batch.to_pylist():
             file = ArchivedFile(**_UNKNOWN, **row)
             for found in archive.batches(file, names):
                 kept = found.filter(pc.less_equal(found.column("index"), last_index))
-                rows = _without_content(kept, file.path.rpartition("/")[2])
+                rows = _without_content(each_place(kept), file.path.rpartition("/")[2])
                 for start in range(0, rows.num_rows, ROWS_MAX):
                     yield rows.slice(start, ROWS_MAX)
 
@@ -108,6 +113,37 @@ def _without_content(found: pa.RecordBatch, file: str) -> pa.RecordBatch:
     ]
     arrays.append(pa.array([file] * count, pa.string()))
     return pa.RecordBatch.from_arrays(arrays, schema=_WITH_FILE)
+
+
+def each_place(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """
+    Give these rows, and behind them one for each other place of a message that has several.
+
+    It is the same record, without the producer's number, which stands for the message once. Its
+    queue's name is not looked up.
+    """
+    packed = rows.column("record")
+    if packed.null_count == len(rows):
+        return rows
+    has_several = pc.is_in(pc.binary_slice(packed, 0, 1), value_set=_ON_SEVERAL)
+    which = pc.indices_nonzero(pc.and_(has_several, pc.equal(rows.column("kind"), "message")))
+    found: list[tuple[int, int, int]] = [
+        (which[row].as_py(), *place)
+        for row, facts in archived_facts(rows.select(["record"]).take(which)).items()
+        for place in facts.places
+    ]
+    if not found:
+        return rows
+    origins, *place = zip(*found, strict=True)
+    other = rows.take(pa.array(origins))
+    for name, values in zip(("queue_number", "sequence"), place, strict=True):
+        at = rows.schema.get_field_index(name)
+        other = other.set_column(at, rows.schema.field(at), pa.array(values, pa.int64()))
+    for name in ("destination", "producer_id", "producer_sequence"):
+        at = rows.schema.get_field_index(name)
+        field = rows.schema.field(at)
+        other = other.set_column(at, field, pa.nulls(len(origins), field.type))
+    return pa.Table.from_batches([rows, other]).combine_chunks().to_batches()[0]
 
 
 def log_records(
@@ -130,7 +166,7 @@ def _cut_records(
     for batch in batches:
         for wanted in batch.to_pylist():
             for block in blocks_of(source, wanted["first"], wanted["last"]):
-                rows = block_rows(block, facts, with_content=False)
+                rows = each_place(block_rows(block, facts, with_content=False))
                 for start in range(0, rows.num_rows, ROWS_MAX):
                     yield rows.slice(start, ROWS_MAX)
 

@@ -5,7 +5,9 @@ Contents never pass through Java: a worker is told which records of a file live,
 file itself, and leaves bodies ready to be sealed in a scratch folder. The driver reads them back in
 the order of the archive.
 
-Layout of a scratch file, repeated: u32 records, u32 bytes, the body.
+A message that stood on several queues comes back once, on those of its places where it lived.
+
+Layout of a scratch file, repeated: u32 records, u32 places, u32 bytes, the body.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import ArchiveError
+from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import Place as Standing
 from holdfast.model.records import MessageRecord, Record
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.places import Place
@@ -36,7 +41,8 @@ if TYPE_CHECKING:
 ENTRY_BYTES: Final = 1024 * 1024
 """Messages are packed into entries of about this size."""
 TASKS_MAX: Final = 256
-_FRAME: Final = struct.Struct("<II")
+_FRAME: Final = struct.Struct("<III")
+_PLACE: Final = ("record_number", "queue_number", "sequence")
 _PARTS: Final = "file string, path string, messages long"
 
 _COLUMNS: Final = (
@@ -59,7 +65,8 @@ def pack_files(
     """
     Pack what lives of each file; gives the scratch files in the order of the archive.
 
-    `living` has record_number and file, the name of the data file.
+    `living` has file, the name of the data file, and record_number, queue_number and sequence, a
+    row for each place.
     """
     by_name = {file.path.rpartition("/")[2]: file for file in files}
 
@@ -68,15 +75,24 @@ def pack_files(
 
     cores = living.sparkSession.sparkContext.defaultParallelism
     count = min(tasks_for(files, cores), TASKS_MAX)
-    places = living.select("file", "record_number").repartition(count, "file")
+    places = living.select("file", *_PLACE).repartition(count, "file")
     rows = places.groupBy("file").applyInArrow(task, _PARTS).collect()
     rows.sort(key=lambda row: by_name[row["file"]].first_index)
     return [row["path"] for row in rows]
 
 
-def unpacked(scratch: Place, paths: list[str]) -> Iterator[tuple[bytes, int]]:
+class Packed(NamedTuple):
+    """The body of an entry."""
+
+    body: bytes
+    records: int
+    places: int
+    """On how many queues these messages stand, each message's together."""
+
+
+def unpacked(scratch: Place, paths: list[str]) -> Iterator[Packed]:
     """
-    Give the bodies in these scratch files with their counts; each file is removed once read.
+    Give the bodies in these scratch files; each file is removed once read.
 
     Raises:
         ArchiveError: The workers' files cannot be seen from here.
@@ -91,8 +107,8 @@ def unpacked(scratch: Place, paths: list[str]) -> Iterator[tuple[bytes, int]]:
             ) from error
         with source:
             while head := asked_again(partial(source.read, _FRAME.size)):
-                count, size = _FRAME.unpack(head)
-                yield asked_again(partial(source.read, size)), count
+                records, places, size = _FRAME.unpack(head)
+                yield Packed(asked_again(partial(source.read, size)), records, places)
         scratch.remove(path)
 
 
@@ -102,32 +118,50 @@ def _pack_file(
     """Pack the live records of one file; runs in a worker."""
     keep_loaded()
     name = living.column("file")[0].as_py()
-    wanted = living.column("record_number").combine_chunks()
     path = f"{name}-{uuid.uuid4().hex[:8]}.bodies"
     total = 0
     with scratch.write_durable(path) as out:
-        for body, count in packed(archive, files[name], wanted):
-            out.write(_FRAME.pack(count, len(body)))
-            out.write(body)
-            total += count
+        for each in packed(archive, files[name], living.select(_PLACE)):
+            out.write(_FRAME.pack(each.records, each.places, len(each.body)))
+            out.write(each.body)
+            total += each.places
     return pa.table({"file": [name], "path": [path], "messages": [total]})
 
 
-def packed(archive: Archive, file: ArchivedFile, wanted: pa.Array) -> Iterator[tuple[bytes, int]]:
-    """Give the messages with these record numbers as bodies of about `ENTRY_BYTES`."""
+def packed(archive: Archive, file: ArchivedFile, living: pa.Table) -> Iterator[Packed]:
+    """
+    Give the messages that live as bodies of about `ENTRY_BYTES`.
+
+    `living` has record_number, queue_number and sequence, a row for each place.
+    """
+    wanted = living.column("record_number").combine_chunks()
+    lives = cache(lambda: set(zip(*(living.column(it).to_pylist() for it in _PLACE), strict=True)))
     records: list[Record] = []
-    size = 0
+    size = places = 0
     for batch in archive.batches(file, ["record_number", "kind", *_COLUMNS]):
         is_message = pc.equal(batch.column("kind"), "message")
-        lives = pc.is_in(batch.column("record_number"), value_set=wanted)
-        for copy in _copies(batch.filter(pc.and_(is_message, lives))):
+        is_wanted = pc.is_in(batch.column("record_number"), value_set=wanted)
+        chosen = batch.filter(pc.and_(is_message, is_wanted))
+        numbers = chosen.column("record_number").to_pylist()
+        for number, copy in zip(numbers, _copies(chosen), strict=True):
+            if copy.facts is not None and copy.facts.places:
+                _keep_places(copy, [it for it in copy.places if (number, *it) in lives()])
             records.append(copy)
             size += copy.size
+            places += len(copy.places)
             if size >= ENTRY_BYTES:
-                yield b"".join(encode_records(records)), len(records)
-                records, size = [], 0
+                yield Packed(b"".join(encode_records(records)), len(records), places)
+                records, size, places = [], 0, 0
     if records:
-        yield b"".join(encode_records(records)), len(records)
+        yield Packed(b"".join(encode_records(records)), len(records), places)
+
+
+def _keep_places(copy: MessageRecord, kept: list[Standing]) -> None:
+    """Let it stand on these alone."""
+    assert copy.facts is not None
+    copy.queue_number, copy.sequence = kept[0]
+    only = replace(copy.facts, places=tuple(kept[1:]))
+    copy.facts = None if only == MessageFacts() else only
 
 
 def _copies(batch: pa.RecordBatch) -> Iterator[MessageRecord]:

@@ -180,8 +180,8 @@ def _add_living(
     """Write what lives; of what workers pack nothing stays, also where one of them died."""
     try:
         parts = pack_files(archive, files, living, scratch)
-        for body, count in unpacked(scratch, parts):
-            log.add_messages(body, count)
+        for each in unpacked(scratch, parts):
+            log.add_messages(each.body, each.records, each.places)
     finally:
         scratch.remove_all()
 

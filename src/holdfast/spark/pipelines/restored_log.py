@@ -87,6 +87,7 @@ class Restored:
     first_index: int = 0
     last_index: int = 0
     messages: int = 0
+    """On each queue where it stands a message counts."""
     bytes: int = 0
     live: dict[str, int] = field(default_factory=dict)
     """Messages that live, by queue, counted by reading the directory back."""
@@ -213,10 +214,10 @@ class RestoredLog:
         for first in range(0, len(records), ENTRY_RECORDS_MAX):
             self._add(records[first : first + ENTRY_RECORDS_MAX])
 
-    def add_messages(self, body: bytes, count: int) -> None:
-        """Write the body of one entry with so many messages, as `encode_records` made it."""
-        self._append(KIND_RECORDS, count, [body])
-        self.restored.messages += count
+    def add_messages(self, body: bytes, records: int, places: int) -> None:
+        """Write the body of one entry with so many messages, which stand on so many places."""
+        self._append(KIND_RECORDS, records, [body])
+        self.restored.messages += places
         self.restored.bytes += len(body)
 
     def finish(self) -> Restored:

@@ -8,6 +8,7 @@ from holdfast.journal.entry import FIRST_CHAIN
 from holdfast.model.facts import MessageFacts
 from holdfast.spark.archive.entries import archived_facts, entries_of
 from holdfast.spark.archive.rows import RECORDS, RangeFacts, block_rows
+from holdfast.store.fact_blocks import PLACES
 from trials.pipeline.written_log import EACH_FACT, knowing, message
 
 SECOND = 1_000_000
@@ -36,7 +37,11 @@ def test_facts_come_back(log) -> None:
     assert facts.keys() == {5, 6, 7, 8, 9, 10, 11, 13}
     assert facts[13] == MessageFacts(**EACH_FACT)
     without = block_rows(log.block(), RangeFacts(), with_content=False)
-    assert without.column("record").null_count == without.num_rows
+    packed = of_messages.column("record").drop_null().to_pylist()
+    several = [each for each in packed if each[0] & PLACES]
+    assert without.column("record").drop_null().to_pylist() == several
+    assert len(several) == 2
+    assert without.column("header_lines").null_count == without.num_rows
 
 
 def test_messages_only(empty_log) -> None:

@@ -8,12 +8,14 @@ import pyarrow as pa
 import pytest
 
 from holdfast.errors import ArchiveError
+from holdfast.model.facts import Attributes, MessageFacts
+from holdfast.model.facts import Place as Standing
 from holdfast.model.records import MessageRecord, QueueRecord
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines import message_packing
-from holdfast.spark.pipelines.message_packing import packed, unpacked
+from holdfast.spark.pipelines.message_packing import Packed, packed, unpacked
 from holdfast.store.record_codec import decode_records
 from trials.pipeline.written_log import block_of, message
 
@@ -30,9 +32,15 @@ def archived(tmp_path: Path) -> tuple[Archive, ArchivedFile]:
     return archive, writer.finish()[0]
 
 
-def records(bodies: list[tuple[bytes, int]]) -> list[MessageRecord]:
-    found = [record for body, _ in bodies for record in decode_records(body)]
-    assert len(found) == sum(count for _, count in bodies)
+def living(*rows: tuple[int, int, int]) -> pa.Table:
+    """A row for each place: record number, queue, sequence."""
+    columns = zip(*rows, strict=True)
+    return pa.table(dict(zip(("record_number", "queue_number", "sequence"), columns, strict=True)))
+
+
+def records(bodies: list[Packed]) -> list[MessageRecord]:
+    found = [record for each in bodies for record in decode_records(each.body)]
+    assert len(found) == sum(each.records for each in bodies)
     return [record for record in found if isinstance(record, MessageRecord)]
 
 
@@ -40,13 +48,52 @@ def test_only_what_lives_is_packed(archived: tuple[Archive, ArchivedFile]) -> No
     """
     The chosen records come in the order of the log, with everything they had.
     """
-    found = records(list(packed(*archived, pa.array([102, 103, 104]))))
+    found = records(list(packed(*archived, living((102, 1, 2), (103, 1, 3), (104, 1, 4)))))
 
     assert [2, 3, 4] == [record.sequence for record in found]
     assert [True, True, True] == [record.rewritten for record in found]
     assert [0, 0, 6] == [record.redelivery_count for record in found]
     assert [None, "p", None] == [record.producer_id for record in found]
     assert [1_000_000, 1_000_001, 99] == [record.stored_at for record in found]
+
+
+def test_a_message_stands_where_it_lived(tmp_path: Path) -> None:
+    """
+    It is packed once, with those of its places that live, whichever they are; each is counted.
+    """
+    facts = [
+        MessageFacts(places=(Standing(8, 1), Standing(9, 1))),
+        MessageFacts(attributes=Attributes(priority=9), places=(Standing(8, 2), Standing(9, 2))),
+        MessageFacts(places=(Standing(8, 3), Standing(9, 3))),
+    ]
+    sent = [message(1, number) for number in (1, 2, 3)]
+    for each, its in zip(sent, facts, strict=True):
+        each.facts = its
+    archive = Archive.open(str(tmp_path))
+    writer = archive.writer(bytes(16).hex(), {})
+    writer.add(block_of(sent))
+
+    lives = living((100, 1, 1), (100, 9, 1), (101, 8, 2), (102, 1, 3), (102, 8, 3), (102, 9, 3))
+    bodies = list(packed(archive, writer.finish()[0], lives))
+
+    assert [6] == [each.places for each in bodies]
+    first, second, third = records(bodies)
+    assert first.places == ((1, 1), (9, 1))
+    assert second.places == ((8, 2),)
+    assert second.facts == MessageFacts(attributes=Attributes(priority=9))
+    assert third.facts == facts[2]
+
+
+def test_a_place_that_is_left_alone_is_no_fact(tmp_path: Path) -> None:
+    """As the cleaner writes it: byte for byte what a message on one queue is."""
+    sent = message(1, 1)
+    sent.facts = MessageFacts(places=(Standing(2, 5),))
+    archive = Archive.open(str(tmp_path))
+    writer = archive.writer(bytes(16).hex(), {})
+    writer.add(block_of([sent]))
+
+    (found,) = records(list(packed(archive, writer.finish()[0], living((100, 2, 5)))))
+    assert (found.facts, found.places) == (None, ((2, 5),))
 
 
 def test_entries_have_a_bounded_size(
@@ -57,9 +104,9 @@ def test_entries_have_a_bounded_size(
     """
     monkeypatch.setattr(message_packing, "ENTRY_BYTES", 1)
 
-    bodies = list(packed(*archived, pa.array([103, 104])))
+    bodies = list(packed(*archived, living((103, 1, 3), (104, 1, 4))))
 
-    assert [1, 1] == [count for _, count in bodies]
+    assert [1, 1] == [each.records for each in bodies]
 
 
 def test_a_scratch_file_that_is_not_there_is_explained(tmp_path: Path) -> None:

@@ -30,13 +30,13 @@ START = LogStart(
 SETTINGS = JournalSettings(segment_bytes=64 * KiB)
 
 
-def bodies(*sequences: int) -> tuple[bytes, int]:
+def bodies(*sequences: int) -> tuple[bytes, int, int]:
     copies = []
     for sequence in sequences:
         copy = message(1, sequence, b"x")
         copy.rewritten = True
         copies.append(copy)
-    return b"".join(encode_records(list(copies))), len(copies)
+    return b"".join(encode_records(list(copies))), len(copies), len(copies)
 
 
 def restored(directory: Path) -> RestoredLog:
