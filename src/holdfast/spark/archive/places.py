@@ -30,7 +30,7 @@ from holdfast.spark.archive.store_answers import asked_again
 
 Options = tuple[tuple[str, str], ...]
 
-_S3: Final = ("s3", "s3a", "s3n")
+S3_SCHEMES: Final = ("s3", "s3a", "s3n")
 _S3_ATTEMPTS: Final = 6
 """So often a request is sent, with growing pauses of some 15 s in all. With several tasks at once
 each one's attempts meet the faults of the others, and the three of AWS's clients are soon over."""
@@ -60,8 +60,13 @@ def absolute(path: str) -> str:
 
     `file://` is left out; paths of other file systems stay as they are.
     """
-    path = path.removeprefix("file://")
+    path = _plain(path)
     return path if len(urlsplit(path).scheme) > 1 else str(Path(path).absolute())
+
+
+def _plain(path: str) -> str:
+    """The path without the mark that says it is local; what may stand in a URL is no sign here."""
+    return path.removeprefix("file://").removeprefix("file:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +87,18 @@ class Place:
         Raises:
             ConfigError: Nobody knows such a path.
         """
-        parts = urlsplit(self.uri)
-        if len(parts.scheme) < 2:
-            return Path(self.uri).absolute()
-        if parts.scheme == "file":
-            return Path(parts.path)
-        if parts.scheme not in (*_S3, *_BY_PYARROW):
+        path = _plain(self.uri)
+        scheme = urlsplit(path).scheme
+        if len(scheme) < 2:
+            return Path(path).absolute()
+        if scheme not in (*S3_SCHEMES, *_BY_PYARROW):
             raise unknown_path(self.uri)
         return None
+
+    @property
+    def bucket_and_key(self) -> str:
+        """What is behind `s3://`, to the letter: `?` and `#` are characters like any other."""
+        return self.uri.partition("://")[2].rstrip("/")
 
     def write_durable(self, path: str) -> DurableFile:
         """Open a new file for writing, folders made as needed; durable once it is closed."""
@@ -147,7 +156,7 @@ class Place:
             # An object store says so by another error where it went after it was opened.
             if not self.has(path):
                 raise FileNotFoundError(f"{self.uri}/{path} is gone") from error
-            raise
+            raise OSError(f"{self.uri}/{path} cannot be read: {error}") from error
         return data
 
     def has(self, path: str) -> bool:
@@ -291,27 +300,24 @@ def _sync_folder(folder: str) -> None:
 @lru_cache(maxsize=16)
 def _opened(place: Place) -> tuple[fs.FileSystem, str]:
     """The file system of a place and the path in it."""
-    parts = urlsplit(place.uri)
-    if len(parts.scheme) < 2:
-        return fs.LocalFileSystem(), str(Path(place.uri).absolute())
-    if parts.scheme == "file":
-        return fs.LocalFileSystem(), parts.path.rstrip("/") or "/"
-    if parts.scheme in _S3:
+    folder = place.local_folder
+    if folder is not None:
+        return fs.LocalFileSystem(), str(folder)
+    scheme = urlsplit(place.uri).scheme
+    if scheme in S3_SCHEMES:
         retries = fs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS)
         system = fs.S3FileSystem(retry_strategy=retries, **s3_arguments(dict(place.options)))
-        return system, f"{parts.netloc}{parts.path}".rstrip("/")
-    if parts.scheme in _BY_PYARROW:
-        try:
-            system, path = fs.FileSystem.from_uri(place.uri)
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise ConfigError([f"{place.uri} cannot be opened: {error}"]) from error
-        return system, path.rstrip("/")
-    raise unknown_path(place.uri)
+        return system, place.bucket_and_key
+    try:
+        system, path = fs.FileSystem.from_uri(place.uri)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise ConfigError([f"{place.uri} cannot be opened: {error}"]) from error
+    return system, path.rstrip("/")
 
 
 def unknown_path(uri: str) -> ConfigError:
     """Return the error for a path of a kind that is not known."""
-    known = ", ".join(f"{scheme}://" for scheme in ("file", *_S3[:2], *_BY_PYARROW))
+    known = ", ".join(f"{scheme}://" for scheme in ("file", *S3_SCHEMES[:2], *_BY_PYARROW))
     return ConfigError([f"{uri}: paths begin with / or one of {known}"])
 
 

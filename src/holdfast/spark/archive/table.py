@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
@@ -32,7 +33,7 @@ from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.file_checks import check_files
 from holdfast.spark.archive.manifests import ArchivedFile, Catalogue, Span
-from holdfast.spark.archive.places import Place, s3_arguments
+from holdfast.spark.archive.places import S3_SCHEMES, Place, s3_arguments
 from holdfast.spark.archive.rows import RECORDS
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.archive.table_change import NamedFile, TableChange, change_of
@@ -279,10 +280,24 @@ def _schema() -> Schema:
 
 
 def _uri(place: Place) -> str:
-    folder = place.local_folder
-    if folder is not None:
-        return str(folder)
-    return place.uri.replace("s3n://", "s3://", 1).rstrip("/")
+    """
+    Where the table is, as a URL: of a bare path the package takes some characters for others.
+
+    Raises:
+        ArchiveError: The package would read and write another folder, even another archive's.
+    """
+    path = str(place.local_folder or place.uri)
+    # What it is given in percent signs it takes from them twice (deltalake 1.6.6).
+    if unquote(path) != path or "\\" in path:
+        raise ArchiveError(
+            f"no table can be kept in {place}: the package {PACKAGE} takes a percent sign with two"
+            f" digits, or a backslash, for another character. Give the archive another path"
+        )
+    if place.local_folder is not None:
+        return place.local_folder.as_uri()
+    if path.partition("://")[0] in S3_SCHEMES:
+        return f"s3://{quote(place.bucket_and_key)}"
+    return path.rstrip("/")
 
 
 def _storage(place: Place) -> dict[str, str] | None:

@@ -87,6 +87,33 @@ def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert [] == list(Place(str(tmp_path / "none")).files("_holdfast"))
 
 
+@pytest.mark.parametrize("name", ["a b", "a%20b", "a?b", "a#b", "a=b", "päth-日本", "file:x"])
+def test_a_path_is_taken_to_the_letter(name: str, tmp_path: Path) -> None:
+    """
+    No character ends it: two archives must never be one because of what a URL means by it.
+    """
+    for spelling in (f"{tmp_path}/{name}", f"file://{tmp_path}/{name}", f"file:{tmp_path}/{name}"):
+        Place(spelling).publish("a", spelling.encode())
+        assert spelling.encode() == (tmp_path / name / "a").read_bytes()
+        assert f"{tmp_path}/{name}" == absolute(spelling) == str(Place(spelling).local_folder)
+    assert f"bucket/{name}" == Place(f"s3a://bucket/{name}/").bucket_and_key
+
+
+def test_a_file_that_is_not_given_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Of a thousand manifests a person wants to know which one the disk does not give.
+    """
+    place = Place(str(tmp_path))
+    place.publish("a/one", b"1")
+
+    def bad(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Place, "open_input", bad)
+    with pytest.raises(OSError, match=r"a/one cannot be read: .*Input/output error"):
+        place.read("a/one")
+
+
 def test_an_unknown_scheme_is_refused() -> None:
     """
     The sentence says what works.

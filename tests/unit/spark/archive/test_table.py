@@ -149,6 +149,34 @@ def test_the_packages_own_reader_gives_the_same(paper: PaperArchive) -> None:
     assert table.count() == len(rows)
 
 
+@pytest.mark.parametrize("name", ["50% off", "a%b", "x?y#z", "trailing ", "päth-日本"])
+def test_the_table_stands_in_the_archive_whatever_its_name(
+    name: str, log: LogDirectory, tmp_path: Path
+) -> None:
+    """As other engines' URLs name it, too."""
+    paper = PaperArchive(log, tmp_path / "to" / name)
+    paper.grow()
+    assert keep_table(paper.store).files == len(table_files(paper.store)) == 1
+    assert (paper.folder / "_delta_log").is_dir()
+    assert [paper.folder] == list((tmp_path / "to").iterdir())
+    rows = DeltaTable(paper.folder.as_uri()).to_pyarrow_table()
+    assert rows.num_rows == len(paper.rows())
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a\\b"])
+def test_a_path_that_the_package_takes_for_another_is_refused(
+    name: str, log: LogDirectory, tmp_path: Path
+) -> None:
+    """It would write to the other folder, which may be another archive; and tidying goes on."""
+    paper = PaperArchive(log, tmp_path / "to" / name)
+    paper.grow()
+    with pytest.raises(ArchiveError, match="another path"):
+        keep_table(paper.store)
+    assert [paper.folder] == list((tmp_path / "to").iterdir())
+    assert not (paper.folder / "_delta_log").exists()
+    assert table_files(paper.store) == frozenset()
+
+
 def test_each_run_adds_what_is_new_in_one_version(
     paper: PaperArchive, engine: duckdb.DuckDBPyConnection
 ) -> None:
