@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from holdfast.config.catalogue import CATALOGUE, SECTIONS
 from holdfast.config.lines import KeyPath, key_lines
 from holdfast.config.reading import shown_key, shown_path
+from holdfast.config.regular_files import TooLargeError, read_regular
 from holdfast.model.limits import KiB, MiB
 
 SECRET_BYTES_MIN: Final = 16
@@ -48,10 +49,6 @@ class Word:
 DEFAULT: Final = Origin()
 
 
-class _TooLargeError(Exception):
-    """It is another file than the one that was meant, or has no end."""
-
-
 def words_of_flags(flags: Mapping[str, Any]) -> Iterator[Word]:
     """What was given on the command line; None and an empty list were not."""
     names = {setting.name: setting.flag for setting in CATALOGUE.values() if setting.is_flag}
@@ -77,7 +74,7 @@ def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
         problems.append(f"config: {file} cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
         problems.append(f"config: {file} is not UTF-8 text: {error.reason} at byte {error.start:,}")
-    except _TooLargeError:
+    except TooLargeError:
         problems.append(f"config: {file} has more than {FILE_BYTES_MAX:,} bytes; allowed: fewer")
     except RecursionError:
         problems.append(f"config: {file} is not TOML that can be read: it is nested too deeply")
@@ -96,16 +93,8 @@ def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
 
 
 def _read_text(file: Path) -> str:
-    content = _read_at_most(file, FILE_BYTES_MAX)
+    content = read_regular(file, FILE_BYTES_MAX)
     return content.decode().removeprefix("\ufeff")  # Some editors of Windows begin a file so.
-
-
-def _read_at_most(file: Path, bytes_max: int) -> bytes:
-    with file.open("rb") as opened:
-        content = opened.read(bytes_max + 1)
-    if len(content) > bytes_max:
-        raise _TooLargeError
-    return content
 
 
 def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
@@ -137,11 +126,11 @@ def read_secret(file: Path | None, problems: list[str]) -> bytes:
     if file is None:
         return b""
     try:
-        secret = _read_at_most(file, SECRET_BYTES_MAX).strip()
+        secret = read_regular(file, SECRET_BYTES_MAX).strip()
     except OSError as error:
         problems.append(f"secret_file: {shown_path(file)} cannot be read: {error.strerror}")
         return b"?"
-    except _TooLargeError:
+    except TooLargeError:
         problems.append(
             f"secret_file: {shown_path(file)} holds more than {SECRET_BYTES_MAX:,} bytes;"
             " allowed: fewer"

@@ -4,6 +4,7 @@ Flags, environment and file: who wins, and what cannot be read.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -86,4 +87,16 @@ def test_a_secret_without_an_end_is_refused(problems_of: Any) -> None:
     Reading it would take all the memory there is.
     """
     (told,) = problems_of(secret_file=Path("/dev/zero"))
-    assert told == "secret_file: /dev/zero holds more than 65,536 bytes; allowed: fewer"
+    assert told == "secret_file: /dev/zero cannot be read: it is no regular file"
+
+
+def test_a_pipe_holds_no_check_up(tmp_path: Path, problems_of: Any) -> None:
+    """
+    Nobody writes into it: the configuration in it and the secret in it are refused at once.
+    """
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (told,) = problems_of(secret_file=pipe)
+    assert told == f"secret_file: {pipe} cannot be read: it is no regular file"
+    with pytest.raises(ConfigError, match="pipe cannot be read: it is no regular file"):
+        NodeConfig.load(flags={"name": "a", "data": tmp_path}, environment={}, file=pipe)
