@@ -7,7 +7,6 @@ The seed of each run is in its name; a failure is replayed by running that test 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +38,11 @@ FRAMES = (
     b"SEND\ndestination:/queue/fuzz\nproducer-id:p\nproducer-sequence:1\npersistent:true\n\n\0",
     b"\n\r\n\n",
 )
+
+UNDISTURBED_ROUNDS = 25
+PATIENT_LOAD = LoadSettings(rate=2000, silence_seconds=20)
+TURN_CPU_SECONDS_MAX = 0.2
+"""Of a processor: how long a turn took beside that is for the machine's other work to say."""
 
 
 @pytest.fixture(scope="module")
@@ -177,19 +181,20 @@ def test_a_broken_rule_gets_an_error_and_a_close(broker: LocalNode, data: bytes)
 
 def test_nonsense_does_not_disturb_the_others(broker: LocalNode):
     """
-    A producer and a consumer work while others send nonsense: nothing is lost or late for long.
+    A producer and a consumer work while others send nonsense: nothing is lost, what goes on does so
+    after each of it, and none of it keeps the broker at work for long.
     """
-    with Load([f"127.0.0.1:{broker.stomp_port}"], LoadSettings(rate=2000)) as load:
+    with Load([f"127.0.0.1:{broker.stomp_port}"], PATIENT_LOAD) as load:
         randomness = random.Random("undisturbed")
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
+        for _ in range(UNDISTURBED_ROUNDS):
             feed(broker, noise(randomness))
             feed(broker, mutated(randomness))
+            load.wait_confirmed(20)
         account = load.finish()
 
     assert (account.lost, account.duplicates, account.errors) == (0, 0, ())
     assert load.reconnections == 0
-    assert account.gap_seconds < 1.0
+    assert broker.status()["turn_cpu_seconds_max"] < TURN_CPU_SECONDS_MAX
     assert_unharmed(broker)
 
 
