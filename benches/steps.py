@@ -91,7 +91,7 @@ def free(broker: Broker) -> Callable[[], bool]:
 
     def step() -> bool:
         broker.let_go(lambda: True)
-        return bool(broker.state.discards)
+        return bool(broker.flow.discards)
 
     return step
 

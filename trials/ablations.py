@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from holdfast.broker.receipts import Receipts
-from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving import queue
 from holdfast.journal import opening
 from holdfast.journal.ballot import BallotFile
 from holdfast.journal.entry import Entry
@@ -352,13 +352,7 @@ def _believe_an_older_copy() -> list[Patch]:
 
 
 def _never_flag() -> list[Patch]:
-    forget = Queue.forget_leadership
-
-    def forget_all(self: Any, step: int, *numbering: Any) -> None:
-        forget(self, step, *numbering)
-        self.flag_through = 0
-
-    return [(Queue, "forget_leadership", forget_all)]
+    return [(queue, "flagged_through", lambda *_arguments: 0)]
 
 
 def _serve_early() -> list[Patch]:

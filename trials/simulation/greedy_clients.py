@@ -116,7 +116,7 @@ class QueueTaker(Client):
                 raise ViolationError("Q2", f"{token} was refused and is stored")
         count_max = self.world.broker_settings.queue_count_max
         for node in self.world.nodes:
-            if node.is_built and len(node.broker.state.by_name) > count_max:
+            if node.is_built and node.broker.destinations.queue_count > count_max:
                 raise ViolationError("Q1", f"{node.name} has more than {count_max} queues")
 
 

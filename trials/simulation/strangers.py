@@ -100,13 +100,13 @@ class Stranger(VolatileConsumer):
         if first is None or not first.confirmed_at:
             return []
         node = self.pipe.node
-        queue = node.broker.state.by_name.get(_QUEUE)
+        _, queue = node.broker.destinations.find(_QUEUE) or (None, None)
         if queue is None:
             return []
         head = b"ID\\c%b-%d-t%d." % (self._cluster(), queue.number, self.term)
         known = {it for note in self.world.volatile.queue.values() for it in note.delivered}
         ids = {head + b"%d" % -key: key for key in queue.transients}
-        sent = {key for each in queue.returning for key in each.unacknowledged}
+        sent = {key for each in queue.custody.returning for key in each.unacknowledged}
         return [
             it
             for it, key in ids.items()

@@ -19,7 +19,7 @@ from collections.abc import Generator
 
 from holdfast.broker.committing import Committing
 from holdfast.broker.destinations import Destinations
-from holdfast.broker.errands import Errands
+from holdfast.broker.errands import Errands, IsSpent
 from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.operating import Operating
@@ -29,7 +29,7 @@ from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.finished_producers import FinishedProducers
-from holdfast.broker.serving.leadership import forget_leadership
+from holdfast.broker.serving.plain import Plain
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.settings import BrokerSettings
@@ -53,11 +53,12 @@ class Broker:
         """Long work for clients; it ends with the leadership."""
         self.flow = FlowControl(settings)
         self.publishing = Publishing(settings)
-        self.destinations = Destinations(settings, self.state, self.receipts)
-        self.sending = Sending(self.state, self.receipts, self.destinations, self.publishing)
+        self.destinations = Destinations(settings, self.state, self.receipts, self.flow, Plain)
+        self.sending = Sending(
+            self.state, self.receipts, self.destinations, self.flow, self.publishing
+        )
         self.routing = Routing(
             settings,
-            self.state,
             destinations=self.destinations,
             flow=self.flow,
             publishing=self.publishing,
@@ -88,7 +89,9 @@ class Broker:
         self.broken = self.routing.broken
         self.is_leading = False
         self.is_prepared = False
-        """Whether the errand that `lead` waits for is begun, or done."""
+        """Whether `prepare` was called, and neither the lead nor the state have changed since."""
+        self.numbering = Numbering()
+        """Where each queue's numbers begin under this leader, or the last one."""
         self._bind()
 
     def _bind(self) -> None:
@@ -110,7 +113,7 @@ class Broker:
         self.publish_after_commit = self.committing.publish_after_commit
         self.keep_log = self.operating.keep_log
         self.purge, self.delete = self.operating.purge, self.operating.delete
-        self.apply_entry, self.let_go = self.state.apply, self.state.let_go
+        self.apply_entry = self.state.apply
 
     @property
     def temporaries(self) -> Temporaries:
@@ -118,14 +121,14 @@ class Broker:
         return self.destinations.temporaries
 
     def prepare(self, numbering: Numbering = Numbering()) -> None:  # noqa: B008 - a value
-        """Begin to get ready to lead: with very many queues that is an errand of many steps."""
-        self.destinations.numbering = numbering
+        """Get ready to lead, under these numbers."""
+        self.numbering = numbering
         self.follow()
         self.is_prepared = True
 
     def lead(self, numbering: Numbering = Numbering()) -> None:  # noqa: B008 - a value
         """Begin to serve, from lasting state; each leader has queues' numbers of its own."""
-        if not self.is_prepared or self.destinations.numbering != numbering:
+        if not self.is_prepared or self.numbering != numbering:
             self.prepare(numbering)
         self.errands.finish()
         self.is_leading = True
@@ -135,18 +138,14 @@ class Broker:
     def follow(self) -> None:
         """Stop serving: everything that is not lasting is dropped, nothing has to be undone."""
         self.is_leading = self.is_prepared = False
-        discards = self.state.discards
-        discards.forget_leadership()
-        discards.add(*self.receipts.clear())
-        temporary, topics = self.destinations.forget_leadership()
-        discards.add(*self.publishing.clear(), topics)
-        self.state.volatile_bytes = 0
         self.flow.forget_leadership()
+        self.flow.discards.add(*self.receipts.clear(), *self.publishing.clear())
+        self.destinations.end()
         self.broken.clear()
         self.errands.clear()
         self.finished.clear()
-        numbering = self.destinations.numbering
-        self.errands.begin(forget_leadership(self.state, temporary, numbering))
+        self.state.producers.forget_leadership()
+        self.destinations.begin(self.numbering)
 
     def begin_anew(self) -> None:
         """Drop all state: the log it came from was replaced by a leader's."""
@@ -167,8 +166,23 @@ class Broker:
     def has_to_dispatch(self) -> bool:
         """Whether there may be deliveries to be made."""
         publishing = self.publishing  # Asked in every turn: its parts, which costs no call.
-        return bool(self.state.touched or publishing.deliveries or publishing.spreads)
+        return bool(
+            self.destinations.leadership.touched or publishing.deliveries or publishing.spreads
+        )
 
     def dispatch(self) -> Generator[list[Delivery], None, None]:
         """Give the deliveries to be made in short steps; see `routing`."""
         return self.routing.dispatch(self.settling.settle)
+
+    @property
+    def has_to_let_go(self) -> bool:
+        """Whether memory of what is gone is to be freed."""
+        return self.flow.discards.are_waiting or self.state.discards.are_waiting
+
+    def let_go(self, is_spent: IsSpent) -> None:
+        """Free some of the memory of what is gone; at least one step."""
+        while self.has_to_let_go:
+            part = self.flow if self.flow.discards else self.state
+            part.let_go()
+            if is_spent():
+                return

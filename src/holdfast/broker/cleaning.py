@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from holdfast.broker.broker import Broker
 from holdfast.broker.lasting.producers import unpack_producer
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.model.facts import MessageFacts
@@ -31,9 +33,6 @@ from holdfast.model.records import (
     QueueRecord,
     Record,
 )
-
-if TYPE_CHECKING:
-    from holdfast.broker.broker import Broker
 
 _LOOKED_AT_PER_PIECE: Final = 1_000
 _EFFORT_PER_PIECE: Final = 16 * 1024
@@ -81,11 +80,19 @@ def _lives_at(
     leaving: dict[int, set[int]],
 ) -> bool:
     queue = broker.state.queues.get(queue_number)
-    if queue is None or queue.is_deleted or sequence <= queue.purging_through:
+    if queue is None or sequence <= _leaving_through(broker, queue):
         return False
     if queue.index.record_number(sequence) != record_number:
         return False
     return sequence not in leaving.get(queue_number, ())
+
+
+def _leaving_through(broker: Broker, queue: LastingQueue) -> int:
+    """Give the last sequence that a purge or deletion on its way to the log takes away."""
+    serving = broker.destinations.leadership.half_of(queue)
+    if serving is None:
+        return 0
+    return queue.next_sequence if serving.is_deleted else serving.purging_through
 
 
 def live_copy(
@@ -130,13 +137,12 @@ def live_within(
     effort = 0
     for queue in list(broker.state.queues.values()):
         effort += _EFFORT_PER_QUEUE
-        if queue.is_deleted:
-            continue
         for number, chunk in list(queue.index.chunks.items()):
             effort += len(chunk.record_numbers)
+            leaving_through = _leaving_through(broker, queue)
             base = (number << CHUNK_SHIFT) + chunk.start
             count = sum(
-                first_record <= record < next_record and base + place > queue.purging_through
+                first_record <= record < next_record and base + place > leaving_through
                 for place, record in enumerate(chunk.record_numbers)
             )
             if count:
@@ -185,13 +191,22 @@ def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
 
 
 def _homeless_queues(broker: Broker, through_record: int) -> Iterator[Record | None]:
+    leadership = broker.destinations.leadership
     for queue in list(broker.state.queues.values()):
-        if queue.is_declared and not queue.is_deleted and queue.home <= through_record:
-            # It says what is assigned, not what is applied: everything on its way to the log stands
-            # before this record there, and may be cleaned away before it.
-            yield QueueRecord(queue.number, queue.name, queue.assigned_sequence, queue.asked_mark)
-        else:
+        if not queue.is_declared or queue.home > through_record:
             yield None
+            continue
+        serving = leadership.half_of(queue)
+        if serving is None:
+            following, mark = leadership.first_number(queue), queue.dispatch_mark
+        elif serving.is_deleted:
+            yield None
+            continue
+        else:
+            # What is assigned, not what is applied: everything on its way to the log stands before
+            # this record there, and may be cleaned away before it.
+            following, mark = serving.assigned_sequence, serving.asked_mark
+        yield QueueRecord(queue.number, queue.name, following, mark)
 
 
 def _homeless_producers(

@@ -126,7 +126,7 @@ class Committing:
             if isinstance(whole, Subscription):
                 self._routing.refill(whole)
             elif whole is not None:
-                self._state.touch(whole)
+                whole.touch()
             yield
 
     def commit(
@@ -150,7 +150,7 @@ class Committing:
             DestinationError: A queue was deleted meanwhile and there are too many to declare it
                 again; nothing was done.
         """
-        missing = transaction.missing_queues(self._state.by_name)
+        missing = transaction.missing_queues(self._destinations.has_queue)
         self._destinations.require_queues(missing)
         is_new = producer_id is None or (
             self._state.producers.check(producer_id, producer_sequence) is Verdict.NEW
@@ -250,7 +250,7 @@ class Committing:
         self._receipts.settle(queue, lasting)
         if len(lasting) < len(keys):
             volatile = [key for key in keys if key < 0]
-            queue.reserved.update(volatile)
+            queue.custody.reserved.update(volatile)
             self._errands.begin(self._free(queue, volatile))
 
     def _let_go(self, transaction: Transaction) -> Iterator[None]:
@@ -281,7 +281,7 @@ class Committing:
                 for key in some:
                     if key < 0:
                         self._destinations.settle_transient(queue, key)
-                queue.unreserve(some)
+                queue.custody.unreserve(some)
             except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
                 self._routing.broken.append((queue, error))
 

@@ -1,8 +1,8 @@
 """
 Destinations by name: queues, topics, and the temporary ones of connections.
 
-A queue is declared by a record; until that is applied it is the leader's plan. A topic exists while
-somebody asks for it.
+A queue is declared by a record; until that is applied it is the leader's plan. Its serving half is
+made when somebody first asks for it. A topic exists while somebody asks for it.
 
 Invariants:
     A name means one queue: the leader's, where it has planned one or its deletion, else the log's.
@@ -11,12 +11,15 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
-from holdfast.broker.flow_control import require_room
+from holdfast.broker.flow_control import FlowControl, require_room
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.dispatch import next_mark
+from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.serving.topic import IdleTopics, Topic
@@ -30,34 +33,56 @@ class Destinations:
     """What messages can be sent to and taken from."""
 
     __slots__ = (
+        "_flow",
+        "_make_choice",
         "_receipts",
         "_settings",
         "_state",
         "idle_topics",
+        "leadership",
         "next_queue_number",
-        "numbering",
         "temporaries",
         "topics",
     )
 
-    def __init__(self, settings: BrokerSettings, state: BrokerState, receipts: Receipts) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        state: BrokerState,
+        receipts: Receipts,
+        flow: FlowControl,
+        make_choice: Callable[[Queue], Choice],
+    ) -> None:
         self._settings = settings
         self._state = state
         self._receipts = receipts
+        self._flow = flow
+        self._make_choice = make_choice
         self.next_queue_number = 0
-        self.numbering = Numbering()
-        """Where each queue's numbers begin under this leader."""
         self.topics: dict[str, Topic] = {}
         self.idle_topics = IdleTopics()
-        self.temporaries = Temporaries(settings.temporary_count_max)
+        self.begin(Numbering())
 
-    def forget_leadership(self) -> tuple[list[Queue], Collection[object]]:
-        """Forget what the log does not have; gives temporary queues and topics, to be let go of."""
-        queues, topics = list(self.temporaries.queues.values()), self.topics
+    def begin(self, numbering: Numbering) -> None:
+        """Begin anew, for a leadership that gives these numbers: nothing of the last is here."""
+        self.leadership = Leadership(self._settings, self._flow, self._make_choice, numbering)
+        self._state.planning = self.leadership
+        self.temporaries = Temporaries(self._settings.temporary_count_max, self._temporary)
         self.topics = {}
         self.idle_topics.clear()
-        self.temporaries = Temporaries(self._settings.temporary_count_max)
-        return queues, topics
+
+    def end(self) -> None:
+        """Let go, in steps, of what the leader has: the leadership is over."""
+        discards = self._flow.discards
+        discards.add_later(self.leadership.piles())
+        for queue in self.temporaries.queues.values():
+            discards.add_later(queue.piles())
+        discards.add(self.topics)
+
+    def _temporary(self, name: str) -> Queue:
+        queue = Queue(LastingQueue(0, name), self.leadership, name)
+        queue.mark_step = 0  # Nothing of it is in the log.
+        return queue
 
     def queue(self, name: str) -> Queue:
         """
@@ -66,20 +91,7 @@ class Destinations:
         Raises:
             DestinationError: There are too many queues already.
         """
-        found = self._state.by_name.get(name)
-        if found is not None and not found.is_deleted:
-            return found
-        require_room(len(self._state.by_name), self._settings.queue_count_max, "queues")
-        queue = Queue(self.next_queue_number, name)
-        queue.forget_leadership(self._settings.dispatch_mark_step_min, self.numbering)
-        self.next_queue_number += 1
-        queue.asked_mark = queue.newest_before + queue.mark_step
-        # First: a queue that is known and not declared would lose its messages at a restart.
-        self._receipts.record(
-            QueueRecord(queue.number, name, queue.assigned_sequence, queue.asked_mark)
-        )
-        self._state.by_name[name] = self._state.plans[queue.number] = queue
-        return queue
+        return self.leadership.by_name.get(name) or self._known(name) or self._declared(name)
 
     def existing(self, name: str) -> Queue:
         """
@@ -88,14 +100,36 @@ class Destinations:
         Raises:
             DestinationError: There is no such queue.
         """
-        queue = self._state.by_name.get(name)
-        if queue is None or queue.is_deleted:
+        queue = self.leadership.by_name.get(name) or self._known(name)
+        if queue is None:
             raise DestinationError(f"there is no queue {name!r}")
         return queue
 
-    def numbered(self, number: int) -> Queue:
-        """Give the queue of a number, also one whose declaration is on its way."""
-        return self._state.queues.get(number) or self._state.plans[number]
+    def _known(self, name: str) -> Queue | None:
+        """Give a queue that the log has and this leader does not serve yet."""
+        lasting = self._state.by_name.get(name)
+        if lasting is None or lasting.number in self.leadership.leaving:
+            return None
+        return self.leadership.serve(lasting)
+
+    def _declared(self, name: str) -> Queue:
+        require_room(self.queue_count, self._settings.queue_count_max, "queues")
+        leadership = self.leadership
+        number = self.next_queue_number
+        queue = Queue(LastingQueue(number, name), leadership, name)
+        self.next_queue_number += 1
+        queue.asked_mark = queue.newest_before + queue.mark_step
+        # First: a queue that is known and not declared would lose its messages at a restart.
+        record = QueueRecord(number, name, queue.assigned_sequence, queue.asked_mark)
+        self._receipts.record(record)
+        leadership.by_name[name] = leadership.plans[number] = queue
+        leadership.names_to_come += 1
+        return queue
+
+    @property
+    def queue_count(self) -> int:
+        """How many names mean a queue now."""
+        return len(self._state.by_name) + self.leadership.names_to_come
 
     def require_queues(self, count: int) -> None:
         """
@@ -105,37 +139,61 @@ class Destinations:
             DestinationError: There would be too many.
         """
         if count:
-            known = len(self._state.by_name)
-            require_room(known + count - 1, self._settings.queue_count_max, "queues")
+            require_room(self.queue_count + count - 1, self._settings.queue_count_max, "queues")
+
+    def has_queue(self, name: str) -> bool:
+        """Whether the name means a queue now."""
+        if name in self.leadership.by_name:
+            return True
+        lasting = self._state.by_name.get(name)
+        return lasting is not None and lasting.number not in self.leadership.leaving
+
+    def queue_names(self) -> list[str]:
+        """Give the names that mean a queue now, temporary ones too, in no order."""
+        names = [*self._state.by_name, *self.temporaries.queues]
+        leadership = self.leadership
+        if leadership.plans or leadership.leaving:
+            known = dict.fromkeys([*names, *leadership.by_name])
+            names = [name for name in known if self.has_queue(name)]
+            names += self.temporaries.queues
+        return names
+
+    def find(self, name: str) -> tuple[LastingQueue, Queue | None] | None:
+        """Give both halves of a queue, also of a temporary one; None if the name means none."""
+        served = self.leadership.by_name.get(name) or self.temporaries.queues.get(name)
+        if served is not None:
+            return served.lasting, served
+        return (self._state.by_name[name], None) if self.has_queue(name) else None
+
+    def numbered(self, number: int) -> Queue:
+        """Give the queue of a number that this leader has served or planned."""
+        planned = self.leadership.plans.get(number)
+        if planned is not None:
+            return planned
+        lasting = self._state.queues[number]
+        return self.leadership.half_of(lasting) or self.leadership.serve(lasting)
 
     def remove(self, queue: Queue) -> None:
         """Let a queue's name mean nothing any more: its deletion is on its way to the log."""
         queue.is_deleted = True
-        del self._state.by_name[queue.name]
-        self._state.leaving[queue.number] = queue
+        del self.leadership.by_name[queue.name]
+        self.leadership.leaving[queue.number] = queue
+        self.leadership.names_to_come -= 1
 
     def empty(self, queue: Queue) -> None:
         """Take away what the leader alone has of a queue's messages; it is let go of in steps."""
-        messages, known = queue.empty()
-        queue.acknowledged_total += len(messages)
-        self._state.acknowledged_total += len(messages)
-        self._state.discards.add_volatile(messages)
-        self._state.discards.add(*known)
+        self._state.acknowledged_total += len(queue.transients)
+        queue.empty()
 
     def settle_transient(self, queue: Queue, key: int) -> None:
         """Note that a non-persistent message is done with, if it is still there."""
         message = queue.transients.pop(key, None)
         if message is not None:
-            queue.acknowledged_total += 1
+            queue.lasting.acknowledged_total += 1
             queue.transient_bytes -= message.size
-            if queue.redelivered:
-                queue.redelivered.discard(message.key)
-            if queue.had_by:
-                queue.had_by.pop(message.key, None)
-            if queue.withheld:
-                queue.withheld.discard(message.key)
+            queue.forget((key,))
             self._state.acknowledged_total += 1
-            self._state.volatile_bytes -= message.size + self._state.overhead
+            self._flow.volatile_bytes -= message.size + self._flow.overhead
 
     def advance_mark(self, queue: Queue) -> None:
         """Ask for a dispatch mark further ahead."""

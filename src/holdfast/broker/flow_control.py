@@ -1,45 +1,112 @@
 """
-What clients make the leader hold beside messages on queues, and when that is enough.
+What the leader's clients make it hold in memory, and when that is enough.
 
-Open transactions, subscriptions and the names of destinations have bounds; who would pass one is
-refused, and nothing of it is kept.
+Contents of stored messages are kept while there is room, and read from the log beyond it.
+Non-persistent messages are only here: where they are too many, who sends more waits. Open
+transactions and subscriptions have bounds of their own.
 
-Lives on the leader only and may vanish; nothing here is lasting state.
+Invariants:
+    A content is counted until it is let go of: those of a leadership that is over, too.
+    Non-persistent messages of a leadership that is over count for nothing.
 """
 
 from __future__ import annotations
 
+from holdfast.broker.lasting.discards import Discards
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, TransactionError
+from holdfast.model.records import MessageRecord
 
 
 class FlowControl:
-    """What is held for all clients of one broker."""
+    """What is held for all clients of one broker, in bytes."""
 
-    __slots__ = ("_settings", "held_bytes", "subscription_bytes", "subscription_count")
+    __slots__ = (
+        "cached_bytes",
+        "discards",
+        "held_bytes",
+        "overhead",
+        "settings",
+        "subscription_bytes",
+        "subscription_count",
+        "volatile_bytes",
+    )
 
     def __init__(self, settings: BrokerSettings) -> None:
-        self._settings = settings
-        self.forget_leadership()
-
-    def forget_leadership(self) -> None:
-        """Count anew: nobody is connected."""
+        self.settings = settings
+        self.overhead = settings.message_memory_overhead_bytes
+        self.cached_bytes = 0
+        """Contents of stored messages held in memory, with their overhead."""
+        self.volatile_bytes = 0
+        """Non-persistent messages on queues, with their overhead."""
         self.held_bytes = 0
         """What open transactions hold, with what a message costs beside its content."""
         self.subscription_count = self.subscription_bytes = 0
         """Of all connections."""
+        self.discards = Discards(self.overhead)
+        """What of the leader's nobody can reach any more."""
+
+    def forget_leadership(self) -> None:
+        """Count anew, save what is in memory still."""
+        self.volatile_bytes = self.held_bytes = 0
+        self.subscription_count = self.subscription_bytes = 0
+        self.discards.forget_leadership()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Contents held in memory, with their overhead."""
+        return self.cached_bytes + self.volatile_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more non-persistent message may go to a queue now."""
+        return self.volatile_bytes <= self.settings.memory_bytes
+
+    def keep(
+        self, cache: dict[int, MessageRecord], first: int, records: list[MessageRecord]
+    ) -> None:
+        """Keep contents of messages of one queue, from this number on, as far as there is room."""
+        overhead = self.overhead
+        room = before = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
+        cost = sum([record.size for record in records]) + overhead * len(records)
+        if cost <= room and records[0].body is not None and records[-1].body is not None:
+            # Those of one entry have bodies or have none, so all of these have.
+            cache.update(zip(range(first, first + len(records)), records, strict=True))
+            self.cached_bytes += cost
+            return
+        for sequence, record in enumerate(records, first):
+            cost = record.size + overhead
+            if cost <= room and record.body is not None:
+                cache[sequence] = record
+                room -= cost
+        self.cached_bytes += before - room
+
+    def forget(self, cache: dict[int, MessageRecord], sequences: list[int]) -> None:
+        """Drop contents from memory, as far as they are there."""
+        freed = 0
+        for sequence in sequences:
+            content = cache.pop(sequence, None)
+            if content is not None:
+                freed += content.size + self.overhead
+        self.cached_bytes -= freed
+
+    def let_go(self) -> None:
+        """Free one step of what is gone."""
+        cached, volatile = self.discards.step(self.settings.step_count_max)
+        self.cached_bytes -= cached
+        self.volatile_bytes -= volatile
 
     def require_held_room(self, cost: int) -> None:
         """
-        Refuse what open transactions would hold beyond the bound.
+        Refuse what an open transaction would hold beyond the bound.
 
         Raises:
             TransactionError: All transactions together hold too much; many empty ones do.
         """
-        if self.held_bytes + cost > self._settings.transactions_bytes_max:
+        if self.held_bytes + cost > self.settings.transactions_bytes_max:
             raise TransactionError(
                 f"open transactions hold {self.held_bytes:,} bytes;"
-                f" at most {self._settings.transactions_bytes_max:,}; commit some first"
+                f" at most {self.settings.transactions_bytes_max:,}; commit some first"
             )
 
 

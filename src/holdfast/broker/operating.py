@@ -40,7 +40,7 @@ class Operating:
         removed = queue.index.live_count + len(queue.transients)
         self._destinations.empty(queue)
         queue.purging_through = through
-        queue.cursor = max(queue.cursor, through + 1)
+        queue.choice.skip_to(through + 1)
         self._receipts.record(PurgeRecord(queue.number, through))
         self._receipts.reply_with_batch(replier, receipt)
         return removed

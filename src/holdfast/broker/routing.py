@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterator
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
-from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving.consumer import Receiver
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.dispatch import Settle, dispatch
@@ -33,14 +32,12 @@ class Routing:
         "_is_queues_turn",
         "_publishing",
         "_settings",
-        "_state",
         "broken",
     )
 
     def __init__(
         self,
         settings: BrokerSettings,
-        state: BrokerState,
         *,
         destinations: Destinations,
         flow: FlowControl,
@@ -48,7 +45,6 @@ class Routing:
         errands: Errands,
     ) -> None:
         self._settings = settings
-        self._state = state
         self._destinations = destinations
         self._flow = flow
         self._publishing = publishing
@@ -77,8 +73,8 @@ class Routing:
             return
         subscription.queue = destination
         destination.subscriptions[subscription] = None
-        destination.make_ready(subscription)
-        self._state.touch(destination)
+        destination.choice.make_ready(subscription)
+        destination.touch()
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """
@@ -103,7 +99,7 @@ class Routing:
             yield from queue.take_back(subscription, self._settings.step_count_max)
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             self.broken.append((queue, error))
-        self._state.touch(queue)
+        queue.touch()
 
     def renew(self, queue: Queue, leaving: set[int]) -> list[Receiver]:
         """
@@ -115,8 +111,6 @@ class Routing:
         """
         receivers = list(dict.fromkeys(each.receiver for each in queue.subscriptions))
         self._destinations.empty(queue)
-        contents, queue.cache = queue.cache, {}
-        self._state.discards.add_contents(contents)
         queue.renew(leaving)
         return receivers
 
@@ -131,8 +125,8 @@ class Routing:
             self._publishing.drain(subscription.topic, subscription)
             return
         queue = subscription.queue
-        if queue is not None and queue.make_ready(subscription):
-            self._state.touch(queue)
+        if queue is not None and queue.choice.make_ready(subscription):
+            queue.touch()
 
     def dispatch(self, settle: Settle) -> Generator[list[Delivery], None, None]:
         """
@@ -150,13 +144,14 @@ class Routing:
         yield from self._dispatch_queues(settle)
 
     def _dispatch_queues(self, settle: Settle) -> Iterator[list[Delivery]]:
-        touched = self._state.touched
+        touched = self._destinations.leadership.touched
         step_count = self._settings.step_count_max
         looked_at = 0
         while touched:
             queue = touched.popleft()
             queue.is_touched = False
-            if not queue.subscriptions or queue.is_deleted or not queue.ready or queue.is_held:
+            is_served = queue.subscriptions and not queue.is_deleted and not queue.is_held
+            if not is_served or not queue.choice.has_ready:
                 looked_at += 1
                 if not looked_at % step_count:
                     yield []
@@ -164,9 +159,9 @@ class Routing:
             try:
                 yield from dispatch(queue, settle, step_count, self.broken)
             except GeneratorExit:
-                self._state.touch(queue)
+                queue.touch()
                 raise
             finally:
-                is_near = queue.cursor + (queue.mark_step >> 1) > queue.asked_mark
+                is_near = queue.choice.cursor + (queue.mark_step >> 1) > queue.asked_mark
                 if is_near and queue.number:
                     self._destinations.advance_mark(queue)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.broker.destinations import Destinations
+from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.producers import Verdict
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Replier, size_of
@@ -31,6 +32,7 @@ class Sending:
 
     __slots__ = (
         "_destinations",
+        "_flow",
         "_publishing",
         "_receipts",
         "_state",
@@ -44,11 +46,13 @@ class Sending:
         state: BrokerState,
         receipts: Receipts,
         destinations: Destinations,
+        flow: FlowControl,
         publishing: Publishing,
     ) -> None:
         self._state = state
         self._receipts = receipts
         self._destinations = destinations
+        self._flow = flow
         self._publishing = publishing
         self.serial = 0
         """Of messages that live in memory only: their keys are below zero."""
@@ -138,23 +142,21 @@ class Sending:
         # As `newest_under_way` says it, without a call for each message.
         order = queue.assigned_sequence - 1
         if order <= queue.newest_before:
-            order = queue.next_sequence - 1
+            order = queue.lasting.next_sequence - 1
         message = TransientMessage(key, headers, body, order, self.now_microseconds)
         queue.transients[key] = message
-        queue.waiting.append(key)
-        queue.enqueued_total += 1
+        queue.choice.add_transient(key)
+        queue.lasting.enqueued_total += 1
         queue.transient_bytes += message.size
-        state = self._state
-        state.enqueued_total += 1
-        state.volatile_bytes += message.size + state.overhead
-        if not queue.is_touched:
-            state.touch(queue)
+        self._state.enqueued_total += 1
+        self._flow.volatile_bytes += message.size + self._flow.overhead
+        queue.touch()
 
     def has_room(self, destination: Queue | Topic) -> bool:
         """Whether one more non-persistent message may go to a destination now."""
         if type(destination) is Topic:
             return not destination.blocked_by and self._publishing.has_room
-        return self._state.volatile_bytes <= self._state.settings.memory_bytes
+        return self._flow.has_room
 
     def publish(self, topic: Topic, headers: bytes, body: bytes) -> None:
         """Hand a message to every live subscription of a topic."""

@@ -139,7 +139,7 @@ class Settling:
         if queue is not None:
             if key > 0:
                 # Also if it is withheld already: as damaged, it would come back once repaired.
-                queue.withheld.add(key)
+                queue.custody.withheld.add(key)
             self.settle(queue, key)
         if receipt is not None:
             self._receipts.reply_after_pending(replier, receipt)
@@ -167,8 +167,9 @@ class Settling:
         Raises:
             UnknownDeliveryError: As `find_late`.
         """
+        leadership = self._destinations.leadership
         try:
-            return late.find_late(self._state, queue_number, key, client)
+            return late.find_late(self._state, leadership, queue_number, key, client)
         except UnknownDeliveryError:
             if self._receipts.settling({queue_number: {key}}).get(queue_number):
                 return None
@@ -257,7 +258,7 @@ class Settling:
         assert queue is not None, "only queues keep messages"
         del subscription.unacknowledged[key]
         queue.give_back([key], redelivered=True, client=subscription.client)
-        self._state.touch(queue)
+        queue.touch()
         self._routing.refill(subscription)
 
     def withhold(self, subscription: Subscription, key: int) -> None:
@@ -267,5 +268,5 @@ class Settling:
         subscription.unacknowledged.pop(key, None)
         if key in queue.acknowledged:
             queue.acknowledged.remove(key)  # Settled as it was dispatched, to one that never does.
-        queue.withheld.add(key)
+        queue.custody.withheld.add(key)
         self._routing.refill(subscription)

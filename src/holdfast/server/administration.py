@@ -72,8 +72,7 @@ class Administration:
 
     def has_queue(self, name: str) -> bool:
         """Whether there is such a queue."""
-        queue = self._broker.state.by_name.get(name)
-        return queue is not None and not queue.is_deleted
+        return self._broker.destinations.has_queue(name)
 
     def queue_names(self) -> list[str]:
         """The names of its queues, in no order."""

@@ -54,7 +54,7 @@ class Departures:
 
     def send_away(self, connections: Iterable[ClientConnection], farewell: str) -> None:
         """Close all clients, as the leadership is over; what anybody holds is dropped with it."""
-        self._broker.state.discards.add(self._gone)
+        self._broker.flow.discards.add(self._gone)
         self._gone = deque()
         self._closing.extend((connection, farewell) for connection in connections)
         self.are_waiting = bool(self._closing)
@@ -103,4 +103,4 @@ class Departures:
             else:
                 connection.transport.abort()
         finally:
-            self._broker.state.discards.add(*session.forget())
+            self._broker.flow.discards.add(*session.forget())

@@ -227,7 +227,7 @@ class Conductor:
             self.schedule()
         if self.broker.errands.under_way:
             self._run_errands()
-        if self.broker.state.discards.are_waiting:
+        if self.broker.has_to_let_go:
             self._let_go()
         is_free = self.sealer.under_way is None and self.broker.receipts.has_batch()
         if is_served and self.role.is_serving and is_free and not self.store.is_writing:

@@ -24,6 +24,7 @@ from holdfast.admin.status import (
     QueueStatus,
     StoreStatus,
 )
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.queue import Queue
 from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
@@ -84,7 +85,7 @@ def node_status(node: Parts) -> NodeStatus:
             syncs=conductor.counters.sync_seconds.status(),
         ),
         memory=MemoryStatus(
-            used_bytes=node.broker.state.memory_bytes, limit_bytes=node.broker.settings.memory_bytes
+            used_bytes=node.broker.flow.memory_bytes, limit_bytes=node.broker.settings.memory_bytes
         ),
         producers=_producers(node),
         holds=tuple(
@@ -206,38 +207,36 @@ def _messages(node: Parts) -> MessageCounters:
 def queue_statuses(node: Parts, names: Iterable[str]) -> Iterator[QueueStatus | None]:
     """The queues of these names that are there, each as it is when it is asked for."""
     for name in names:
-        queue = _queue(node, name)
-        if queue is not None:
-            yield from queue_status(queue)
+        found = node.broker.destinations.find(name)
+        if found is not None:
+            yield from queue_status(*found)
 
 
 def queue_names(node: Parts) -> list[str]:
     """The names of all queues, temporary ones too, in no order."""
-    broker = node.broker
-    return [*broker.state.by_name, *broker.temporaries.queues]
+    return node.broker.destinations.queue_names()
 
 
 def queue_depths(node: Parts) -> Iterator[QueueDepth | None]:
     """What is summed over all queues, each as it is when it is asked for."""
-    broker = node.broker
-    for queue in [*broker.state.by_name.values(), *broker.temporaries.queues.values()]:
-        if queue.is_deleted:
+    destinations = node.broker.destinations
+    for name in destinations.queue_names():
+        found = destinations.find(name)
+        if found is None:
             continue
-        index = queue.index
+        lasting, queue = found
+        index = lasting.index
+        if queue is None:
+            yield QueueDepth(name, index.live_count, 0, 0, index.live_bytes)
+            continue
         consumers = len(queue.subscriptions)
         yield QueueDepth(
-            queue.name,
+            name,
             index.live_count + queue.transient_count,
             (yield from _unacknowledged(queue)) if consumers else 0,
             consumers,
             index.live_bytes + queue.transient_bytes,
         )
-
-
-def _queue(node: Parts, name: str) -> Queue | None:
-    broker = node.broker
-    queue = broker.state.by_name.get(name) or broker.temporaries.queues.get(name)
-    return queue if queue is not None and not queue.is_deleted else None
 
 
 def _unacknowledged(queue: Queue) -> Generator[None, None, int]:
@@ -253,18 +252,19 @@ def _unacknowledged(queue: Queue) -> Generator[None, None, int]:
     return count
 
 
-def queue_status(queue: Queue) -> Iterator[QueueStatus | None]:
+def queue_status(lasting: LastingQueue, queue: Queue | None) -> Iterator[QueueStatus | None]:
     """What is known of one queue; consumers only on the leader. None is a step of a long look."""
+    index = lasting.index
     yield QueueStatus(
-        name=queue.name,
-        number=queue.number,
-        messages=queue.index.live_count + queue.transient_count,
-        unacknowledged=(yield from _unacknowledged(queue)),
-        consumers=len(queue.subscriptions),
-        bytes=queue.index.live_bytes + queue.transient_bytes,
-        enqueued=queue.enqueued_total,
-        acknowledged=queue.acknowledged_total,
-        redelivered=queue.redelivered_total,
+        name=lasting.name,
+        number=lasting.number,
+        messages=index.live_count + (queue.transient_count if queue else 0),
+        unacknowledged=(yield from _unacknowledged(queue)) if queue else 0,
+        consumers=len(queue.subscriptions) if queue else 0,
+        bytes=index.live_bytes + (queue.transient_bytes if queue else 0),
+        enqueued=lasting.enqueued_total,
+        acknowledged=lasting.acknowledged_total,
+        redelivered=queue.redelivered_total if queue else 0,
     )
 
 

@@ -105,11 +105,11 @@ class WithheldMessages:
             self._messages.append(message._replace(looked_at=self._clock.monotonic()))
             return
         self._told.discard(index)
-        if key in queue.reserved:
+        if key in queue.custody.reserved:
             return  # An open transaction settles it, or gives it back itself.
-        queue.withheld.discard(key)
+        queue.custody.withheld.discard(key)
         queue.give_back([key], redelivered=False)
-        self._broker.state.touch(queue)
+        queue.touch()
 
     def clear(self) -> None:
         """Forget all: this node does not lead any more, and its errands are over."""

@@ -93,7 +93,7 @@ class Sending:
         queue = target.queue
         receipt = sending.receipt
         if queue is not None:  # As `has_room` says it, without a call for each message.
-            has_room = broker.state.volatile_bytes <= broker.settings.memory_bytes
+            has_room = broker.flow.volatile_bytes <= broker.settings.memory_bytes
         else:
             has_room = broker.has_room(destination)
         if (waiting.bytes and not self._is_next) or not has_room:

@@ -252,4 +252,4 @@ def test_no_id_is_given_twice(seed: int) -> None:
         world.acknowledge()
     assert not world.live(), f"of {len(before)} messages some never came"
     world.broker.let_go(lambda: False)
-    assert world.broker.state.memory_bytes == 0, "a non-persistent message never came"
+    assert world.broker.flow.memory_bytes == 0, "a non-persistent message never came"

@@ -196,7 +196,7 @@ def test_a_rejection_that_is_refused_leaves_the_message_in_delivery() -> None:
     source = world.subscribe("a")
     world.broker.send(world.broker.queue("a"), b"", b"x", world.client, None)
     world.turn()
-    record = world.broker.state.by_name["a"].cache[1]
+    record = world.broker.queue("a").cache[1]
     with pytest.raises(DestinationError):
         world.broker.reject(source, 1, record, world.client, b"r")
     assert list(source.unacknowledged) == [1]
@@ -207,5 +207,5 @@ def test_a_rejection_that_is_refused_leaves_the_message_in_delivery() -> None:
     world.broker.reject(source, 1, record, world.client, b"r")
     world.turn()
     assert world.client.replies.count(b"r") == 1
-    assert world.broker.state.by_name["a"].index.live_count == 0
-    assert world.broker.state.by_name[SETTINGS.dead_letter_queue].index.live_count == 1
+    assert world.broker.queue("a").index.live_count == 0
+    assert world.broker.queue(SETTINGS.dead_letter_queue).index.live_count == 1

@@ -148,7 +148,7 @@ class World:
             if self.random.random() < 0.01:
                 self.fail_over()
         self.turn()
-        known = set(self.broker.queue("q").had_by)
+        known = set(self.broker.queue("q").custody.had_by)
         assert all(self.is_there(key) for key in known), "what is settled is still known"
         return self.taken
 

@@ -122,13 +122,17 @@ def test_a_deposed_leader_has_nothing_to_undo(desk, new_client) -> None:
     broker.follow()
     broker.let_go(lambda: False)
     assert not broker.receipts.has_batch()
-    assert (broker.receipts.uncommitted_bytes, desk.state.memory_bytes, broker.flow.held_bytes) == (
+    assert (
+        broker.receipts.uncommitted_bytes,
+        desk.broker.flow.memory_bytes,
+        broker.flow.held_bytes,
+    ) == (
         0,
         0,
         0,
     )
     assert not (broker.receipts.in_flight or broker.destinations.topics)
-    assert not (broker.temporaries.queues or desk.state.plans)
+    assert not (broker.temporaries.queues or broker.destinations.leadership.plans)
     assert list(desk.state.by_name) == ["orders"]
     assert digest_of(desk.state) == digest
     assert desk.client.replies == []

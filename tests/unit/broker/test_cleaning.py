@@ -205,7 +205,10 @@ def test_a_queues_record_covers_what_is_on_its_way(three) -> None:
     three.broker.destinations.advance_mark(three.queue())
     three.queue("planned")
     counters, queue = homeless(three.broker, 10_000, 0)
-    assert (queue.next_sequence, queue.dispatch_mark) == (5, three.queue().asked_mark)
+    assert (queue.next_sequence, queue.dispatch_mark) == (
+        5,
+        three.queue().asked_mark,
+    )
     assert counters.next_queue_number == 3
 
 
@@ -283,7 +286,7 @@ def test_what_lives_in_some_records_is_found_without_reading_them(desk, monkeypa
 
     assert {"a": 2, "b": 2} == found()
     queues["a"].index.remove([1])
-    queues["b"].purging_through = 2
+    desk.queue("b").purging_through = 2
     assert {"a": 1} == found()
-    queues["a"].is_deleted = True
+    desk.broker.destinations.remove(desk.queue("a"))
     assert {} == found()

@@ -126,16 +126,16 @@ def test_a_commit_takes_no_time_for_an_acknowledgement(new_desk) -> None:
     desk = new_desk(_STEPS)
     transaction = acknowledging(desk, 20)
     queue = desk.queue()
-    assert len(queue.reserved) == 60
+    assert len(queue.custody.reserved) == 60
     desk.broker.commit(transaction, desk.client, b"done")
     assert sorted(queue.acknowledged) == list(range(1, 61))
     assert desk.broker.receipts.batch.settled_count == 60
-    left = [len(queue.reserved)]
+    left = [len(queue.custody.reserved)]
     assert left[0] >= 60 - 2 * _STEP
     other = desk.subscribe()
     for _ in one_by_one(desk):
         desk.dispatch()
-        left.append(len(queue.reserved))
+        left.append(len(queue.custody.reserved))
     assert max(before - after for before, after in pairwise(left)) <= 2 * _STEP
     assert left[-1] == 0
     desk.turn()
@@ -165,8 +165,8 @@ def test_its_errand_ends_what_is_only_in_memory_too(new_desk) -> None:
     for _ in one_by_one(desk):
         pass
     assert not desk.queue().transients
-    assert not desk.queue().reserved
-    assert desk.state.volatile_bytes == 0
+    assert not desk.queue().custody.reserved
+    assert desk.broker.flow.volatile_bytes == 0
 
 
 def test_a_late_acknowledgement_of_what_a_commit_has_just_settled_is_fine(new_desk) -> None:
@@ -178,7 +178,7 @@ def test_a_late_acknowledgement_of_what_a_commit_has_just_settled_is_fine(new_de
     with pytest.raises(UnknownDeliveryError):
         desk.broker.acknowledge_identity(1, 60, desk.client, None)
     desk.broker.commit(transaction, desk.client, None)
-    assert 60 in desk.queue().reserved
+    assert 60 in desk.queue().custody.reserved
     for in_flight in (False, True):
         if in_flight:
             desk.seal()

@@ -42,11 +42,11 @@ def test_contents_beyond_the_memory_limit_are_left_in_the_log(new_desk, new_clie
     for _ in range(20):
         desk.send(b"x" * 50)
     desk.turn()
-    assert desk.state.memory_bytes == 900
+    assert desk.broker.flow.memory_bytes == 900
     subscription = desk.subscribe(client=client)
     desk.turn()
     assert client.keys == list(range(1, 21))
     for key in client.keys:
         desk.broker.acknowledge(subscription, key, client, None)
     desk.turn()
-    assert desk.state.memory_bytes == 0
+    assert desk.broker.flow.memory_bytes == 0

@@ -52,7 +52,7 @@ def test_a_purge_frees_the_memory(desk, new_client) -> None:
     desk.turn()
     desk.broker.purge("orders", desk.client, b"p")
     desk.turn()
-    assert desk.state.memory_bytes == 0
+    assert desk.broker.flow.memory_bytes == 0
     for key in (1, -1):
         desk.broker.acknowledge(subscription, key, client, None)
     desk.broker.unsubscribe(subscription)
@@ -60,7 +60,7 @@ def test_a_purge_frees_the_memory(desk, new_client) -> None:
     desk.subscribe(client=other)
     desk.turn()
     assert other.keys == []
-    assert not desk.queue().redelivered
+    assert not desk.queue().custody.redelivered
 
 
 def test_a_queue_with_consumers_is_not_deleted(desk) -> None:
@@ -92,7 +92,7 @@ def test_a_deleted_queue_takes_everything_with_it(desk) -> None:
     desk.turn()
     assert desk.broker.delete("orders", desk.client, b"d") == 6
     desk.turn()
-    assert (desk.state.queues, desk.state.by_name, desk.state.memory_bytes) == ({}, {}, 0)
+    assert (desk.state.queues, desk.state.by_name, desk.broker.flow.memory_bytes) == ({}, {}, 0)
     assert desk.queue().number == 2
     desk.turn()
     assert digest_of(desk.state) == digest_of(desk.replayed())

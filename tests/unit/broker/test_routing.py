@@ -29,7 +29,7 @@ def test_a_backlog_is_drained_in_growing_steps(short, new_client) -> None:
     marks = 0
     while len(client.keys) < 100:
         short.dispatch()
-        assert all(key <= queue.dispatch_mark for key in client.keys)
+        assert all(key <= queue.lasting.dispatch_mark for key in client.keys)
         marks += sum(isinstance(r, DispatchMarkRecord) for r in short.broker.receipts.batch.records)
         short.seal()
         short.commit()
@@ -50,7 +50,7 @@ def test_a_live_stream_asks_for_its_mark_ahead(short, new_client) -> None:
         short.dispatch()
         assert client.keys[-1] == number
     queue = short.queue()
-    assert queue.dispatch_mark - 49 <= 8
+    assert queue.lasting.dispatch_mark - 49 <= 8
 
 
 def test_the_mark_goes_on_after_a_failover(short, new_client) -> None:

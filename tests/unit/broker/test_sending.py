@@ -32,7 +32,7 @@ def test_sends_that_were_taken_before_are_counted(desk) -> None:
     commit(2, b"all of it")
     desk.turn()
     assert broker.sending.duplicates_total == 1 + 1 + 3
-    assert desk.queue().enqueued_total == 4
+    assert desk.queue().lasting.enqueued_total == 4
     assert sorted(desk.client.replies) == [b"1", b"2", b"all of it", b"stored", b"under way"]
     broker.follow()
     broker.begin_anew()

@@ -37,9 +37,9 @@ def test_a_withheld_delivery_is_neither_lost_nor_served(desk, new_client, mode) 
     assert 1 not in subscription.unacknowledged
     queue = desk.queue()
     assert queue.index.is_live(1)
-    queue.withheld.discard(1)
+    queue.custody.withheld.discard(1)
     queue.give_back([1], redelivered=False)
-    desk.state.touch(queue)
+    queue.touch()
     for key in list(subscription.unacknowledged):
         desk.broker.acknowledge(subscription, key, client, None)
     desk.turn()
@@ -152,8 +152,8 @@ def test_a_late_acknowledgement_of_something_withheld_counts(desk, new_client) -
     desk.send(b"x")
     desk.turn()
     desk.fail_over()
-    desk.queue().withheld.add(1)
+    desk.queue().custody.withheld.add(1)
     desk.broker.acknowledge_identity(1, 1, desk.client, b"r")
     desk.turn()
     assert desk.state.live_count() == 0
-    assert not desk.queue().withheld
+    assert not desk.queue().custody.withheld

@@ -8,7 +8,7 @@ import gc
 
 import pytest
 
-from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.plain import Plain
 from holdfast.sessions.stomp import StompSession
 
 
@@ -59,13 +59,13 @@ def break_leaving(node, client, monkeypatch, send) -> None:
 
 def break_dispatch(node, client, monkeypatch, send) -> None:
     client.data_received(send(b"x"))
-    whole = Queue.next_key
+    whole = Plain.next_key
 
-    def fail_once(queue: Queue) -> int:
-        monkeypatch.setattr(Queue, "next_key", whole)
+    def fail_once(choice: Plain) -> int:
+        monkeypatch.setattr(Plain, "next_key", whole)
         raise MistakeError
 
-    monkeypatch.setattr(Queue, "next_key", fail_once)
+    monkeypatch.setattr(Plain, "next_key", fail_once)
 
 
 def break_drained(node, client, monkeypatch, send) -> None:
@@ -172,10 +172,10 @@ def test_a_queue_that_broke_forgets_nothing_that_is_under_way(node, send, monkey
     node.settle()
     consumer.data_received(b"ACK\nid:1-1\n\n\0" + send(b"3"))
     node.turn()
-    queue = node.broker.state.by_name["q"]
+    queue = node.broker.queue("q")
     assert node.broker.receipts.in_flight or node.broker.receipts.has_batch()
     break_dispatch(node, consumer, monkeypatch, send)
-    node.broker.state.touch(queue)
+    queue.touch()
     node.settle()
     assert consumer.transport.is_aborted
     consumer = node.connect(subscribe)
@@ -183,8 +183,8 @@ def test_a_queue_that_broke_forgets_nothing_that_is_under_way(node, send, monkey
     taken = consumer.transport.take()
     assert [b"\n\n%d\0" % each in taken for each in (1, 2, 3)] == [False, True, True]
     assert taken.count(b"redelivered:true") == 1
-    assert node.broker.state.memory_bytes == sum(
-        each.size + node.broker.state.overhead for each in queue.cache.values()
+    assert node.broker.flow.memory_bytes == sum(
+        each.size + node.broker.flow.overhead for each in queue.cache.values()
     )
 
 

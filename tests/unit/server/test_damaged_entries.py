@@ -53,7 +53,7 @@ def test_while_something_lives_there_it_is_told(full, capsys) -> None:
 
 def test_with_nothing_alive_it_goes_on_behind(full) -> None:
     """With the record that follows, so that what had its home there is carried on."""
-    full.broker.state.queues[1].purging_through = 99
+    full.broker.queue("q").purging_through = 99
     full.store.damaged = {3, 4}
     assert full.damage.begin(3)
     assert (5, full.store.entry(5).first_record) == judge(full)
@@ -61,7 +61,7 @@ def test_with_nothing_alive_it_goes_on_behind(full) -> None:
 
 def test_what_was_repaired_meanwhile_is_read(full) -> None:
     """Or a part of it: then the rest is judged anew."""
-    full.broker.state.queues[1].purging_through = 99
+    full.broker.queue("q").purging_through = 99
     for left in (set(), {3}):
         full.store.damaged = {3, 4}
         assert full.damage.begin(3)

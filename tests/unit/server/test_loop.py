@@ -363,7 +363,7 @@ def test_what_others_proposed_is_applied(new_node, send) -> None:
     follower.store.commit_all()
     follower.turn()
     assert digest_of(follower.broker.state) == digest_of(leader.broker.state)
-    assert follower.broker.state.memory_bytes == 0
+    assert follower.broker.flow.memory_bytes == 0
 
 
 # Damage -------------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_a_damaged_message_is_withheld_and_offered_again(node, send, subscribe) 
     node.connect(send(b"second"))
     node.settle()
     for sequence in (1, 2):
-        node.broker.state.forget_content(node.broker.queue("q"), sequence)
+        node.broker.queue("q").leadership.flow.forget(node.broker.queue("q").cache, [sequence])
     node.store.damaged = {1}
     consumer = node.connect(subscribe)
     node.settle()
@@ -401,15 +401,15 @@ def test_a_damaged_message_that_a_transaction_holds_is_not_offered(node, send, s
     node.connect(subscribe).connection_lost(None)
     node.settle()
     queue = node.broker.queue("q")
-    node.broker.state.forget_content(queue, 1)
-    queue.redelivered.add(1)
+    queue.leadership.flow.forget(queue.cache, [1])
+    queue.custody.redelivered.add(1)
     node.store.damaged = {1}
     consumer = node.connect(subscribe)
     node.settle()
     node.connect(
         b"BEGIN\ntransaction:t\n\n\0ACK\nid:ID\\cc-%d-1\ntransaction:t\n\n\0" % queue.number
     )
-    assert queue.reserved == {1}
+    assert queue.custody.reserved == {1}
     node.store.damaged.clear()
     node.clock.now += 6
     node.conductor.tick()
@@ -458,7 +458,7 @@ def test_a_full_memory_holds_back_producers_but_not_consumers(new_node, subscrib
         node.turn()
     node.settle()
     assert producer.transport.is_reading
-    assert node.broker.state.memory_bytes == 0
+    assert node.broker.flow.memory_bytes == 0
 
 
 def test_a_producer_waits_for_a_blocked_topic(new_node) -> None:

@@ -33,7 +33,7 @@ def filled(node, send, count: int):
 
 def freed_by_turn(node) -> list[int]:
     """Turn until nothing is left to free; give how many contents went in each turn."""
-    discards = node.broker.state.discards
+    discards = node.broker.flow.discards
     seen = []
     while discards:
         before = len(list(discards.contents()))
@@ -55,11 +55,13 @@ def test_a_full_queue_is_emptied_at_once_and_freed_in_slices(hasty, send, operat
     hasty.turns_until(lambda: b"receipt-id:n" in client.transport.written)
     assert b"receipt-id:done" in client.transport.written
     assert state.live_count() == 1
-    assert state.memory_bytes > count * state.overhead // 2
+    assert hasty.broker.flow.memory_bytes > count * hasty.broker.flow.overhead // 2
     seen = freed_by_turn(hasty)
     assert max(seen) <= STEP
     assert len(seen) >= 4
-    assert state.overhead < state.memory_bytes < 2 * state.overhead
+    assert (
+        hasty.broker.flow.overhead < hasty.broker.flow.memory_bytes < 2 * hasty.broker.flow.overhead
+    )
     consumer = hasty.connect(b"SUBSCRIBE\nid:s\ndestination:/queue/q\n\n\0")
     hasty.turns_until(lambda: b"MESSAGE" in consumer.transport.written)
     assert consumer.transport.written.count(b"MESSAGE") == 1
@@ -96,8 +98,8 @@ def test_a_purge_forgets_what_was_given_back_in_slices(hasty, send) -> None:
     hasty.turns_until(lambda: leaver.transport.written.count(b"MESSAGE") == count)
     leaver.connection_lost(None)
     queue = hasty.broker.queue("q")
-    hasty.turns_until(lambda: len(queue.returned) == count)
-    known = (queue.returned, queue.returned_keys, queue.redelivered)
+    hasty.turns_until(lambda: len(queue.choice.returned) == count)
+    known = (queue.choice.returned, queue.choice.returned_keys, queue.custody.redelivered)
     hasty.broker.purge("q", leaver.session, b"p")
     assert [len(each) for each in known] == [count] * 3
     seen = [sum(map(len, known))]
@@ -105,7 +107,7 @@ def test_a_purge_forgets_what_was_given_back_in_slices(hasty, send) -> None:
         turn(hasty)
         seen.append(sum(map(len, known)))
     assert max(before - after for before, after in itertools.pairwise(seen)) <= STEP
-    assert not (queue.returned or queue.returned_keys or queue.redelivered)
+    assert not (queue.choice.returned or queue.choice.returned_keys or queue.custody.redelivered)
 
 
 def test_who_has_many_temporary_queues_leaves_in_slices(hasty) -> None:
@@ -129,7 +131,7 @@ def test_who_has_many_temporary_queues_leaves_in_slices(hasty) -> None:
     assert max(before - after for before, after in itertools.pairwise(seen)) <= 2 * STEP
     assert [queue.owner for queue in temporaries.queues.values()] == [other.session]
     freed_by_turn(hasty)
-    assert hasty.broker.state.volatile_bytes == 1 + hasty.broker.state.overhead
+    assert hasty.broker.flow.volatile_bytes == 1 + hasty.broker.flow.overhead
 
 
 def test_a_deposed_leader_counts_what_it_had_not_freed_yet(hasty) -> None:
@@ -141,11 +143,11 @@ def test_a_deposed_leader_counts_what_it_had_not_freed_yet(hasty) -> None:
     hasty.turns_until(lambda: not hasty.conductor.clients.ready)
     hasty.broker.purge("q", client.session, b"p")
     turn(hasty)
-    assert hasty.broker.state.discards
+    assert hasty.broker.flow.discards
     hasty.store.is_serving = hasty.store.is_leader = False
-    hasty.turns_until(lambda: not hasty.broker.state.discards)
-    assert hasty.broker.state.memory_bytes == 0
-    assert hasty.broker.state.volatile_bytes == 0
+    hasty.turns_until(lambda: not hasty.broker.flow.discards)
+    assert hasty.broker.flow.memory_bytes == 0
+    assert hasty.broker.flow.volatile_bytes == 0
 
 
 def test_a_replica_that_begins_anew_drops_its_old_state_in_slices(new_node) -> None:

@@ -98,12 +98,13 @@ def test_many_queues_with_nothing_to_give_are_looked_at_in_slices(hasty, send) -
     frames = [send(b"x", b"%d" % each).replace(b"/q\n", b"/q%d\n" % each) for each in range(COUNT)]
     hasty.connect(b"".join(frames))
     hasty.turns_until(lambda: hasty.broker.state.live_count() == COUNT)
-    for queue in hasty.broker.state.queues.values():
-        hasty.broker.state.touch(queue)
-    seen = [len(hasty.broker.state.touched)]
+    leadership = hasty.broker.destinations.leadership
+    for queue in leadership.by_name.values():
+        queue.touch()
+    seen = [len(leadership.touched)]
     while seen[-1]:
         hasty.turn()
-        seen.append(len(hasty.broker.state.touched))
+        seen.append(len(leadership.touched))
     assert max(before - after for before, after in itertools.pairwise(seen)) <= STEP
 
 

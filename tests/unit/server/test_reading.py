@@ -59,7 +59,7 @@ def test_what_many_bring_together_is_bounded_and_all_of_it_served(new_node, send
     assert not any(left)
     receipts = [it.transport.take().count(b"RECEIPT") for it in connections]
     assert receipts == [60] * 32
-    queue = node.broker.state.by_name["q"]
+    queue = node.broker.queue("q")
     bodies = {record.body.rstrip(b"x") for record in queue.cache.values()}
     assert bodies == {b"%d of %d" % (each, client) for each in range(60) for client in range(32)}
 

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.broker.broker import Broker
-from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.journal.entry_body import EntryBody
 from holdfast.model.records import ProducerRecord
 from holdfast.server.sealer import Sealer
 from holdfast.server.settings import ServerSettings
+from tests.unit.broker.served import served
 
 SETTINGS = ServerSettings(seal_records_max=3, batch_records_max=4, tick_seconds=0.01)
 
@@ -119,9 +119,9 @@ def test_acknowledgements_fill_a_batch_too(broker: Broker, sealer: Sealer) -> No
     """
     Each queue has a record of them, which names all messages; they come with the end of the batch.
     """
-    broker.receipts.acknowledged_queues += [Queue(number, "q") for number in range(1, 5)]
+    broker.receipts.acknowledged_queues += [served(number, "q") for number in range(1, 5)]
     assert (sealer.is_full(), sealer.is_over()) == (True, False)
-    broker.receipts.acknowledged_queues.append(Queue(5, "q"))
+    broker.receipts.acknowledged_queues.append(served(5, "q"))
     assert sealer.is_over()
     broker.receipts.acknowledged_queues.clear()
     broker.receipts.batch.settled_count = SETTINGS.batch_settled_count_max

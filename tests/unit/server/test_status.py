@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.message import TransientMessage
-from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.journal.damage import Damage
 from holdfast.journal.journal import Journal
 from holdfast.server.status import damage_status, queue_status
 from holdfast.sessions.stomp import StompSession
+from tests.unit.broker.served import served
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
 
@@ -24,13 +24,17 @@ def test_a_queue_counts_what_is_stored_and_what_is_only_in_memory() -> None:
     """
     A person asks how many messages wait, not how they are kept.
     """
-    queue = Queue(7, "orders")
+    queue = served(7, "orders")
     queue.index.put(1, 10, 100)
     queue.transients[-1] = TransientMessage(-1, b"", b"12345", 0)
     queue.transient_bytes = 5
-    queue.enqueued_total, queue.acknowledged_total, queue.redelivered_total = 3, 1, 2
+    queue.lasting.enqueued_total, queue.lasting.acknowledged_total, queue.redelivered_total = (
+        3,
+        1,
+        2,
+    )
 
-    (status,) = queue_status(queue)
+    (status,) = queue_status(queue.lasting, queue)
     assert status is not None
     assert (status.name, status.number) == ("orders", 7)
     assert (status.messages, status.bytes) == (2, 105)
@@ -42,14 +46,13 @@ def test_very_many_consumers_are_looked_at_some_at_a_time() -> None:
     """
     There may be 200,000 on one queue: what they hold was summed up in one turn.
     """
-    queue = Queue(7, "orders")
-    queue.wake()
+    queue = served(7, "orders")
     for number in range(1000):
         each = Subscription(StompSession.__new__(StompSession), "s", mode=AUTO, prefetch=1)
         each.unacknowledged = dict.fromkeys(range(number % 3))
         queue.subscriptions[each] = None
 
-    *steps, status = queue_status(queue)
+    *steps, status = queue_status(queue.lasting, queue)
     assert len(steps) >= 10
     assert set(steps) == {None}
     assert status is not None

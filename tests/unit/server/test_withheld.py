@@ -21,7 +21,7 @@ def test_what_is_damaged_is_offered_again_when_it_may_be_whole(node, send, subsc
     """
     node.connect(send(b"first"))
     node.settle()
-    node.broker.state.forget_content(node.broker.queue("q"), 1)
+    node.broker.queue("q").leadership.flow.forget(node.broker.queue("q").cache, [1])
     node.store.damaged = {1}
     consumer = node.connect(subscribe)
     withheld = node.conductor.withheld
@@ -43,7 +43,7 @@ def test_damage_of_a_former_leadership_is_forgotten(node, send, subscribe) -> No
     """
     node.connect(send(b"first"))
     node.settle()
-    node.broker.state.forget_content(node.broker.queue("q"), 1)
+    node.broker.queue("q").leadership.flow.forget(node.broker.queue("q").cache, [1])
     node.store.damaged = {1}
     node.connect(subscribe)
     node.settle()
@@ -72,7 +72,7 @@ def test_a_rejected_message_that_cannot_be_read_comes_again_once_it_can(
     consumer = node.connect(subscribe)
     name = re.search(rb"\nack:(.*)\n", consumer.transport.take())
     assert name is not None
-    node.broker.state.forget_content(node.broker.queue("q"), 1)
+    node.broker.queue("q").leadership.flow.forget(node.broker.queue("q").cache, [1])
     node.store.damaged = {1}
     consumer.data_received(b"NACK\nid:%b\nreceipt:1\n\n\0" % name[1])
     node.settle()

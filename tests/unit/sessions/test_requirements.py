@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, RefusedError
@@ -19,6 +18,7 @@ from holdfast.sessions.requirements import (
     require_short,
     require_subscription_room,
 )
+from tests.unit.broker.served import served
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_sentences_name_what_they_are_about() -> None:
     A client's developer reads them.
     """
     assert "topic 't'" in no_room(Topic("t"))
-    assert "memory" in no_room(Queue(1, "q"))
+    assert "memory" in no_room(served(1, "q"))
 
 
 def test_names_of_a_client_are_short() -> None:

@@ -305,7 +305,7 @@ def test_a_queue_that_was_deleted_is_declared_again(desk) -> None:
     desk.turn()
     client.subscribe()
     assert client.bodies() == ["new 1", "new 2"]
-    assert desk.broker.state.by_name["orders"].number == 2
+    assert desk.broker.queue("orders").number == 2
 
 
 # Producer sequences -------------------------------------------------------------------------------
@@ -578,7 +578,7 @@ def test_topic_acknowledgements_open_the_window(desk) -> None:
     assert client.ask("ACK", id="1--1")[0].body == b"1"
     assert client.ask("NACK", id="1--2")[0].body == b"2"
     assert client.refusal("ACK", id="1--1").headers["code"] == "unknown-delivery"
-    assert "ActiveMQ.DLQ" not in desk.broker.state.by_name
+    assert "ActiveMQ.DLQ" not in desk.broker.destinations.queue_names()
 
 
 # Temporary destinations -----------------------------------------------------------------------
@@ -602,7 +602,7 @@ def test_a_reply_finds_its_way(desk) -> None:
     asker.leave()
     error = server.refusal("SEND", destination=reply_to)
     assert error.headers["code"] == "destination"
-    assert desk.broker.state.memory_bytes == 0
+    assert desk.broker.flow.memory_bytes == 0
 
 
 def test_a_reply_topic_finds_its_way_and_goes_with_its_connection(desk) -> None:
@@ -642,7 +642,7 @@ def test_a_temporary_queue_that_is_gone_frees_its_memory_once(desk) -> None:
     owner.leave()
     owner.leave()
     desk.broker.let_go(lambda: False)
-    assert desk.broker.state.memory_bytes == 0
+    assert desk.broker.flow.memory_bytes == 0
     assert not desk.broker.temporaries.queues
 
 
@@ -660,7 +660,7 @@ def test_a_receipt_of_subscribing_waits_for_the_queue(desk) -> None:
     desk.turn()
     assert client.frames()[0].headers["receipt-id"] == "1"
     desk.fail_over()
-    assert "new" in desk.broker.state.by_name
+    assert "new" in desk.broker.destinations.queue_names()
 
 
 def test_a_receipt_of_unsubscribing_waits_for_what_was_settled(desk) -> None:
@@ -760,10 +760,10 @@ def test_memory_comes_back_when_everything_is_acknowledged(desk) -> None:
         client.send(b"%d" % number, persistent="true" if number % 2 else "false")
     assert desk.broker.receipts.uncommitted_bytes > 0
     assert len(client.bodies()) == 10
-    assert desk.broker.state.memory_bytes > 0
+    assert desk.broker.flow.memory_bytes > 0
     subscription = client.session.subscriptions["s"]
     client.ask("ACK", id=f"1-{list(subscription.unacknowledged)[-1]}")
-    assert desk.broker.state.memory_bytes == 0
+    assert desk.broker.flow.memory_bytes == 0
     assert desk.broker.receipts.uncommitted_bytes == 0
     assert desk.broker.state.live_count() == 0
 

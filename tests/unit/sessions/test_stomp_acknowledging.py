@@ -17,8 +17,8 @@ def filled(desk, client, count: int, queue: str = "orders") -> None:
 
 
 def live(desk, queue: str = "orders") -> list[int]:
-    found = desk.broker.state.by_name[queue]
-    return list(found.index.sequences(1, found.next_sequence))
+    found = desk.broker.state.by_name.get(queue)
+    return list(found.index.sequences(1, found.next_sequence)) if found is not None else []
 
 
 # Modes --------------------------------------------------------------------------------------------
@@ -376,14 +376,14 @@ def test_a_late_acknowledgement_of_a_transient_message(desk) -> None:
     assert client.ask("ACK", id="ID:c0ffee-1-t1.1", receipt="r")[0].command == "RECEIPT"
     client.subscribe()
     assert client.bodies() == []
-    assert desk.broker.state.memory_bytes == 0
+    assert desk.broker.flow.memory_bytes == 0
     assert client.refusal("ACK", id="ID:c0ffee-1-t1.1").headers["code"] == "unknown-delivery"
     desk.fail_over()
     client = desk.connect()
     client.subscribe()
     assert client.ask("SEND", b"y", destination="/queue/orders")[0].body == b"y"
     assert client.ask("ACK", id="ID:c0ffee-1-t1.1", receipt="r")[0].command == "RECEIPT"
-    assert desk.broker.state.memory_bytes > 0
+    assert desk.broker.flow.memory_bytes > 0
 
 
 def test_rejected_messages_fill_batches_of_their_own(new_desk) -> None:
@@ -456,8 +456,8 @@ def test_a_non_persistent_message_is_dropped_when_it_is_rejected(desk) -> None:
         "RECEIPT",
         "MESSAGE",
     ]
-    assert "ActiveMQ.DLQ" not in desk.broker.state.by_name
-    assert desk.broker.state.volatile_bytes == 0
+    assert "ActiveMQ.DLQ" not in desk.broker.destinations.queue_names()
+    assert desk.broker.flow.volatile_bytes == 0
     assert client.refusal("NACK", id="1--1").headers["code"] == "unknown-delivery"
 
 
@@ -558,8 +558,8 @@ def test_nack_reads_what_is_not_in_memory(desk) -> None:
     client.subscribe()
     desk.turn()
     client.frames()
-    queue = desk.broker.state.by_name["orders"]
-    desk.broker.state.forget_content(queue, 1)
+    queue = desk.broker.queue("orders")
+    queue.leadership.flow.forget(queue.cache, [1])
     client.ask("NACK", id="1-1")
     client.subscribe("/queue/ActiveMQ.DLQ", "d")
     assert client.bodies() == ["0"]
@@ -574,7 +574,7 @@ def test_nack_of_something_unreadable_is_refused_and_comes_again(desk) -> None:
     client.subscribe()
     desk.turn()
     client.frames()
-    desk.broker.state.forget_content(desk.broker.state.by_name["orders"], 1)
+    desk.broker.queue("orders").leadership.flow.forget(desk.broker.queue("orders").cache, [1])
     desk.unreadable = CorruptEntryError("the body checksum is wrong", segment="1", byte=5)
     client.say("NACK", id="1-1", receipt="r")
     (error,) = client.frames()
@@ -603,7 +603,7 @@ def test_nack_of_something_purged_makes_no_phantom(desk) -> None:
     client.frames()
     for key in ("1", "-1"):
         assert client.ask("NACK", id=f"1-{key}", receipt="r")[0].command == "RECEIPT"
-    assert "ActiveMQ.DLQ" not in desk.broker.state.by_name
+    assert "ActiveMQ.DLQ" not in desk.broker.destinations.queue_names()
 
 
 # Redelivery ---------------------------------------------------------------------------------------
@@ -633,7 +633,7 @@ def test_bodies_are_read_from_the_log_after_a_failover(desk) -> None:
     client = desk.connect()
     filled(desk, client, 3)
     desk.fail_over()
-    assert desk.broker.state.memory_bytes == 0
+    assert desk.broker.flow.memory_bytes == 0
     client = desk.connect()
     client.subscribe()
     assert client.bodies() == ["0", "1", "2"]
@@ -736,16 +736,16 @@ def test_nothing_is_kept_of_who_had_what_is_settled(desk) -> None:
     desk.turn()
     other.leave()
     desk.turn()
-    queue = desk.broker.state.by_name["orders"]
-    assert len(queue.had_by) == 4
+    queue = desk.broker.queue("orders")
+    assert len(queue.custody.had_by) == 4
     client.subscribe()
     desk.turn()
     for frame in client.frames()[:2]:
         client.ask("ACK", id=frame.headers["ack"])
-    assert len(queue.had_by) == 2
+    assert len(queue.custody.had_by) == 2
     desk.broker.purge("orders", client.session, b"p")
     desk.turn()
-    assert queue.had_by == {}
+    assert queue.custody.had_by == {}
 
 
 def test_under_a_new_leader_any_client_may_have_had_it(desk) -> None:

@@ -10,17 +10,17 @@ import pytest
 
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.message import TransientMessage
-from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.topic import Topic
 from holdfast.model.records import MessageRecord
 from holdfast.sessions.shared_frames import SharedFrames
 from holdfast.sessions.stomp_delivery import DeliveryFormat, read_identity
+from tests.unit.broker.served import served
 
 
 def subscription(mode: AcknowledgeMode = AcknowledgeMode.CLIENT) -> Subscription:
     made = Subscription(None, "s:1", mode=mode, prefetch=10, destination="/queue/a:b")  # type: ignore[arg-type]
-    made.queue = Queue(7, "a:b")
+    made.queue = served(7, "a:b")
     made.ordinal = 3
     return made
 

@@ -27,7 +27,7 @@ def test_spaces_and_options_make_no_other_queue(desk, version, written) -> None:
     frames = client.frames()
     assert [frame.body for frame in frames] == [b"one", b"two"]
     assert {frame.headers["destination"] for frame in frames} == {"/queue/orders"}
-    assert set(desk.broker.state.by_name) == {"orders"}
+    assert set(desk.broker.destinations.queue_names()) == {"orders"}
 
 
 def test_options_of_a_send_are_cut_off(desk) -> None:
@@ -69,7 +69,7 @@ def test_more_options_than_anybody_writes_are_refused(desk) -> None:
         error = client.refusal(command, destination="/queue/a?" + "a&" * 4000, id="1")
         assert error.headers["code"] == "destination"
     client.send(b"x", "/queue/a?" + "&".join(f"o{number}=1" for number in range(64)))
-    assert set(desk.broker.state.by_name) == {"a"}
+    assert set(desk.broker.destinations.queue_names()) == {"a"}
 
 
 # What is wished -----------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_a_wish_that_would_be_ignored_is_refused(desk, destination, wish) -> Non
     assert (error.command, error.headers["code"]) == ("ERROR", "not-served")
     assert error.headers["receipt-id"] == "r"
     assert next(iter(wish)) in error.headers["message"]
-    assert desk.broker.state.by_name == {}
+    assert desk.broker.destinations.queue_names() == []
     assert not client.session.is_closing
 
 

@@ -24,7 +24,7 @@ def full(new_desk):
     for _ in range(2):
         client.ask("SEND", b"x" * 450, destination=VOLATILE)
     assert not client.session.waiting
-    assert desk.broker.state.volatile_bytes > FULL.memory_bytes
+    assert desk.broker.flow.volatile_bytes > FULL.memory_bytes
     desk.filler = client
     return desk
 
@@ -49,7 +49,7 @@ def test_only_who_fills_the_memory_waits(full) -> None:
     found = client.frames()
     assert [frame.command for frame in found].count("RECEIPT") == 1
     assert [frame.body for frame in found if frame.command == "MESSAGE"][-1] == b"waits"
-    assert full.broker.state.volatile_bytes == 0
+    assert full.broker.flow.volatile_bytes == 0
     assert full.context.waiting_bytes == 0
 
 

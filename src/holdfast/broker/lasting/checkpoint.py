@@ -23,9 +23,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from holdfast.broker.lasting.producers import unpack_producer
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import StoreError
 from holdfast.model.format_level import require_known
@@ -81,7 +81,7 @@ def encode_head(state: BrokerState) -> bytes:
     return b"".join(parts)
 
 
-def encode_queue_head(queue: Queue, *, canonical: bool) -> bytes:
+def encode_queue_head(queue: LastingQueue, *, canonical: bool) -> bytes:
     """Give what stands before a queue's chunks."""
     name = queue.name.encode()
     totals = (0, 0) if canonical else (queue.enqueued_total, queue.acknowledged_total)
@@ -234,7 +234,7 @@ class _Decoder:
             homes[name] = home
         return counters, queue_count, producer_count
 
-    def _queue(self) -> Queue:
+    def _queue(self) -> LastingQueue:
         (
             number,
             following,
@@ -247,7 +247,7 @@ class _Decoder:
             length,
             chunks,
         ) = self._take(_QUEUE)
-        queue = Queue(number, self._text(length))
+        queue = LastingQueue(number, self._text(length))
         queue.next_sequence = following
         queue.numbered_term = numbered_term
         queue.dispatch_mark = mark

@@ -74,12 +74,6 @@ class Discards:
         self._piles += self._volatile
         self._volatile.clear()
 
-    def count_no_more(self) -> None:
-        """Count none of it any more: what it was of is known no more."""
-        self.forget_leadership()
-        self._piles += self._contents
-        self._contents.clear()
-
     def contents(self) -> Iterator[Any]:
         """Give the messages that are still counted in memory."""
         for each in (*self._contents, *self._volatile):

@@ -27,9 +27,9 @@ from holdfast.broker.lasting.checkpoint import (
     encode_producers,
     encode_queue_head,
 )
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.sequence_index import CHUNK_SHIFT, Chunk
 from holdfast.broker.lasting.state import BrokerState
-from holdfast.broker.serving.queue import Queue
 from holdfast.model.records import (
     AcknowledgeRecord,
     DeadLetterRecord,
@@ -51,7 +51,7 @@ class _FrozenQueue:
 
     __slots__ = ("chunks", "copied", "head", "numbers")
 
-    def __init__(self, queue: Queue, *, canonical: bool) -> None:
+    def __init__(self, queue: LastingQueue, *, canonical: bool) -> None:
         self.chunks: dict[int, Chunk] = dict(queue.index.chunks)
         self.numbers = sorted(self.chunks, reverse=True)
         """Those still to be handed on, the next one last."""
@@ -87,7 +87,7 @@ class Snapshot:
 
     def __init__(self, state: BrokerState, *, canonical: bool = False) -> None:
         self._canonical = canonical
-        self._waiting: dict[int, Queue] = dict(state.queues)
+        self._waiting: dict[int, LastingQueue] = dict(state.queues)
         self._frozen: dict[int, _FrozenQueue] = {}
         self._order: list[int] = (
             sorted(self._waiting, reverse=True) if canonical else list(reversed(self._waiting))

@@ -2,7 +2,8 @@
 Lasting state: what the log says, the same on every node that applied the same entries.
 
 `apply` is the only thing that changes it. Contents (headers and bodies) are not state: the leader
-keeps some in memory for its consumers, up to a limit, and anybody can read the rest from the log.
+is told of messages that come with theirs, and anybody can read them from the log. It is told of
+everything through the `listener` of a queue; nothing else of the leader's stands here.
 
 Invariants:
     Equal logs give equal `digest()`s.
@@ -12,15 +13,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
 
-from holdfast.broker.errands import IsSpent
 from holdfast.broker.lasting.discards import Discards
 from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.broker.lasting.producers import Producers
-from holdfast.broker.serving.queue import Queue
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.format_level import FIRST_LEVEL, require_known
 from holdfast.model.numbering import FIRST_TERM
@@ -52,13 +51,19 @@ class Written(Protocol):
         """Give the records one by one, with what each will change written down before."""
 
 
+class Planning(Protocol):
+    """The leader, which has made the lasting half of a queue that it declares."""
+
+    def planned(self, number: int) -> LastingQueue | None:
+        """Give the lasting half of a queue whose declaration is applied now, if it is ours."""
+
+
 class BrokerState:
     """Queues, producers and counters of one broker cluster."""
 
     __slots__ = (
         "appliers",
         "by_name",
-        "cached_bytes",
         "_live_bytes",
         "_live_count",
         "acknowledged_total",
@@ -69,27 +74,23 @@ class BrokerState:
         "format_home",
         "format_level",
         "hold_homes",
-        "leaving",
         "holds",
         "next_queue_number",
-        "overhead",
-        "plans",
+        "planning",
         "producers",
         "queues",
         "settings",
         "snapshot",
         "term",
         "timestamp",
-        "touched",
-        "volatile_bytes",
-        "touched_in_vain",
     )
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
-        self.overhead = settings.message_memory_overhead_bytes
-        self.discards = Discards(self.overhead)
+        self.discards = Discards(settings.message_memory_overhead_bytes)
         """What of this nobody can reach any more."""
+        self.planning: Planning | None = None
+        """Whoever leads here."""
         self._begin()
         self.appliers: dict[type, Any] = {
             AcknowledgeRecord: self._apply_acknowledge,
@@ -109,19 +110,14 @@ class BrokerState:
     def begin_anew(self) -> None:
         """Know nothing: the log it came from was replaced."""
         forgotten_count = self.producers.forgotten_count
-        self.discards.count_no_more()
         self.discards.add_later(_piles(self.queues, self.by_name, self.producers.by_id))
         self._begin()
         self.producers.forgotten_count = forgotten_count
 
     def _begin(self) -> None:
-        self.queues: dict[int, Queue] = {}
-        self.by_name: dict[str, Queue] = {}
-        """The queues by name; on the leader also those whose declaration is on its way."""
-        self.plans: dict[int, Queue] = {}
-        """On the leader, by number: queues whose declaration is on its way."""
-        self.leaving: dict[int, Queue] = {}
-        """On the leader, by number: queues whose deletion is on its way, without their names."""
+        self.queues: dict[int, LastingQueue] = {}
+        self.by_name: dict[str, LastingQueue] = {}
+        """The declared queues by name."""
         self.producers = Producers()
         self.next_queue_number = 1
         self.counters_home = 0
@@ -139,17 +135,9 @@ class BrokerState:
         self.holds: dict[str, HoldRecord] = {}
         """Named readers of the log, and from where on it is kept for each."""
         self.hold_homes: dict[str, int] = {}
-        self.cached_bytes = 0
-        """Contents of stored messages held in memory, with their overhead."""
-        self.volatile_bytes = 0
-        """On the leader: non-persistent messages on queues, with their overhead."""
-        self.touched: deque[Queue] = deque()
-        """Queues with consumers that may have something new to dispatch."""
-        self.touched_in_vain = 0
-        """Deleted queues that still stand there: they are taken out together."""
         self._live_count = self._live_bytes = 0
         self.enqueued_total = self.acknowledged_total = 0
-        """Messages over all queues, those that are deleted since and temporary ones too."""
+        """Messages over all queues, also those that are deleted since, or temporary."""
 
     def apply(
         self,
@@ -161,8 +149,8 @@ class BrokerState:
         """
         Change the state by committed records, numbered from `first_record` on.
 
-        `timestamp`, in microseconds, and `term` are the entry's. A message that comes with its body
-        is kept in memory while there is room.
+        `timestamp`, in microseconds, and `term` are the entry's. What comes with its body is handed
+        to the queue's listener so.
         """
         self.timestamp = timestamp
         self.term = term
@@ -193,14 +181,12 @@ class BrokerState:
         queue_number = first.queue_number
         queue = self.queues.get(queue_number)
         if queue is None:
-            queue = self.queues[queue_number] = Queue(queue_number, "")
+            queue = self.queues[queue_number] = LastingQueue(queue_number, "")
         if first.sequence < queue.next_sequence or _has_more_places(first):
             self._apply_alone(first, first_number)
             return first_number + 1, next(rest, None)
         sequence = first.sequence
-        overhead = self.overhead
-        room = before = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
-        cache = queue.cache
+        run: list[MessageRecord] = []
         sizes: list[int] = []
         newest: dict[str, MessageRecord] = {}
         record: Record | None = first
@@ -212,22 +198,19 @@ class BrokerState:
             if record.facts is not None and record.facts.places:
                 break
             size = record.size
-            if record.body is not None and size + overhead <= room:
-                cache[sequence] = record
-                room -= size + overhead
             producer_id = record.producer_id
             if producer_id is not None:
                 size += len(producer_id) + _PRODUCER_BYTES
                 if not record.rewritten:
                     newest[producer_id] = record
+            run.append(record)
             sizes.append(size)
             sequence += 1
             record = next(rest, None)
-        self.cached_bytes += before - room
         queue.index.put_next(first.sequence, first_number, sizes)
         queue.next_sequence = sequence
         queue.numbered_term = self.term
-        self._note_added(queue, len(sizes), sum(sizes))
+        self._note_added(queue, first.sequence, run, sum(sizes))
         for producer_id, last in newest.items():
             number = first_number + last.sequence - first.sequence
             self.producers.stored(producer_id, last.producer_sequence, number, self.timestamp)
@@ -255,49 +238,23 @@ class BrokerState:
     ) -> None:
         queue = self.queues.get(queue_number)
         if queue is None:
-            queue = self.queues[queue_number] = Queue(queue_number, "")
+            queue = self.queues[queue_number] = LastingQueue(queue_number, "")
         if sequence >= queue.next_sequence:
             queue.next_sequence = sequence + 1
             queue.numbered_term = self.term
         if queue.index.put(sequence, number, in_log):
-            cost = record.size + self.overhead
-            room = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
-            if record.body is not None and cost <= room:
-                queue.cache[sequence] = record
-                self.cached_bytes += cost
-            self._note_added(queue, 1, in_log)
+            self._note_added(queue, sequence, [record], in_log)
 
-    def _note_added(self, queue: Queue, count: int, size: int) -> None:
+    def _note_added(
+        self, queue: LastingQueue, first: int, records: list[MessageRecord], size: int
+    ) -> None:
+        count = len(records)
         queue.enqueued_total += count
         self.enqueued_total += count
         self._live_count += count
         self._live_bytes += size
-        if queue.subscriptions:
-            self.touch(queue)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Contents held in memory, with their overhead."""
-        return self.cached_bytes + self.volatile_bytes
-
-    def touch(self, queue: Queue) -> None:
-        """Note that `queue` may have something to dispatch."""
-        if not queue.is_touched:
-            queue.is_touched = True
-            self.touched.append(queue)
-
-    def forget_content(self, queue: Queue, sequence: int) -> None:
-        """Drop a message's content from memory, if it is there."""
-        record = queue.cache.pop(sequence, None)
-        if record is not None:
-            self.cached_bytes -= record.size + self.overhead
-        if not queue.is_idle:
-            if queue.redelivered:
-                queue.redelivered.discard(sequence)
-            if queue.had_by:
-                queue.had_by.pop(sequence, None)
-            if queue.withheld:
-                queue.withheld.discard(sequence)
+        if queue.listener is not None:
+            queue.listener.added(first, records)
 
     def _apply_hold(self, record: HoldRecord, number: int) -> None:
         if record.index:
@@ -318,23 +275,11 @@ class BrokerState:
         index = queue.index
         before = index.live_count, index.live_bytes
         gone = index.remove(record.sequences)
-        contents = queue.cache
-        freed = 0
-        for sequence in gone:
-            content = contents.pop(sequence, None)
-            if content is not None:
-                freed += content.size + self.overhead
-        self.cached_bytes -= freed
-        if not queue.is_idle:
-            for known in (queue.redelivered, queue.withheld):
-                if known:
-                    known.difference_update(gone)
-            if queue.had_by:
-                for sequence in gone:
-                    queue.had_by.pop(sequence, None)
+        if queue.listener is not None:
+            queue.listener.gone(gone)
         self._settled(queue, before)
 
-    def _settled(self, queue: Queue, before: tuple[int, int]) -> None:
+    def _settled(self, queue: LastingQueue, before: tuple[int, int]) -> None:
         """Count what is gone since so many messages and bytes lived."""
         count = before[0] - queue.index.live_count
         queue.acknowledged_total += count
@@ -345,9 +290,10 @@ class BrokerState:
     def _apply_queue(self, record: QueueRecord, number: int) -> None:
         queue = self.queues.get(record.queue_number)
         if queue is None:
-            queue = self.plans.pop(record.queue_number, None)
+            if self.planning is not None:
+                queue = self.planning.planned(record.queue_number)
             if queue is None:
-                queue = Queue(record.queue_number, record.name)
+                queue = LastingQueue(record.queue_number, record.name)
             self.queues[record.queue_number] = queue
         queue.name = record.name
         queue.is_declared = True
@@ -356,8 +302,7 @@ class BrokerState:
         # Also where it only says again what was so: who has but the rest of the log must agree.
         queue.numbered_term = self.term
         queue.dispatch_mark = max(queue.dispatch_mark, record.dispatch_mark)
-        if not queue.is_deleted:  # Else the leader has planned its deletion, maybe its successor.
-            self.by_name[record.name] = queue
+        self.by_name[record.name] = queue
         if record.queue_number >= self.next_queue_number:
             self.next_queue_number = record.queue_number + 1
             self.counters_home = number
@@ -366,56 +311,39 @@ class BrokerState:
         queue = self.queues.get(record.queue_number)
         if queue is not None and record.mark > queue.dispatch_mark:
             queue.dispatch_mark = record.mark
-            self.touch(queue)
+            if queue.listener is not None:
+                queue.listener.mark_moved()
 
     def _apply_purge(self, record: PurgeRecord, _number: int) -> None:
         queue = self.queues.get(record.queue_number)
         if queue is None:
             return
         self._settled(queue, self._empty(queue, record.through_sequence))
+        if queue.listener is not None:
+            queue.listener.purged()
 
-    def _empty(self, queue: Queue, through: int) -> tuple[int, int]:
+    def _empty(self, queue: LastingQueue, through: int) -> tuple[int, int]:
         """
         Take what stands up to a sequence off a queue, all at once; it is let go of in steps.
 
-        Gives how many messages and bytes lived before. What the leader knows of each beside its
-        content is dropped when the operator asks (`operating`), before this is in the log.
+        Gives how many messages and bytes lived before.
         """
         index = queue.index
         before = index.live_count, index.live_bytes
         self.discards.add(index.detach_through(through))
-        contents, queue.cache = queue.cache, {}
-        if index.live_count:
-            for sequence in index.sequences(through + 1, index.last() + 1):
-                if sequence in contents:
-                    queue.cache[sequence] = contents.pop(sequence)
-        self.discards.add_contents(contents)
         return before
 
     def _apply_delete_queue(self, record: DeleteQueueRecord, _number: int) -> None:
         queue = self.queues.pop(record.queue_number, None)
         if queue is None:
             return
-        queue.is_deleted = True
-        self.leaving.pop(record.queue_number, None)
         count, size = self._empty(queue, queue.index.last())
         self._live_count -= count
         self._live_bytes -= size
-        if queue.is_touched:
-            self.touched_in_vain += 1
-            if 2 * self.touched_in_vain > len(self.touched):
-                self._forget_touched_in_vain()
         if self.by_name.get(queue.name) is queue:
             del self.by_name[queue.name]
-
-    def _forget_touched_in_vain(self) -> None:
-        touched, self.touched = self.touched, deque()
-        self.touched_in_vain = 0
-        for queue in touched:
-            if queue.is_deleted:
-                queue.is_touched = False
-            else:
-                self.touched.append(queue)
+        if queue.listener is not None:
+            queue.listener.deleted()
 
     def _apply_producer(self, record: ProducerRecord, number: int) -> None:
         used_at = record.used_at or self.timestamp
@@ -453,23 +381,17 @@ class BrokerState:
         self.enqueued_total = sum(queue.enqueued_total for queue in queues)
         self.acknowledged_total = sum(queue.acknowledged_total for queue in queues)
 
-    def let_go(self, is_spent: IsSpent) -> None:
-        """Free some of the memory of what is gone; at least one step."""
-        while self.discards:
-            cached, volatile = self.discards.step(self.settings.step_count_max)
-            self.cached_bytes -= cached
-            self.volatile_bytes -= volatile
-            if is_spent():
-                return
+    def let_go(self) -> None:
+        """Free one step of what is gone."""
+        self.discards.step(self.settings.step_count_max)
 
 
 def _piles(
-    queues: dict[int, Queue], by_name: dict[str, Queue], producers: ProducerMap
+    queues: dict[int, LastingQueue], by_name: dict[str, LastingQueue], producers: ProducerMap
 ) -> Iterator[Any]:
     """Give the containers of a state that nobody needs any more, to be let go of."""
     for queue in list(queues.values()):
         yield queue.index.chunks
-        yield queue.cache
     yield queues
     yield by_name
     yield from producers.piles()

@@ -1,17 +1,16 @@
 """
-Who gets the next message: pure choice, no delivery.
+Deliveries of one queue, in steps, and the mark up to which they may go.
 
-Consumers with room stand in a ring; each message goes to the one at the head, which then moves to
-the tail. A consumer without room leaves the ring and is skipped until it has room again, so a slow
-one holds nobody up.
+What goes to whom is the choice's (`choice`). Dispatch is not logged: a mark is, in steps ahead of
+it, and nothing beyond the mark goes out; so a new leader knows what may have been seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from holdfast.broker.serving.consumer import AcknowledgeMode
-from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
+from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.publishing import Broken
 from holdfast.broker.serving.queue import Queue
 
@@ -27,14 +26,16 @@ def dispatch(
 
     So it may be left off after any step, also after one in which only consumers without room were
     passed over; one that must be read from the log is the last of its
-    step. What goes to a subscription that never acknowledges is settled through `settle`. A mistake
+    step. What goes to a consumer that never acknowledges is settled through `settle`. A mistake
     of ours ends it and is put into `broken`, with the queue.
     """
+    choice = queue.choice
+    settle_key = partial(settle, queue)
     is_over = False
     while not is_over:
         step: list[Delivery] = []
         try:
-            is_over = _assign(queue, settle, step, count_max)
+            is_over = choice.assign(settle_key, step, count_max)
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             broken.append((queue, error))
             is_over = True
@@ -42,65 +43,9 @@ def dispatch(
             yield step
 
 
-def _assign(queue: Queue, settle: Settle, step: list[Delivery], count_max: int) -> bool:
-    """Put deliveries into a step; whether there is none after it."""
-    ready = queue.ready
-    cache = queue.cache
-    transients = queue.transients
-    next_key = queue.next_key
-    flag_through = queue.flag_through
-    redelivered = queue.redelivered
-    returned, withheld = queue.returned, queue.withheld
-    passed_over = 0
-    left = count_max
-    while ready:
-        subscription = ready[0]
-        receiver = subscription.receiver
-        unacknowledged = subscription.unacknowledged
-        if receiver.room_bytes <= 0 or len(unacknowledged) >= subscription.prefetch:
-            ready.popleft()
-            subscription.is_ready = False
-            if subscription.is_closed:
-                queue.closed_ready_count -= 1
-            passed_over += 1
-            if passed_over >= count_max:
-                return False
-            continue
-        if returned or withheld:
-            passed_over += queue.pass_over(count_max - passed_over)
-            if passed_over >= count_max:
-                return False
-        key = next_key()
-        if not key:
-            return True
-        record = cache.get(key) if key > 0 else transients[key]
-        number = 0
-        if record is not None:
-            receiver.room_bytes -= record.size
-            left -= record.size >> EFFORT_SHIFT
-        else:
-            receiver.room_bytes -= 1024
-            number = queue.index.record_number(key)
-        # As `is_flagged` says it, without a call for each message.
-        flagged = 0 < key <= flag_through or key in redelivered
-        step.append((subscription, key, record, number, flagged))
-        if flagged:
-            queue.redelivered_total += 1
-        if subscription.mode is AcknowledgeMode.AUTO:
-            settle(queue, key)
-        else:
-            unacknowledged[key] = None
-        if len(ready) > 1:
-            ready.rotate(-1)
-        left -= 1
-        if record is None or left <= 0:
-            return False
-    return True
-
-
 def next_mark(queue: Queue, step_max: int) -> int:
     """Give a mark further ahead, in steps that double while a backlog is drained."""
-    cursor, end = queue.cursor, queue.next_sequence
+    cursor, end = queue.choice.cursor, queue.lasting.next_sequence
     if cursor >= end or queue.index.next_live(cursor, end) >= end:
         # Nothing of former leaders waits: what they left out is no backlog.
         cursor = max(cursor, queue.newest_before + 1)
@@ -108,4 +53,4 @@ def next_mark(queue: Queue, step_max: int) -> int:
     if backlog:
         queue.mark_step = min(queue.mark_step * 2, step_max)
     base = cursor if backlog else queue.assigned_sequence
-    return max(base, queue.dispatch_mark) + queue.mark_step
+    return max(base, queue.lasting.dispatch_mark) + queue.mark_step

@@ -20,6 +20,7 @@ from typing import Final
 
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
+from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.queue import Queue
 from holdfast.errors import UnknownDeliveryError
 
@@ -27,7 +28,9 @@ _LOOKED_AT_MAX: Final = 1_000
 """So many subscriptions are asked whether they have a message."""
 
 
-def find_late(state: BrokerState, queue_number: int, key: int, client: str = "") -> Queue | None:
+def find_late(
+    state: BrokerState, leadership: Leadership, queue_number: int, key: int, client: str = ""
+) -> Queue | None:
     """
     Give the queue from which a late acknowledgement takes `key`, None if it is settled already.
 
@@ -37,26 +40,27 @@ def find_late(state: BrokerState, queue_number: int, key: int, client: str = "")
     Raises:
         UnknownDeliveryError: It was never delivered, or somebody else has it now or had it last.
     """
-    queue = state.queues.get(queue_number)
+    queue = served(state, leadership, queue_number)
     if queue is None:
         if 0 < queue_number < state.next_queue_number:
             return None  # Deleted, with everything on it.
         raise _never_delivered(key)
     if key > 0 and _is_gone(queue, key):
         return None
-    if key in queue.reserved:
+    custody = queue.custody
+    if key in custody.reserved:
         raise _in_a_transaction(key)
-    for each in queue.returning:
+    for each in custody.returning:
         if key in each.unacknowledged:  # Whoever had it is gone, and it is just being given back.
             _require_same(key, each.client, client)
             return queue
     if _is_at_hand(queue, key):
         if not queue.is_flagged(key):
             raise _never_delivered(key)
-        _require_same(key, queue.had_by.get(key, ""), client)
+        _require_same(key, custody.had_by.get(key, ""), client)
         return queue
     if len(queue.subscriptions) > _LOOKED_AT_MAX:
-        # To ask 200,000 takes 15 ms: `settling` finds out whether it is on its way instead.
+        # To ask 200,000 takes 15 ms: `queue_of_late` finds out whether it is on its way instead.
         raise _with_somebody_else(key)
     if any(key in each.unacknowledged for each in queue.subscriptions):
         raise _with_somebody_else(key)
@@ -65,15 +69,23 @@ def find_late(state: BrokerState, queue_number: int, key: int, client: str = "")
     return None  # Below the cursor, and nobody has it: its acknowledgement is on its way.
 
 
+def served(state: BrokerState, leadership: Leadership, queue_number: int) -> Queue | None:
+    """Give the serving half of a queue that the log has, made if nobody asked for it yet."""
+    lasting = state.queues.get(queue_number)
+    if lasting is None:
+        return None
+    return leadership.half_of(lasting) or leadership.serve(lasting)
+
+
 def _is_gone(queue: Queue, key: int) -> bool:
-    if key >= queue.next_sequence:
+    if key >= queue.lasting.next_sequence:
         raise _never_delivered(key)
     return key <= queue.purging_through or not queue.index.is_live(key)
 
 
 def _is_at_hand(queue: Queue, key: int) -> bool:
     """Whether nobody has it and it is to be dispatched, or was withheld."""
-    return key in queue.returned_keys or key in queue.withheld or key >= queue.cursor
+    return key in queue.custody.withheld or queue.choice.is_at_hand(key)
 
 
 def _require_same(key: int, had_by: str, client: str) -> None:

@@ -1,65 +1,120 @@
 """
-The end of a leadership, queue by queue: what only its leader had of each is dropped.
+One leadership: what all queues of a leader share, and where their serving halves are found.
 
-With very many queues that takes long, so it is an errand: on a leader that is deposed while it
-follows already, on one that is elected before it begins to serve.
+A serving half is made when somebody first asks for the queue. The next leadership begins with none:
+what this one had is let go of in steps, queue by queue, and nothing has to be undone.
 
 Invariants:
-    The contents of a queue's stored messages are counted until they are freed, and applying keeps
-    counting them. Non-persistent messages count for nothing from the first step on: what the next
-    begin or end of a leadership breaks off here is not counted for ever.
+    Of each lasting queue there is at most one serving half of one leadership, its listener.
+    A name means the leader's queue, where one is planned or its deletion is, else the log's.
+
+Lives on the leader only and may vanish; nothing here is lasting state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 
-from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.lasting.queue import LastingQueue
+from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
 
 
-def _give_names_back(state: BrokerState) -> None:
-    """Let each name mean what it does in the log: what the leader had planned is forgotten."""
-    by_name = state.by_name
-    for queue in state.plans.values():
-        if by_name.get(queue.name) is queue:
-            del by_name[queue.name]
-    for number, queue in state.leaving.items():
-        if state.queues.get(number) is queue:  # Else it was a plan itself.
-            by_name[queue.name] = queue
-    state.plans.clear()
-    state.leaving.clear()
+class Leadership:
+    """What all queues of one leader share, and where they are found."""
 
+    __slots__ = (
+        "_make_choice",
+        "by_name",
+        "flow",
+        "leaving",
+        "names_to_come",
+        "numbering",
+        "plans",
+        "settings",
+        "touched",
+        "touched_in_vain",
+    )
 
-def forget_leadership(
-    state: BrokerState, temporary: Iterable[Queue], numbering: Numbering
-) -> Iterator[None]:
-    """
-    Start the leader's half of all queues anew, in steps; the first gives the names back.
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        flow: FlowControl,
+        make_choice: Callable[[Queue], Choice],
+        numbering: Numbering,
+    ) -> None:
+        self.settings = settings
+        self.flow = flow
+        self._make_choice = make_choice
+        self.numbering = numbering
+        """Where each queue's numbers begin under this leader."""
+        self.by_name: dict[str, Queue] = {}
+        """The serving halves that somebody asked for."""
+        self.plans: dict[int, Queue] = {}
+        """By number: queues whose declaration is on its way."""
+        self.leaving: dict[int, Queue] = {}
+        """By number: queues whose deletion is on its way, without their names."""
+        self.names_to_come = 0
+        """How many more names mean a queue once all that is on its way to the log is applied."""
+        self.touched: deque[Queue] = deque()
+        """Queues with consumers that may have something new to dispatch."""
+        self.touched_in_vain = 0
+        """Deleted queues that still stand there: they are taken out together."""
 
-    Of temporary queues, and of those whose declaration did not come to anything, only the memory is
-    given back.
-    """
-    strays = (*temporary, *state.plans.values())
-    for queue in state.touched:
-        queue.is_touched = False  # With the list: a deletion may be applied before its turn.
-    state.touched.clear()
-    _give_names_back(state)
-    state.producers.forget_leadership()
-    settings = state.settings
-    step_count = settings.step_count_max
-    effort = 0
-    for queue in chain(strays, list(state.queues.values())):
-        messages, known = queue.empty()
-        contents, queue.cache = queue.cache, {}
-        state.discards.add(messages, *known)
-        state.discards.add_contents(contents)
-        # It may have been deleted since the first step.
-        if state.queues.get(queue.number) is queue:
-            queue.forget_leadership(settings.dispatch_mark_step_min, numbering)
-        effort += 1
-        if effort >= step_count:
-            effort = 0
-            yield
+    def make_choice(self, queue: Queue) -> Choice:
+        """Make what pairs a queue's messages with its consumers."""
+        return self._make_choice(queue)
+
+    def first_number(self, lasting: LastingQueue) -> int:
+        """Give the first number that this leader gives on a queue; it says so in the log, too."""
+        return self.numbering.first(lasting.next_sequence, lasting.numbered_term)
+
+    def half_of(self, lasting: LastingQueue) -> Queue | None:
+        """Give the serving half of a queue, if this leader has one."""
+        found = lasting.listener
+        return found if type(found) is Queue and found.leadership is self else None
+
+    def serve(self, lasting: LastingQueue) -> Queue:
+        """Make the serving half of a queue that the log has."""
+        queue = self.by_name[lasting.name] = Queue(lasting, self, lasting.name)
+        return queue
+
+    def planned(self, number: int) -> LastingQueue | None:
+        """Give the lasting half made for a queue whose declaration is applied, if it is ours."""
+        queue = self.plans.pop(number, None)
+        if queue is None:
+            return None
+        self.names_to_come -= 1
+        return queue.lasting
+
+    def deleted(self, queue: Queue) -> None:
+        """Note that a queue's deletion is applied."""
+        if self.leaving.pop(queue.number, None) is not None:
+            self.names_to_come += 1
+        if self.by_name.get(queue.name) is queue:
+            del self.by_name[queue.name]
+        if queue.is_touched:
+            self.touched_in_vain += 1
+            if 2 * self.touched_in_vain > len(self.touched):
+                self._forget_touched_in_vain()
+
+    def _forget_touched_in_vain(self) -> None:
+        touched, self.touched = self.touched, deque()
+        self.touched_in_vain = 0
+        for queue in touched:
+            if queue.is_deleted:
+                queue.is_touched = False
+            else:
+                self.touched.append(queue)
+
+    def piles(self) -> Iterator[Collection[object]]:
+        """Give all that its queues hold, queue by queue, to be let go of: it is over."""
+        for queues in (self.by_name, self.plans, self.leaving):
+            for queue in list(queues.values()):
+                yield from queue.piles()
+            yield queues
+        yield self.touched

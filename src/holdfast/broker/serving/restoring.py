@@ -33,7 +33,7 @@ def restore(
     window = subscription.unacknowledged
     if len(keys) + len(window) <= step_count:
         if queue is not None:
-            queue.unreserve(keys)
+            queue.custody.unreserve(keys)
         subscription.unacknowledged = dict.fromkeys([*keys, *window])
         return len(keys)
     prefetch, subscription.prefetch = subscription.prefetch, _WITHOUT_ROOM
@@ -41,7 +41,7 @@ def restore(
     for start in range(0, len(keys), step_count):
         some = keys[start : start + step_count]
         if queue is not None:
-            queue.unreserve(some)
+            queue.custody.unreserve(some)
         window.update(dict.fromkeys(some))
         yield
         if subscription.is_closed:

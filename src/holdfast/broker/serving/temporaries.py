@@ -21,10 +21,11 @@ _Place = TypeVar("_Place", Queue, Topic)
 class Temporaries:
     """The temporary destinations of all connections, by full name."""
 
-    __slots__ = ("_owned", "count_max", "queues", "topics")
+    __slots__ = ("_make_queue", "_owned", "count_max", "queues", "topics")
 
-    def __init__(self, count_max: int) -> None:
+    def __init__(self, count_max: int, make_queue: Callable[[str], Queue]) -> None:
         self.count_max = count_max
+        self._make_queue = make_queue
         self.queues: dict[str, Queue] = {}
         self.topics: dict[str, Topic] = {}
         self._owned: dict[Hashable, list[Queue | Topic]] = {}
@@ -36,7 +37,7 @@ class Temporaries:
         Raises:
             DestinationError: It does not exist, or its connection is gone.
         """
-        return self._given(self.queues, "queue", name, owner, _new_queue)
+        return self._given(self.queues, "queue", name, owner, self._make_queue)
 
     def topic(self, name: str, owner: Hashable | None = None) -> Topic:
         """
@@ -86,7 +87,3 @@ class Temporaries:
             place.owner = owner
             self._owned.setdefault(owner, []).append(place)
         return place
-
-
-def _new_queue(name: str) -> Queue:
-    return Queue(0, name)

@@ -10,7 +10,7 @@ COMMIT only keeps numbers for the records free.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.broker.serving.queue import Queue
@@ -110,7 +110,7 @@ class Transaction:
             take(key, None)
         queue = subscription.queue
         if queue is not None:
-            queue.reserved.update(keys)
+            queue.custody.reserved.update(keys)
             self._settle_at_commit(queue, keys)
         if held is None:
             held = self.settlements[subscription] = []
@@ -126,7 +126,7 @@ class Transaction:
         if queue not in self.late:
             self._require_place()
         self._grow(1, 0)
-        queue.reserve(key)
+        queue.custody.reserve(key)
         self._settle_at_commit(queue, [key])
         self.late.setdefault(queue, []).append(key)
 
@@ -155,8 +155,8 @@ class Transaction:
         """Where it sends to."""
         return (*self.by_queue, *self.targets)
 
-    def missing_queues(self, known: Container[str]) -> int:
-        """Count the queues it sends to that were deleted since and are not among the `known`."""
+    def missing_queues(self, is_known: Callable[[str], bool]) -> int:
+        """Count the queues it sends to that were deleted since, and whose names mean nothing."""
         return len(
             {
                 destination.name
@@ -164,7 +164,7 @@ class Transaction:
                 if destination.is_deleted
                 and isinstance(destination, Queue)
                 and not destination.is_temporary
-                and destination.name not in known
+                and not is_known(destination.name)
             }
         )
 
@@ -184,8 +184,9 @@ class Transaction:
             if not subscription.is_closed:
                 yield subscription
             elif subscription.queue is not None:
-                yield from subscription.queue.release(subscription, keys[count:], step_count)
-                yield subscription.queue
+                queue, client = subscription.queue, subscription.client
+                yield from queue.release(subscription, keys[count:], step_count, client)
+                yield queue
         for queue, keys in self.late.items():
             yield from queue.release(object(), keys, step_count)
             yield queue

@@ -4,10 +4,9 @@ Applying records: the same log gives the same state, and what is unknown changes
 
 from __future__ import annotations
 
-from collections import deque
-
 import pytest
 
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
@@ -41,6 +40,40 @@ def message(sequence: int, queue: int = 1, **fields: object) -> MessageRecord:
     return record
 
 
+class Listening:
+    """A leader's half that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.added_runs: list[tuple[int, list[MessageRecord]]] = []
+
+    def added(self, first: int, records: list[MessageRecord]) -> None:
+        self.added_runs.append((first, records))
+        self.heard.append("added")
+
+    def gone(self, sequences: list[int]) -> None:
+        self.heard.append(sequences)
+
+    def purged(self) -> None:
+        self.heard.append("purged")
+
+    def mark_moved(self) -> None:
+        self.heard.append("mark moved")
+
+    def deleted(self) -> None:
+        self.heard.append("deleted")
+
+
+class Planned:
+    """A leader that has planned one queue."""
+
+    def __init__(self, queue: LastingQueue) -> None:
+        self.queue = queue
+
+    def planned(self, number: int) -> LastingQueue | None:
+        return self.queue if number == self.queue.number else None
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -70,12 +103,17 @@ def test_a_message_may_stand_on_several_queues(state, with_others) -> None:
     run = [message(1), record, message(3)] if with_others else [record]
     number = 10 + run.index(record)
     state.apply(1, [QueueRecord(1, "a"), QueueRecord(2, "b")], 7)
-    state.apply(10, run, 8)
+    state.queues[9] = LastingQueue(9, "")
     queues = [state.queues[it] for it in (1, 2, 9)]
+    listeners = [Listening() for _ in queues]
+    for queue, listener in zip(queues, listeners, strict=True):
+        queue.listener = listener
+    state.apply(10, run, 8)
+    seen = [listener.added_runs for listener in listeners]
     at = zip(queues, (2, 5, 1), strict=True)
     assert [queue.index.record_number(it) for queue, it in at] == [number] * 3
     assert [queue.next_sequence for queue in queues] == [4 if with_others else 3, 6, 2]
-    assert queues[1].cache[5] is queues[2].cache[1] is record
+    assert (seen[1], seen[2]) == ([(5, [record])], [(1, [record])])
     assert state.live_count() == (5 if with_others else 3)
     bare = BrokerState(BrokerSettings())
     bare.apply(1, [QueueRecord(1, "a"), QueueRecord(2, "b")], 7)
@@ -85,7 +123,7 @@ def test_a_message_may_stand_on_several_queues(state, with_others) -> None:
     state.apply(20, [AcknowledgeRecord(1, [2]), AcknowledgeRecord(9, [1])], 9)
     assert queues[1].index.is_live(5)
     state.apply(30, [AcknowledgeRecord(2, [5]), AcknowledgeRecord(1, [1, 3])], 9)
-    assert (state.live_count(), state.live_bytes(), state.cached_bytes) == (0, 0, 0)
+    assert (state.live_count(), state.live_bytes()) == (0, 0)
 
 
 def test_the_level_of_the_log_only_rises(state) -> None:
@@ -145,13 +183,11 @@ def test_a_copy_of_the_cleaner_only_moves(state) -> None:
     assert state.producers.get("p") == (3, 2, 7)
 
 
-@pytest.mark.parametrize("memory_bytes", [0, 1500, 1 << 20])
-def test_messages_alone_change_the_state_as_a_run_of_them_does(memory_bytes) -> None:
+def test_messages_alone_change_the_state_as_a_run_of_them_does() -> None:
     """
     A leader's entries are a message each where its clients send one at a time, a replica may be
-    given the same ones as a run; also those that find no room in memory and those of before.
+    given the same ones as a run; also those of before.
     """
-    settings = BrokerSettings(memory_bytes=memory_bytes)
     records = [
         *(message(number, producer_id="p", producer_sequence=number) for number in (1, 2, 3)),
         message(7, queue=2, producer_id="q", producer_sequence=1),
@@ -159,7 +195,7 @@ def test_messages_alone_change_the_state_as_a_run_of_them_does(memory_bytes) -> 
         message(8, queue=2),
     ]
     names = [QueueRecord(1, "one"), QueueRecord(2, "two")]
-    run, alone = BrokerState(settings), BrokerState(settings)
+    run, alone = BrokerState(BrokerSettings()), BrokerState(BrokerSettings())
     for state in (run, alone):
         state.apply(1, names, 7, 3)
 
@@ -168,7 +204,7 @@ def test_messages_alone_change_the_state_as_a_run_of_them_does(memory_bytes) -> 
         alone.apply(number, [record], 8, 4)
 
     assert digest_of(run) == digest_of(alone)
-    for name in ("cached_bytes", "memory_bytes", "enqueued_total", "timestamp", "term"):
+    for name in ("enqueued_total", "timestamp", "term"):
         assert getattr(run, name) == getattr(alone, name)
     assert (run.live_count(), run.live_bytes()) == (alone.live_count(), alone.live_bytes())
     for number, queue in run.queues.items():
@@ -177,7 +213,6 @@ def test_messages_alone_change_the_state_as_a_run_of_them_does(memory_bytes) -> 
             other.next_sequence,
             other.numbered_term,
         )
-        assert queue.cache.keys() == other.cache.keys()
         assert [queue.index.record_number(it) for it in queue.index.sequences(1, 9)] == [
             other.index.record_number(it) for it in other.index.sequences(1, 9)
         ]
@@ -219,25 +254,38 @@ def test_numbers_and_marks_only_grow(state) -> None:
 
 def test_deleting_frees_everything(state) -> None:
     """
-    Contents, name, and its place among the queues to look at.
+    Its name and its number; the leader's half hears of it, after all else is done.
     """
     state.apply(1, [QueueRecord(1, "q"), message(1), message(2)], 1)
-    assert state.memory_bytes == 2 * (8 + state.overhead)
-    state.touch(state.queues[1])
-    assert [queue.number for queue in state.touched] == [1]
+    listener = state.queues[1].listener = Listening()
     state.apply(4, [DeleteQueueRecord(1)], 2)
-    assert (state.queues, state.by_name, state.touched) == ({}, {}, deque())
+    assert (state.queues, state.by_name) == ({}, {})
     assert state.live_count() == 0
-    assert state.memory_bytes == 2 * (8 + state.overhead)  # It is let go of in steps.
-    assert len(list(state.discards.contents())) == 2
+    assert listener.heard == ["deleted"]
 
 
-def test_a_body_less_record_keeps_no_memory(state) -> None:
+def test_the_leaders_half_hears_of_everything(state) -> None:
     """
-    Followers apply the index only.
+    In the order it is applied; of neighbouring messages at once, and of the dead only what lived.
     """
-    state.apply(1, [MessageRecord(1, 1, None, None, 8)], 1)
-    assert (state.live_count(), state.live_bytes(), state.memory_bytes) == (1, 8, 0)
+    state.apply(1, [QueueRecord(1, "q")], 1)
+    listener = state.queues[1].listener = Listening()
+    run = [message(1), message(2), message(3)]
+    state.apply(2, run, 2)
+    state.apply(5, [DispatchMarkRecord(1, 9), AcknowledgeRecord(1, [2, 7]), PurgeRecord(1, 3)], 3)
+    assert listener.added_runs == [(1, run)]
+    assert listener.heard == ["added", "mark moved", [2], "purged"]
+
+
+def test_a_queue_is_known_by_what_its_leader_planned(state) -> None:
+    """
+    So what hangs on the lasting half from the first message on is there as it is declared.
+    """
+    planned = LastingQueue(4, "q")
+    state.planning = Planned(planned)
+    state.apply(1, [QueueRecord(4, "q"), QueueRecord(5, "r")], 1)
+    assert state.queues[4] is planned is state.by_name["q"]
+    assert state.queues[5] is not planned
 
 
 def test_digests_differ_where_states_do() -> None:
@@ -262,5 +310,5 @@ def test_digests_differ_where_states_do() -> None:
     assert len(digests) == len(others) + 1
     state = BrokerState(BrokerSettings())
     state.apply(1, base, 1)
-    state.queues[1].redelivered_total = 99
+    state.queues[1].enqueued_total = 99
     assert digest_of(state) in digests

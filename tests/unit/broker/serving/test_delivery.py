@@ -15,7 +15,7 @@ def test_a_delivery_brings_its_content_or_says_where_it_is(desk) -> None:
     desk.send(b"in the log")
     desk.turn()
     content = desk.queue().cache[1]
-    desk.state.forget_content(desk.queue(), 2)
+    desk.queue().leadership.flow.forget(desk.queue().cache, [2])
     consumer = desk.subscribe()
     deliveries = [each for step in desk.broker.dispatch() for each in step]
     stored = desk.queue().index.record_number(2)

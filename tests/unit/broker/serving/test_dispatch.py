@@ -71,7 +71,7 @@ def test_messages_not_in_memory_come_with_their_place(desk, new_client) -> None:
     desk.send(b"x")
     desk.turn()
     desk.fail_over()
-    desk.broker.state.forget_content(desk.queue(), 1)
+    desk.queue().leadership.flow.forget(desk.queue().cache, [1])
     desk.subscribe(client=new_client())
     ((_, key, message, record_number, flagged),) = chain.from_iterable(desk.broker.dispatch())
     assert (key, message, record_number, flagged) == (1, None, 2, True)
@@ -83,9 +83,9 @@ def test_only_a_subscription_with_room_becomes_ready(desk, new_client) -> None:
     """
     subscription = desk.subscribe(prefetch=1)
     queue = desk.queue()
-    assert not queue.make_ready(subscription)
+    assert not queue.choice.make_ready(subscription)
     desk.broker.unsubscribe(subscription)
-    assert not queue.make_ready(subscription)
+    assert not queue.choice.make_ready(subscription)
 
 
 def test_auto_is_bounded_by_the_socket_alone(desk, new_client) -> None:
@@ -107,7 +107,7 @@ def test_a_queue_that_nobody_consumes_from_is_not_looked_at(desk, new_client) ->
     """
     desk.send(b"x")
     desk.turn()
-    assert not desk.broker.state.touched
+    assert not desk.broker.destinations.leadership.touched
     client = new_client()
     desk.subscribe(client=client)
     desk.turn()
@@ -121,7 +121,7 @@ def test_a_step_is_short_and_ends_with_what_must_be_read(desk, new_client) -> No
     for _ in range(2 * STEP + 2):
         desk.send(b"x")
     desk.turn()
-    desk.broker.state.forget_content(desk.queue(), 3)
+    desk.queue().leadership.flow.forget(desk.queue().cache, [3])
     desk.subscribe(client=new_client(), prefetch=10_000)
     steps = [[key for _, key, *_ in step] for step in desk.broker.dispatch()]
     assert [len(step) for step in steps] == [3, STEP, STEP - 1]
@@ -144,12 +144,12 @@ def test_what_nobody_can_have_is_gone_past_in_steps(desk) -> None:
     """
     count = 10 * STEP
     queue = filled(desk, count + 1)
-    queue.cursor = count // 2 + 1
+    queue.choice.cursor = count // 2 + 1
     queue.give_back([*range(1, count // 2 + 1)], redelivered=True)
     for key in range(1, count + 1):
-        queue.reserve(key)
+        queue.custody.reserve(key)
     desk.subscribe()
-    left = lambda: len(queue.returned) + count + 1 - queue.cursor  # noqa: E731 - a length
+    left = lambda: len(queue.choice.returned) + count + 1 - queue.choice.cursor  # noqa: E731 - a length
     keys, most = dispatch_and_measure(desk.broker, left)
     assert keys == [count + 1]
     assert 0 < most <= STEP + 2
@@ -161,11 +161,11 @@ def test_what_is_gone_is_passed_over_in_steps(desk) -> None:
     """
     count = 10 * STEP
     queue = filled(desk, count + 1)
-    queue.cursor = count + 1
+    queue.choice.cursor = count + 1
     queue.give_back([*range(1, count + 1)], redelivered=True)
     queue.index.remove(range(1, count + 1))
     desk.subscribe()
-    keys, most = dispatch_and_measure(desk.broker, lambda: len(queue.returned))
+    keys, most = dispatch_and_measure(desk.broker, lambda: len(queue.choice.returned))
     assert keys == [count + 1]
     assert 0 < most <= STEP
 

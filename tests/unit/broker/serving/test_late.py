@@ -6,28 +6,36 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.serving import late
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.late import find_late
+from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import UnknownDeliveryError
+from tests.unit.broker.served import leadership_with
 
 
 @pytest.fixture
-def state() -> BrokerState:
+def leadership() -> Leadership:
+    return leadership_with()
+
+
+@pytest.fixture
+def state(leadership: Leadership) -> BrokerState:
     """Queue 1 holds 1 to 6; a former leader may have delivered up to 4; 1 to 3 went out again."""
     state = BrokerState(BrokerSettings())
-    queue = state.queues[1] = Queue(1, "q")
+    lasting = state.queues[1] = LastingQueue(1, "q")
     for sequence in range(1, 7):
-        queue.index.put(sequence, sequence, 1)
-    queue.next_sequence = queue.assigned_sequence = 7
-    queue.dispatch_mark = 4
-    queue.forget_leadership(9)
-    queue.cursor = 4
+        lasting.index.put(sequence, sequence, 1)
+    lasting.next_sequence = 7
+    lasting.dispatch_mark = 4
+    queue = leadership.serve(lasting)
+    queue.choice.cursor = 4
     holder = Subscription(None, "s", mode=AcknowledgeMode.INDIVIDUAL, prefetch=9)  # type: ignore[arg-type]
     holder.unacknowledged = {1: None}
     queue.subscriptions[holder] = None
@@ -41,7 +49,7 @@ def given_back(queue: Queue) -> None:
 
 
 def reserved(queue: Queue) -> None:
-    queue.reserve(4)
+    queue.custody.reserve(4)
 
 
 def purged(queue: Queue) -> None:
@@ -78,17 +86,20 @@ def nothing(_queue: Queue) -> None:
         (3, 1, nothing, "not delivered"),
     ],
 )
-def test_what_a_late_word_counts_for(state, queue_number, key, prepare, outcome) -> None:
+def test_what_a_late_word_counts_for(
+    state, leadership, queue_number, key, prepare, outcome
+) -> None:
     """
     Taken, settled already, or refused with the reason.
     """
-    prepare(state.queues[1])
+    queue = leadership.by_name["q"]
+    prepare(queue)
     if outcome in {"taken", "settled"}:
-        found = find_late(state, queue_number, key)
-        assert found is (state.queues[1] if outcome == "taken" else None)
+        found = find_late(state, leadership, queue_number, key)
+        assert found is (queue if outcome == "taken" else None)
     else:
         with pytest.raises(UnknownDeliveryError, match=outcome):
-            find_late(state, queue_number, key)
+            find_late(state, leadership, queue_number, key)
 
 
 def test_of_very_many_subscriptions_none_is_asked(desk, monkeypatch) -> None:

@@ -4,36 +4,35 @@ A queue's order: what was given back, persistent messages up to the mark, non-pe
 
 from __future__ import annotations
 
-import pytest
-
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.model.numbering import LEADERS_STEP, Numbering
+from holdfast.model.records import MessageRecord
+from tests.unit.broker.served import served, served_again
 
 NEW_GENERATION = Numbering(generation=1)
 FLOOR = NEW_GENERATION.floor
 
 
 def queue_of(count: int, mark: int = 1000) -> Queue:
-    queue = Queue(1, "q")
+    queue = served(1, "q")
     for sequence in range(1, count + 1):
         queue.index.put(sequence, sequence, 1)
-    queue.next_sequence = queue.assigned_sequence = count + 1
-    queue.dispatch_mark = mark
-    queue.cursor = 1
+    queue.lasting.next_sequence = queue.assigned_sequence = count + 1
+    queue.lasting.dispatch_mark = mark
     return queue
 
 
 def add_transient(queue: Queue, serial: int, order: int) -> None:
     message = TransientMessage(-serial, b"", b"", order)
     queue.transients[message.key] = message
-    queue.waiting.append(message.key)
+    queue.choice.waiting.append(message.key)
 
 
 def drained(queue: Queue) -> list[int]:
-    return list(iter(queue.next_key, 0))
+    return list(iter(queue.choice.next_key, 0))
 
 
 def test_transient_messages_stand_where_they_were_sent() -> None:
@@ -55,7 +54,7 @@ def test_a_transient_message_waits_for_what_is_on_its_way_before_it() -> None:
     add_transient(queue, 1, 2)
     assert drained(queue) == [1]
     queue.index.put(2, 2, 1)
-    queue.next_sequence = 3
+    queue.lasting.next_sequence = 3
     assert drained(queue) == [2, -1]
 
 
@@ -65,7 +64,7 @@ def test_nothing_goes_out_above_the_mark() -> None:
     """
     queue = queue_of(5, mark=3)
     assert drained(queue) == [1, 2, 3]
-    queue.dispatch_mark = 4
+    queue.lasting.dispatch_mark = 4
     assert drained(queue) == [4]
 
 
@@ -77,11 +76,11 @@ def test_what_is_given_back_goes_first_and_in_order() -> None:
     for serial, order in ((1, 1), (2, 1), (3, 0)):
         add_transient(queue, serial, order)
     add_transient(queue, 4, 4)
-    queue.waiting.clear()
-    queue.cursor = 4
+    queue.choice.waiting.clear()
+    queue.choice.cursor = 4
     queue.give_back([2, -2, 1, -1, -3], redelivered=True)
     assert drained(queue) == [-3, 1, -1, -2, 2, 4]
-    assert queue.redelivered == {1, 2, -1, -2, -3}
+    assert queue.custody.redelivered == {1, 2, -1, -2, -3}
 
 
 def test_what_died_meanwhile_is_not_given_back() -> None:
@@ -94,7 +93,7 @@ def test_what_died_meanwhile_is_not_given_back() -> None:
     queue.give_back([1, 2, -7], redelivered=True)
     queue.index.remove([1])
     assert drained(queue) == []
-    assert queue.redelivered == {1}
+    assert queue.custody.redelivered == {1}
 
 
 def test_what_is_being_purged_is_not_given_back() -> None:
@@ -113,9 +112,9 @@ def test_withheld_messages_are_passed_over() -> None:
     Damaged ones hold nobody up.
     """
     queue = queue_of(4)
-    queue.withheld |= {1, 3, 4}
+    queue.custody.withheld |= {1, 3, 4}
     assert drained(queue) == [2]
-    queue.withheld.clear()
+    queue.custody.withheld.clear()
     queue.give_back([3, 1], redelivered=False)
     assert drained(queue) == [1, 3]
 
@@ -127,13 +126,13 @@ def test_a_new_leadership_starts_from_what_lives() -> None:
     queue = queue_of(4, mark=3)
     queue.index.remove([1])
     add_transient(queue, 1, 4)
-    queue.forget_leadership(16)
+    queue = served_again(queue)
     assert drained(queue) == [2, 3]
     assert [queue.is_flagged(key) for key in (3, 4, -1)] == [True, False, False]
-    queue.dispatch_mark = 99
-    queue.forget_leadership(16)
+    queue.lasting.dispatch_mark = 99
+    queue = served_again(queue)
     assert queue.flag_through == 4
-    assert Queue(2, "empty").cursor == 1
+    assert served(2, "empty").choice.cursor == 1
 
 
 def test_a_closed_subscription_gives_back_what_it_holds() -> None:
@@ -144,11 +143,15 @@ def test_a_closed_subscription_gives_back_what_it_holds() -> None:
     subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
     subscription.is_ready = True
     queue.subscriptions[subscription] = None
-    queue.ready.append(subscription)
+    queue.choice.ready.append(subscription)
     subscription.unacknowledged = dict.fromkeys(drained(queue))
     queue.close_subscription(subscription)
     assert list(queue.take_back(subscription, 9)) == []
-    assert (queue.subscriptions, list(queue.ready), subscription.unacknowledged) == ({}, [], {})
+    assert (queue.subscriptions, list(queue.choice.ready), subscription.unacknowledged) == (
+        {},
+        [],
+        {},
+    )
     assert subscription.is_closed
     assert drained(queue) == [1, 2]
     assert queue.is_flagged(1)
@@ -171,14 +174,14 @@ def test_what_is_given_back_twice_goes_out_once() -> None:
     Reserved and released again and again, it takes one place; what is ahead takes none.
     """
     queue = queue_of(3)
-    assert [queue.next_key(), queue.next_key()] == [1, 2]
+    assert [queue.choice.next_key(), queue.choice.next_key()] == [1, 2]
     for _ in range(3):
         queue.give_back([2], redelivered=True)
-        queue.reserve(2)
+        queue.custody.reserve(2)
         assert list(queue.release(queue, [2], 64)) == []
-        queue.reserve(3)
+        queue.custody.reserve(3)
         assert list(queue.release(queue, [3], 64)) == []
-    assert len(queue.returned) == 1
+    assert len(queue.choice.returned) == 1
     assert drained(queue) == [2, 3]
 
 
@@ -189,11 +192,11 @@ def test_a_renewed_queue_knows_what_is_under_way() -> None:
     queue = queue_of(4)
     queue.assigned_sequence = 7
     queue.asked_mark = 2000
-    queue.cursor = 4
+    queue.choice.cursor = 4
     subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
     subscription.unacknowledged = {1: None}
     queue.subscriptions[subscription] = None
-    queue.reserved = {2, -5}
+    queue.custody.reserved = {2, -5}
     queue.renew({3})
     assert subscription.is_closed
     assert not queue.subscriptions
@@ -210,18 +213,18 @@ def test_a_generation_begins_above_its_floor() -> None:
     No number below is given; what lives there may have been seen; nothing waits for the gap.
     """
     queue = queue_of(2, mark=1)
-    queue.forget_leadership(4, NEW_GENERATION)
+    queue = served_again(queue, NEW_GENERATION)
     assert queue.assigned_sequence == FLOOR + 1
     assert queue.is_flagged(2)
     add_transient(queue, 1, queue.newest_under_way)
-    queue.dispatch_mark = 3
+    queue.lasting.dispatch_mark = 3
     assert drained(queue) == [1, 2, -1]
     queue.assigned_sequence += 1
     add_transient(queue, 2, queue.newest_under_way)
     assert drained(queue) == []
     queue.index.put(FLOOR + 1, 9, 1)
-    queue.next_sequence = FLOOR + 2
-    queue.dispatch_mark = FLOOR + 100
+    queue.lasting.next_sequence = FLOOR + 2
+    queue.lasting.dispatch_mark = FLOOR + 100
     assert drained(queue) == [FLOOR + 1, -2]
     assert not queue.is_flagged(FLOOR + 1)
 
@@ -230,9 +233,9 @@ def test_an_empty_queue_begins_at_its_generations_first_number() -> None:
     """
     A queue where nothing lives does not look for it from 1 on.
     """
-    queue = Queue(1, "q")
-    queue.forget_leadership(4, NEW_GENERATION)
-    assert (queue.cursor, queue.newest_under_way) == (FLOOR + 1, 0)
+    queue = served(1, "q")
+    queue = served_again(queue, NEW_GENERATION)
+    assert (queue.choice.cursor, queue.newest_under_way) == (FLOOR + 1, 0)
     add_transient(queue, 1, queue.newest_under_way)
     assert drained(queue) == [-1]
 
@@ -242,14 +245,14 @@ def test_a_leader_leaves_out_what_one_before_may_have_given_in_vain() -> None:
     A step for each term since the queue's last number, and none where nobody else can have led.
     """
     queue = queue_of(2, mark=1)
-    queue.numbered_term = 5
-    queue.forget_leadership(4, Numbering(term=8))
+    queue.lasting.numbered_term = 5
+    queue = served_again(queue, Numbering(term=8))
     assert queue.assigned_sequence == 3 + 3 * LEADERS_STEP
     assert queue.newest_under_way == 2
     assert not queue.is_flagged(2)
-    queue.forget_leadership(4, Numbering(term=5))
+    queue = served_again(queue, Numbering(term=5))
     assert queue.assigned_sequence == 3
-    queue.forget_leadership(4, Numbering())
+    queue = served_again(queue)
     assert queue.assigned_sequence == 3
 
 
@@ -257,32 +260,26 @@ def test_a_queue_without_traffic_has_little() -> None:
     """
     A hundred thousand of them are an ordinary broker; empty containers would be most of it.
     """
-    queue = Queue(1, "q")
+    queue = served(1, "q")
     queue.index.put(1, 1, 1)
     assert queue.is_idle
     assert queue.transient_count == 0
+    assert not queue.is_held
+    assert not queue.is_flagged(1)
+    queue.forget([1])
     assert queue.is_idle
-    assert not queue.ready
+    assert not queue.choice.has_ready
     assert not queue.is_idle
-    assert type(queue) is Queue
-    queue.returned_keys.add(5)
-    queue.forget_leadership(1)
-    assert queue.is_idle
-    assert queue.returned_keys == set()
-    queue.forget_leadership(1)
-    with pytest.raises(AttributeError):
-        _ = queue.nothing_of_that_name
 
 
 def test_a_queue_built_anew_is_forgotten_like_any_other() -> None:
     """
     What it was given then is the leader's own, too.
     """
-    queue = Queue(1, "q")
+    queue = served(1, "q")
     queue.renew({3})
-    assert queue.withheld == {3}
-    queue.forget_leadership(1)
-    assert queue.withheld == set()
+    assert queue.custody.withheld == {3}
+    assert served_again(queue).custody.withheld == set()
 
 
 def test_much_is_released_in_steps_and_nothing_goes_out_meanwhile() -> None:
@@ -290,14 +287,55 @@ def test_much_is_released_in_steps_and_nothing_goes_out_meanwhile() -> None:
     A transaction that settled much is rolled back; the old order is kept.
     """
     queue = queue_of(9)
-    keys = [queue.next_key() for _ in range(6)]
-    queue.reserved.update(keys)
+    keys = [queue.choice.next_key() for _ in range(6)]
+    queue.custody.reserved.update(keys)
     steps = queue.release("a transaction", keys, 2)
     for left in (4, 2):
         next(steps)
         assert queue.is_held
-        assert len(queue.reserved) == left
+        assert len(queue.custody.reserved) == left
     assert list(steps) == []
     assert not queue.is_held
-    assert not queue.reserved
-    assert [queue.next_key() for _ in range(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert not queue.custody.reserved
+    assert [queue.choice.next_key() for _ in range(9)] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_queue_hears_of_what_is_applied_to_its_lasting_half() -> None:
+    """
+    Contents come into memory and leave it, what is known of single messages goes with them.
+    """
+    queue = served(1)
+    flow = queue.leadership.flow
+    record = MessageRecord(1, 1, b"", b"body", 4)
+    queue.index.put(1, 1, 4)
+    queue.added(1, [record])
+    assert (queue.cache, flow.memory_bytes) == ({1: record}, 4 + flow.overhead)
+    queue.custody.redelivered.add(1)
+    queue.index.remove([1])
+    queue.gone([1])
+    assert (queue.cache, flow.memory_bytes, queue.custody.redelivered) == ({}, 0, set())
+
+
+def test_a_purge_leaves_the_contents_of_what_came_behind_it() -> None:
+    """
+    The rest is counted until it is let go of.
+    """
+    queue = queue_of(3)
+    flow = queue.leadership.flow
+    queue.added(1, [MessageRecord(1, number, b"", b"x", 1) for number in (1, 2, 3)])
+    queue.index.detach_through(2)
+    queue.purged()
+    assert list(queue.cache) == [3]
+    assert len(list(flow.discards.contents())) == 2
+    while flow.discards:
+        flow.let_go()
+    assert flow.memory_bytes == 1 + flow.overhead
+
+
+def test_what_is_on_its_way_as_somebody_first_asks_is_not_left_out() -> None:
+    """
+    The choice is made late, with numbers given and nothing applied yet.
+    """
+    queue = served(1)
+    queue.assigned_sequence = 3
+    assert queue.choice.cursor == 1

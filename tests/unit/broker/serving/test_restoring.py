@@ -41,14 +41,14 @@ def test_the_window_is_as_it_was_and_no_step_is_long(desk) -> None:
     consumer, transaction = holding(desk)
     reserved, sizes = [KEYS], [LATER]
     for _ in desk.broker.abort(transaction):
-        reserved.append(len(desk.queue().reserved))
+        reserved.append(len(desk.queue().custody.reserved))
         sizes.append(len(consumer.unacknowledged))
         assert reserved[-1] + sizes[-1] == KEYS + LATER
     assert max(before - after for before, after in pairwise(reserved)) == STEP
     assert max(after - before for before, after in pairwise(sizes)) == STEP
     assert len(reserved) > STEPS
     assert list(consumer.unacknowledged) == list(range(1, KEYS + LATER + 1))
-    assert not desk.queue().reserved
+    assert not desk.queue().custody.reserved
     desk.broker.acknowledge(consumer, KEYS, desk.client, b"done")
     desk.turn()
     assert desk.state.live_count() == LATER
@@ -81,7 +81,7 @@ def test_a_subscription_that_is_closed_between_two_steps_loses_nothing(desk, whe
     desk.broker.errands.finish()
     desk.turn()
     assert sorted(other.receiver.deliveries) == [(key, True) for key in range(1, KEYS + LATER + 1)]
-    assert not desk.queue().reserved
+    assert not desk.queue().custody.reserved
     assert not desk.queue().is_held
 
 

@@ -7,15 +7,21 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.flow_control import require_room
+from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.errors import DestinationError
+from tests.unit.broker.served import served
+
+
+def served_temporary(name: str) -> Queue:
+    return served(0, name)
 
 
 def test_only_the_owner_makes_them_and_they_go_with_it() -> None:
     """
     Somebody who knows the name may use it as long as its connection is there.
     """
-    temporaries = Temporaries(9)
+    temporaries = Temporaries(9, served_temporary)
     owner, other = object(), object()
     queue = temporaries.queue("q", owner)
     topic = temporaries.topic("t", owner)
@@ -34,7 +40,7 @@ def test_one_too_many_is_refused() -> None:
     """
     Those that exist are found at the limit too.
     """
-    temporaries = Temporaries(1)
+    temporaries = Temporaries(1, served_temporary)
     owner = object()
     temporaries.queue("q", owner)
     assert temporaries.queue("q", owner).name == "q"

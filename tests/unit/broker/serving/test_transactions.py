@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.serving.consumer import AcknowledgeMode
-from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import (
     NUMBERED_PER_STEP,
@@ -18,6 +17,7 @@ from holdfast.broker.serving.transactions import (
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import TransactionError
 from holdfast.model.records import MessageRecord
+from tests.unit.broker.served import served
 
 SETTINGS = BrokerSettings(transaction_bytes_max=100, transaction_operation_count_max=5)
 
@@ -47,7 +47,7 @@ def test_undo_tells_what_has_no_subscription_any_more() -> None:
     It has to go back to its queue.
     """
     subscription = holding(1, 2)
-    subscription.queue = queue = Queue(7, "q")
+    subscription.queue = queue = served(7, "q")
     transaction = Transaction("t", SETTINGS)
     transaction.add_settlement(subscription, [1])
     subscription.is_closed = True
@@ -63,7 +63,7 @@ def test_it_does_not_grow_over_its_limits(count, size, why) -> None:
     What is refused is not held, and counts for nothing.
     """
     transaction = Transaction("t", SETTINGS)
-    queue = Queue(1, "q")
+    queue = served(1, "q")
     for _ in range(count - 1):
         transaction.add_send(queue, b"", b"x" * size, persistent=True)
     with pytest.raises(TransactionError, match=why):
@@ -80,7 +80,7 @@ def test_acknowledgements_count_too() -> None:
     subscription = holding(*range(1, 9))
     transaction = Transaction("t", SETTINGS)
     transaction.add_settlement(subscription, [1, 2, 3])
-    queue = Queue(7, "q")
+    queue = served(7, "q")
     transaction.add_late(queue, 70)
     with pytest.raises(TransactionError):
         transaction.add_settlement(subscription, [4, 5])
@@ -89,7 +89,7 @@ def test_acknowledgements_count_too() -> None:
         transaction.add_late(queue, 72)
     assert list(subscription.unacknowledged) == [4, 5, 6, 7, 8]
     assert transaction.late == {queue: [70, 71]}
-    assert queue.reserved == {70, 71}
+    assert queue.custody.reserved == {70, 71}
 
 
 def test_it_reaches_no_more_places_than_a_commit_can_look_at() -> None:
@@ -97,7 +97,7 @@ def test_it_reaches_no_more_places_than_a_commit_can_look_at() -> None:
     Queues, topics, subscriptions and queues of late acknowledgements, each once however often.
     """
     transaction = Transaction("t", BrokerSettings(transaction_destination_count_max=4))
-    queue, other = Queue(1, "q"), Queue(2, "r")
+    queue, other = served(1, "q"), served(2, "r")
     subscription = holding(1, 2)
     for _ in range(2):
         transaction.add_send(queue, b"", b"", persistent=True)
@@ -106,8 +106,8 @@ def test_it_reaches_no_more_places_than_a_commit_can_look_at() -> None:
     transaction.add_late(queue, 70)
     transaction.add_late(queue, 71)
     for refused in (
-        lambda: transaction.add_send(Queue(3, "s"), b"", b"", persistent=True),
-        lambda: transaction.add_send(Queue(3, "s"), b"", b"", persistent=False),
+        lambda: transaction.add_send(served(3, "s"), b"", b"", persistent=True),
+        lambda: transaction.add_send(served(3, "s"), b"", b"", persistent=False),
         lambda: transaction.add_settlement(holding(1), [1]),
         lambda: transaction.add_late(other, 7),
     ):
@@ -152,7 +152,7 @@ def test_its_messages_get_their_numbers_in_one_pass() -> None:
     On the queue that has the name now, which may be another than when they came.
     """
     transaction = Transaction("t", BrokerSettings())
-    gone, queue = Queue(1, "q"), Queue(2, "q")
+    gone, queue = served(1, "q"), served(2, "q")
     for body in (b"x", b"y"):
         transaction.add_send(gone, b"", body, persistent=True)
     assert list(number_messages([Run(queue, 7, transaction.by_queue[gone])], 99)) == []
@@ -167,7 +167,7 @@ def test_many_messages_get_their_numbers_in_steps() -> None:
     step = NUMBERED_PER_STEP
     for counts in ([5 * step], [step // 2] * 10, [1] * (5 * step)):
         runs = [
-            Run(Queue(number, "q"), 7, [MessageRecord(0, 0, b"", b"", 0) for _ in range(count)])
+            Run(served(number, "q"), 7, [MessageRecord(0, 0, b"", b"", 0) for _ in range(count)])
             for number, count in enumerate(counts, 1)
         ]
         records = [record for run in runs for record in run.records]

@@ -28,7 +28,11 @@ def test_numbers_move_on_and_marks_do_not() -> None:
     moved = moved_on(state, 50)
 
     (queue,) = moved.queues
-    assert (10, 9, 52) == (queue.next_sequence, queue.dispatch_mark, moved.next_queue_number)
+    assert (10, 9, 52) == (
+        queue.next_sequence,
+        queue.dispatch_mark,
+        moved.next_queue_number,
+    )
     assert state.producers == moved.producers
 
 

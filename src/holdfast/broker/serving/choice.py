@@ -1,0 +1,70 @@
+"""
+Choice: which message of a queue goes to which of its consumers. The contract.
+
+`plain` is the choice of a queue without features. What more a queue may want (groups, selectors,
+priorities, exclusive consumers) is another implementation of this, put into the queue in its place.
+What is so of single messages whoever chooses (given back, withheld, reserved) stands in the queue's
+custody, and what lives in its lasting half: a choice holds only the order, and who has room.
+
+Invariants, of every choice:
+    A key leaves the order only with the consumer that gets it, in one step of `assign`: nothing is
+    taken that nobody takes.
+    Nothing above the lasting half's dispatch mark is assigned, nothing that is withheld, nothing
+    that does not live.
+    A live key that nobody has, and that is neither withheld nor reserved, is in the order; never
+    lost sight of. It is in the order once.
+
+Lives on the leader only and may vanish; nothing here is lasting state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from holdfast.broker.serving.consumer import Consumer
+from holdfast.broker.serving.delivery import Delivery
+
+Settle = Callable[[int], None]
+"""Notes that a key is done with: its consumer never acknowledges."""
+
+
+class Choice(Protocol):
+    """Pairs the messages of one queue with its consumers."""
+
+    @property
+    def cursor(self) -> int:
+        """The lowest stored sequence that was never assigned, as far as it was looked."""
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether there may be a consumer with room."""
+
+    def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
+        """
+        Put deliveries into a step, no more than so many; whether there is nothing after it.
+
+        It may do so much work that finds nothing, too, and say that there is more. A message that
+        is not in memory is the last of its step.
+        """
+
+    def make_ready(self, consumer: Consumer) -> bool:
+        """Note that a consumer may have room; true if it was not known, and has."""
+
+    def leave(self, consumer: Consumer) -> None:
+        """Note that a consumer is closed, and gets nothing more."""
+
+    def add_transient(self, key: int) -> None:
+        """Put a non-persistent message at the end of the order, behind all that was assigned."""
+
+    def give_back(self, order: int, serial: int, key: int) -> None:
+        """Put what was assigned at its old place, before all that never was."""
+
+    def is_at_hand(self, sequence: int) -> bool:
+        """Whether a live stored message is in the order: nobody has it."""
+
+    def skip_to(self, sequence: int) -> None:
+        """Leave out what stands before a sequence: it is about to be removed."""
+
+    def empty(self) -> tuple[Collection[object], ...]:
+        """Forget single keys; gives what was long, to be let go of. Consumers stay."""

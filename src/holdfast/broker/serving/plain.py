@@ -1,0 +1,250 @@
+"""
+The choice of a queue without features: in order, to whoever has room, one after the other.
+
+Consumers with room stand in a ring; each message goes to the one at the head, which then moves to
+the tail. A consumer without room leaves the ring and is skipped until it has room again, so a slow
+one holds nobody up.
+
+What was given back goes first, in its old order; then, by order of sending, persistent messages up
+to the dispatch mark and non-persistent ones, which wait in a lane of their own, each behind the
+persistent message that was sent before it: so one producer's order holds across both.
+
+Invariants, beside those of `choice`:
+    A live sequence below `cursor` is in delivery, in `returned`, reserved, withheld, or its
+    acknowledgement is on its way.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from holdfast.broker.serving.choice import Settle
+from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
+from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
+from holdfast.broker.serving.queue import Queue
+
+_UNREAD_BYTES: Final = 1024
+"""What a message that must be read first is taken to have."""
+
+
+class Plain:
+    """Round robin over the consumers with room."""
+
+    __slots__ = (
+        "_closed_ready_count",
+        "_custody",
+        "_index",
+        "_lasting",
+        "_queue",
+        "cursor",
+        "ready",
+        "returned",
+        "returned_keys",
+        "waiting",
+    )
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._custody = queue.custody
+        self._lasting = queue.lasting
+        self._index = queue.index
+        # Made late, there may be messages on their way to the log: none is below these.
+        first = queue.index.first() or queue.newest_before + 1
+        self.cursor = max(first, queue.purging_through + 1)
+        self.returned: list[tuple[int, int, int]] = []
+        """Heap of (order, serial, key): what goes out again, before anything new."""
+        self.returned_keys: set[int] = set()
+        """The keys in `returned`, each there once."""
+        self.waiting: deque[int] = deque()
+        """Non-persistent messages that were never assigned."""
+        self.ready: deque[Consumer] = deque()
+        """The ring."""
+        self._closed_ready_count = 0
+        """Closed consumers that still stand in the ring: they are taken out together."""
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether there may be a consumer with room."""
+        return bool(self.ready)
+
+    def make_ready(self, consumer: Consumer) -> bool:
+        """Put a consumer that has room into the ring; true if it was not there."""
+        if consumer.is_ready or consumer.is_closed or not consumer.has_room():
+            return False
+        consumer.is_ready = True
+        self.ready.append(consumer)
+        return True
+
+    def leave(self, consumer: Consumer) -> None:
+        """Take a closed consumer out of the ring, now or with others."""
+        if not consumer.is_ready:
+            return
+        ready = self.ready
+        self._closed_ready_count += 1
+        if 2 * self._closed_ready_count > len(ready):
+            for _ in range(len(ready)):
+                each = ready.popleft()
+                if each.is_closed:
+                    each.is_ready = False
+                else:
+                    ready.append(each)
+            self._closed_ready_count = 0
+
+    def add_transient(self, key: int) -> None:
+        """Let a non-persistent message wait for its first consumer."""
+        self.waiting.append(key)
+
+    def give_back(self, order: int, serial: int, key: int) -> None:
+        """Put a key back in its old order, if it is not there and does not come in its turn."""
+        if key < self.cursor and key not in self.returned_keys:
+            self.returned_keys.add(key)
+            heapq.heappush(self.returned, (order, serial, key))
+
+    def is_at_hand(self, sequence: int) -> bool:
+        """Whether it was given back, or comes in its turn."""
+        return sequence in self.returned_keys or sequence >= self.cursor
+
+    def skip_to(self, sequence: int) -> None:
+        """Go on from a sequence, if that is further."""
+        self.cursor = max(self.cursor, sequence)
+
+    def empty(self) -> tuple[Collection[object], ...]:
+        """Forget what was given back and what waits."""
+        known = (self.waiting, self.returned, self.returned_keys)
+        self.waiting, self.returned, self.returned_keys = deque(), [], set()
+        return known
+
+    def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
+        """Put deliveries into a step; whether there is none after it. Large ones count more."""
+        queue = self._queue
+        ready = self.ready
+        cache = queue.cache
+        transients = queue.transients
+        next_key = self.next_key
+        flag_through = queue.flag_through
+        redelivered = self._custody.redelivered
+        returned, withheld = self.returned, self._custody.withheld
+        passed_over = 0
+        left = count_max
+        while ready:
+            consumer = ready[0]
+            receiver = consumer.receiver
+            unacknowledged = consumer.unacknowledged
+            if receiver.room_bytes <= 0 or len(unacknowledged) >= consumer.prefetch:
+                ready.popleft()
+                consumer.is_ready = False
+                if consumer.is_closed:
+                    self._closed_ready_count -= 1
+                passed_over += 1
+                if passed_over >= count_max:
+                    return False
+                continue
+            if returned or withheld:
+                passed_over += self.pass_over(count_max - passed_over)
+                if passed_over >= count_max:
+                    return False
+            key = next_key()
+            if not key:
+                return True
+            record = cache.get(key) if key > 0 else transients[key]
+            number = 0
+            if record is not None:
+                receiver.room_bytes -= record.size
+                left -= record.size >> EFFORT_SHIFT
+            else:
+                receiver.room_bytes -= _UNREAD_BYTES
+                number = self._index.record_number(key)
+            # As `Queue.is_flagged` says it, without a call for each message.
+            flagged = 0 < key <= flag_through or key in redelivered
+            step.append((consumer, key, record, number, flagged))
+            if flagged:
+                queue.redelivered_total += 1
+            if consumer.mode is AcknowledgeMode.AUTO:
+                settle(key)
+            else:
+                unacknowledged[key] = None
+            if len(ready) > 1:
+                ready.rotate(-1)
+            left -= 1
+            if record is None or left <= 0:
+                return False
+        return True
+
+    def next_key(self) -> int:
+        """Take the next message to dispatch and give its key, 0 if there is none now."""
+        if self.returned:
+            key = self._next_returned()
+            if key:
+                return key
+        sequence = self.cursor
+        end = self._lasting.next_sequence
+        if sequence < end:
+            index = self._index
+            sequence = index.next_live(sequence, end)
+            withheld = self._custody.withheld
+            if withheld:
+                while sequence in withheld:
+                    sequence = index.next_live(sequence + 1, end)
+            self.cursor = sequence
+        if self.waiting:
+            key = self._next_waiting(sequence)
+            if key:
+                return key
+        if sequence < end and sequence <= self._lasting.dispatch_mark:
+            self.cursor = sequence + 1
+            return sequence
+        return 0
+
+    def _next_returned(self) -> int:
+        """Take the first of what was given back that somebody may have, 0 if there is none."""
+        withheld, transients = self._custody.withheld, self._queue.transients
+        while self.returned:
+            key = heapq.heappop(self.returned)[2]
+            self.returned_keys.discard(key)
+            if key in withheld:
+                continue
+            if key in transients or self._index.is_live(key):
+                return key
+        return 0
+
+    def _next_waiting(self, sequence: int) -> int:
+        """Take the first non-persistent message sent before a stored one, 0 if there is none."""
+        waiting, transients = self.waiting, self._queue.transients
+        while waiting:
+            transient = transients.get(waiting[0])
+            if transient is not None and transient.order >= sequence:
+                break
+            key = waiting.popleft()
+            if transient is not None:
+                return key
+        return 0
+
+    def pass_over(self, count_max: int) -> int:
+        """
+        Go past so many messages at the head that nobody can have now; give how many there were.
+
+        Fewer than `count_max`: the next key is near. A transaction may settle a hundred thousand by
+        their ids, and whatever was given back stands here until somebody comes by.
+        """
+        passed = 0
+        returned, withheld = self.returned, self._custody.withheld
+        transients, index = self._queue.transients, self._index
+        while returned and passed < count_max:
+            key = returned[0][2]
+            is_there = key in transients or index.is_live(key)
+            if is_there and key not in withheld:
+                return passed
+            heapq.heappop(returned)
+            self.returned_keys.discard(key)
+            passed += 1
+        sequence, end = self.cursor, self._lasting.next_sequence
+        while withheld and sequence < end and passed < count_max:
+            sequence = self.cursor = index.next_live(sequence, end)
+            if sequence not in withheld:
+                break
+            sequence += 1
+            passed += 1
+        return passed
