@@ -91,7 +91,7 @@ def free(broker: Broker) -> Callable[[], bool]:
 
     def step() -> bool:
         broker.let_go(lambda: True)
-        return bool(broker.flow.discards)
+        return broker.has_to_let_go
 
     return step
 
@@ -249,7 +249,7 @@ def acknowledge_late() -> None:
     for _ in broker.dispatch():
         pass
     holder = next(each for each in queue.subscriptions if each.unacknowledged)
-    holder.unacknowledged.clear()  # Its acknowledgement is on its way.
+    broker.acknowledge(holder, 1, Client(), None)  # It is on its way.
     ask = partial(broker.acknowledge_identity, queue.number, 1, Client(), None)
     measure("a late ACK: the consumers of its queue", _CONSUMERS, once(ask))
 
@@ -277,13 +277,9 @@ def end_leading() -> None:
     for number in range(_QUEUES):
         broker.queue(f"{number}")
     commit(broker)
-    measure("the lead ends: the first step", 1, once(broker.follow))
-
-    def step() -> bool:
-        broker.errands.run(lambda: True)
-        return bool(broker.errands)
-
-    measure("after it: the queues", _QUEUES, step)
+    measure("the lead ends", 1, once(broker.follow))
+    measure("the next begins", 1, once(broker.lead))
+    measure("after it: what the first one had is freed", _QUEUES, free(broker))
 
 
 def cycles() -> None:

@@ -204,18 +204,30 @@ class SequenceIndex:
         """
         Forget all live sequences up to this one; gives the chunks that held them, unchanged.
 
-        Takes no time for what is forgotten, only for what lives beyond: that moves to new chunks.
+        Takes no time for what is forgotten; of what lives beyond, a little for each chunk, and for
+        each message of the one chunk that holds both.
         """
-        kept = [
-            (each, self.record_number(each), self._size(each))
-            for each in self.sequences(sequence + 1, self.last() + 1)
-        ]
         chunks = self.chunks
+        border = sequence >> CHUNK_SHIFT
+        in_border = min(self.last(), (border << CHUNK_SHIFT) | _MASK) + 1
+        split = [
+            (each, self.record_number(each), self._size(each))
+            for each in self.sequences(sequence + 1, in_border)
+        ]
         self.chunks, self.groups, self.group_numbers = {}, None, _NONE
         self.live_count = self.live_bytes = 0
-        for each in kept:
+        for number in [number for number in chunks if number > border]:
+            self._take_over(number, chunks.pop(number))
+        for each in split:
             self.put(*each)
         return chunks
+
+    def _take_over(self, number: int, chunk: Chunk) -> None:
+        """Make a chunk part of this, with all that lives in it."""
+        self.add_chunk(number, chunk.start)
+        self.chunks[number] = chunk
+        self.live_count += chunk.count
+        self.live_bytes += sum(chunk.sizes)
 
     def last(self) -> int:
         """Give the highest live sequence, 0 if nothing lives."""

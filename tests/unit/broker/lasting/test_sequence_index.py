@@ -166,3 +166,18 @@ def test_detaching_a_beginning_is_removing_each(sequences, through) -> None:
     assert {each for each in gone if each >> 9 in detached} == set(gone)
     assert (whole.live_count, whole.live_bytes) == (single.live_count, single.live_bytes)
     assert list(whole.sequences(1, 1 << 41)) == list(single.sequences(1, 1 << 41))
+
+
+def test_chunks_beyond_a_purge_are_handed_over_whole() -> None:
+    """
+    A message each took 175 ms where 100,000 stood behind it; only the chunk of the border is split.
+    """
+    index = SequenceIndex()
+    index.put_next(1, 1, [1] * 20 * CHUNK_SIZE)
+    beyond = {number: chunk for number, chunk in index.chunks.items() if number > 3}
+    detached = index.detach_through(3 * CHUNK_SIZE + 7)
+    assert {number: index.chunks[number] for number in beyond} == beyond
+    assert detached.keys() == {0, 1, 2, 3}
+    assert index.live_count == index.live_bytes == 17 * CHUNK_SIZE - 7
+    assert index.first() == 3 * CHUNK_SIZE + 8
+    assert index.last() == 20 * CHUNK_SIZE
