@@ -150,13 +150,13 @@ class Destinations:
 
     def queue_names(self) -> list[str]:
         """Give the names that mean a queue now, temporary ones too, in no order."""
-        names = [*self._state.by_name, *self.temporaries.queues]
-        leadership = self.leadership
-        if leadership.plans or leadership.leaving:
-            known = dict.fromkeys([*names, *leadership.by_name])
-            names = [name for name in known if self.has_queue(name)]
-            names += self.temporaries.queues
-        return names
+        known, leadership = self._state.by_name, self.leadership
+        names = [*known, *self.temporaries.queues]
+        to_come = {each.name for each in leadership.plans.values() if not each.is_deleted}
+        going = {each.name for each in leadership.leaving.values()} - leadership.by_name.keys()
+        if going:
+            names = [name for name in names if name not in going]
+        return [*names, *(name for name in to_come if name not in known)]
 
     def find(self, name: str) -> tuple[LastingQueue, Queue | None] | None:
         """Give both halves of a queue, also of a temporary one; None if the name means none."""

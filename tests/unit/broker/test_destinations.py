@@ -36,6 +36,25 @@ def test_a_name_means_nothing_once_its_deletion_is_asked_for(desk) -> None:
     assert desk.queue() is not queue
 
 
+def test_names_are_those_that_mean_a_queue_once_each(desk) -> None:
+    """
+    Also while declarations and deletions are on their way, and of one that was declared again.
+    """
+    destinations = desk.broker.destinations
+    for name in ("stays", "goes", "again"):
+        desk.queue(name)
+    desk.turn()
+    desk.queue("planned")
+    for name in ("goes", "again"):
+        destinations.remove(desk.queue(name))
+    destinations.remove(desk.queue("never was"))
+    desk.queue("again")
+    names = destinations.queue_names()
+    assert sorted(names) == ["again", "planned", "stays"]
+    assert all(destinations.has_queue(name) for name in names)
+    assert len(names) == destinations.queue_count
+
+
 def test_there_are_no_more_queues_than_there_may_be(new_desk) -> None:
     """
     Those to come are counted before any of them is declared.

@@ -29,13 +29,13 @@ def dispatch(
     step. What goes to a consumer that never acknowledges is settled through `settle`. A mistake
     of ours ends it and is put into `broken`, with the queue.
     """
-    choice = queue.choice
     settle_key = partial(settle, queue)
     is_over = False
     while not is_over:
         step: list[Delivery] = []
         try:
-            is_over = choice.assign(settle_key, step, count_max)
+            # Its choice each time: whoever a delivery broke may have had the queue built anew.
+            is_over = queue.choice.assign(settle_key, step, count_max)
         except Exception as error:  # noqa: BLE001 - its queue's, which is built anew
             broken.append((queue, error))
             is_over = True

@@ -128,6 +128,23 @@ def test_a_step_is_short_and_ends_with_what_must_be_read(desk, new_client) -> No
     assert list(chain.from_iterable(steps)) == list(range(1, 2 * STEP + 3))
 
 
+def test_what_is_built_anew_between_two_steps_goes_on_anew(desk, new_client) -> None:
+    """
+    A session that breaks at a delivery costs its queue's half: the old one assigns nothing more.
+    """
+    for _ in range(2 * STEP):
+        desk.send(b"x")
+    desk.turn()
+    broken = desk.subscribe(client=new_client(), prefetch=10_000)
+    queue = desk.queue()
+    steps = desk.broker.dispatch()
+    next(steps)
+    desk.broker.renew(queue, set())
+    desk.subscribe(prefetch=1)
+    assert [key for step in steps for _, key, *_ in step] == [1]
+    assert not broken.unacknowledged
+
+
 def dispatch_and_measure(broker, length) -> tuple[list[int], int]:
     """Go through the dispatch; gives the keys that went out, and by how much `length` shrank."""
     keys, most, before = [], 0, length()
