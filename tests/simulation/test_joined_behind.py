@@ -32,6 +32,6 @@ def test_who_takes_it_in_is_found_out() -> None:
     """What keeps it out is what it said of its generation when the link was made."""
     (ablation,) = (it for it in ABLATIONS if it.kinds == (JOINED_BEHIND,))
     with without(ablation):
-        violation = simulate(7, plan(7, "five")).violation
+        violation = simulate(8, plan(8, "five")).violation
 
     assert "" != violation
