@@ -64,6 +64,7 @@ def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP
     if not _may_go(archive, catalogue):
         return 0
     _check_replacements(archive, catalogue)
+    now_microseconds = _not_set_back(archive, now_microseconds)
     # Before anything is set aside: a full disk has no room for the folders that this takes.
     _remove_old(archive, now_microseconds, timedelta(seconds=keep_seconds))
     _set_superseded_aside(archive, catalogue, now_microseconds)
@@ -114,7 +115,7 @@ def retire(archive: Archive, *, now_microseconds: int) -> int:
     if not _may_go(archive, catalogue):
         return 0
     _check_replacements(archive, catalogue)
-    _set_superseded_aside(archive, catalogue, now_microseconds)
+    _set_superseded_aside(archive, catalogue, _not_set_back(archive, now_microseconds))
     return len(catalogue.superseded)
 
 
@@ -127,6 +128,16 @@ def _may_go(archive: Archive, catalogue: Catalogue) -> bool:
         )
     # Without any manifest all data looks unneeded: rather a lost folder than an empty archive.
     return not catalogue.breaks and not catalogue.is_empty
+
+
+def _not_set_back(archive: Archive, now_microseconds: int) -> int:
+    """
+    Give the time, by a clock that may have been set back: it is no earlier than any manifest's.
+
+    What was set aside in a past that never was would go at once, under those who read it.
+    """
+    times = [found.modified_at for found in archive.place.files(MANIFESTS)]
+    return max([now_microseconds, *times])
 
 
 def _check_replacements(archive: Archive, catalogue: Catalogue) -> None:

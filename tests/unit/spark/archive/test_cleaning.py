@@ -187,6 +187,22 @@ def test_who_has_read_the_manifests_reads_on_beside_a_merge(paper: PaperArchive)
     assert ((), (), 1) == (catalogue.breaks, catalogue.superseded, len(catalogue.ranges))
 
 
+def test_a_clock_that_was_set_back_takes_nothing_from_readers(paper: PaperArchive) -> None:
+    """
+    Ranges that are replaced while a machine takes it for 1970 have their day once it knows better.
+    """
+    for path in paper.directory.rglob("*.parquet"):
+        os.utime(path, ns=(0, (NOW - 5 * DAY) * 1000))
+    reader = ArchivedSource.open(str(paper.directory))
+    paper.merge()
+
+    assert 3 == retire(paper.archive, now_microseconds=0)
+    sweep(paper.archive, now_microseconds=NOW)
+
+    assert all(paper.archive.has(file) for file in reader.catalogue.files())
+    assert 3 == sweep(paper.archive, now_microseconds=LATER)
+
+
 def test_what_is_superseded_is_set_aside_a_day_later(paper: PaperArchive) -> None:
     """
     Manifests at once, files after as long as was asked for; the merged range is the archive then.
