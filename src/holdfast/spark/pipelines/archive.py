@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,9 @@ logger = logging.getLogger("holdfast.spark")
 MiB: Final = 1024 * 1024
 RANGE_ENTRIES_MAX: Final = 200_000
 """A task takes a segment, or so many entries of one."""
+
+TASKS_END_SECONDS: Final = 5.0
+"""Spark looks every 2 s whether a task is to end, and gives its worker 2 s more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,13 +316,16 @@ def _written(
     """
     Let tasks write, one for each piece; if one fails nothing is left of what the others wrote.
 
-    Who tries again and again would otherwise fill the store with it.
+    Who tries again and again would otherwise fill the store with it. Tasks that are still at work
+    when the job has failed are ended by Spark a little later: for that it waits.
     """
     attempt = new_attempt()
     work = spark.sparkContext.parallelize(pieces, len(pieces))
     try:
         found: list[WrittenRange] = work.map(partial(task, attempt=attempt)).collect()
-    except BaseException:
+    except BaseException as error:
+        if len(pieces) > 1 and isinstance(error, Exception):
+            time.sleep(TASKS_END_SECONDS)
         remove_attempt(archive.place, attempt, since_day)
         raise
     return found

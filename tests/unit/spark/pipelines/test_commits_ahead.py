@@ -4,6 +4,7 @@ Commits that follow each other: the next one's ranges are written while one is p
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from threading import Event, get_ident
 from typing import Any
@@ -42,6 +43,12 @@ def log(tmp_path: Path) -> LogDirectory:
 @pytest.fixture
 def store(tmp_path: Path) -> Archive:
     return Archive.open(str(tmp_path / "to"))
+
+
+@pytest.fixture(autouse=True)
+def _no_tasks_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On paper no task is at work when its job has failed."""
+    monkeypatch.setattr(module, "TASKS_END_SECONDS", 0)
 
 
 def files(store: Archive) -> set[str]:
@@ -129,6 +136,27 @@ def test_a_failed_task_leaves_nothing_of_the_others(
             assert files(store) == named(store)
     archive_once(PaperSpark(), log, store)
     assert store.catalogue().last_index == log.position().last_index
+    assert files(store) == named(store)
+
+
+def test_a_task_that_goes_on_for_a_while_leaves_nothing_either(
+    log: LogDirectory, store: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark ends the others some seconds after the job has failed: one may finish until then."""
+    write, still_at_work = module.write_range, []
+
+    def failing(wanted: Any, **rest: Any) -> Any:
+        if wanted.first_index == 1:
+            return write(wanted, **rest)
+        still_at_work.append(partial(write, wanted, **rest))
+        raise LinkError("the node is gone")
+
+    monkeypatch.setattr(module, "write_range", failing)
+    monkeypatch.setattr(module, "TASKS_END_SECONDS", 5)
+    monkeypatch.setattr(module.time, "sleep", lambda _: still_at_work[0]())
+    with pytest.raises(LinkError):
+        archive_once(PaperSpark(), log, store)
+    assert len(still_at_work) == 1
     assert files(store) == named(store)
 
 
