@@ -6,7 +6,10 @@ The programs are cut out of the page, so that the page cannot say what does not 
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -92,4 +95,28 @@ def test_one_test_may_ask_for_a_broker_and_a_cluster(tmp_path: Path) -> None:
     ended = run(tmp_path, "-m", "pytest", "-q", "-p", "no:randomly", "--basetemp=kept", ".")
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert not left_over(tmp_path)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_brokers_end_with_the_process_of_the_tests(tmp_path: Path, number: int) -> None:
+    """Nothing of it runs any more, so its brokers are ended from outside of it."""
+    program = """
+from pathlib import Path
+from holdfast.testing.running import running_broker
+with running_broker(directory=Path("kept").absolute()) as broker:
+    print(broker.pid, flush=True)
+    input()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as tests:
+        assert tests.stdout is not None
+        broker = os.pidfd_open(int(tests.stdout.readline()))
+        tests.send_signal(number)
+
+    ended, _, _ = select.select([broker], [], [], 60)
+    os.close(broker)
+    assert ended, "it lives"
     assert not left_over(tmp_path)

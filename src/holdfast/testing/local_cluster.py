@@ -2,8 +2,8 @@
 Brokers as real processes on this machine: for tests, the demo and the benchmarks.
 
 Each node is `holdfast serve` with its own data folder and its own loopback ports; it can be killed,
-paused, stopped and started again. Nothing outlives the `with` block. Waiting is always bounded and
-fails with what the node wrote to its log.
+paused, stopped and started again. Nothing outlives the `with` block, nor this process. Waiting is
+always bounded and fails with what the node wrote to its log.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from holdfast.admin.token_file import FILE_NAME, read_token
 from holdfast.testing.free_ports import free_ports
+from holdfast.testing.guardian import end_with_us
 
 _POLL_SECONDS = 0.01
 _POLL_SECONDS_MAX = 0.05
@@ -118,6 +119,7 @@ class LocalNode:
             self.process = self._spawn(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
             )
+        end_with_us(self.process.pid)
 
     def _spawn(self, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
         group = 0 if self.is_detached else None
