@@ -173,7 +173,7 @@ def _message(record: MessageRecord, *, with_bodies: bool) -> Row:
     if record.producer_id is not None:
         row |= {"producer": record.producer_id, "producer_sequence": record.producer_sequence}
     if record.rewritten:
-        row |= {"rewritten": True, "redelivery_count": record.redelivery_count}
+        row["rewritten"] = True
     if record.stored_at:
         row |= {"stored_at": _time(record.stored_at)}
     if record.facts is not None:

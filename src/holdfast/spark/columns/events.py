@@ -91,7 +91,6 @@ _INTEGERS: Final = (
     "producer_sequence",
     "stored_at",
     "message_bytes",
-    "redelivery_count",
     "next_sequence",
     "dispatch_mark",
     "index_to",
@@ -171,8 +170,6 @@ class _EventRows:
         put["count"].put(rows, 1)
         put["stored_at"].put(rows, messages.stored_at)
         put["message_bytes"].put(rows, messages.body_ends - messages.header_starts)
-        is_copy = (messages.fixed["flags"] & FLAG_REWRITTEN) != 0
-        put["redelivery_count"].put(rows, np.where(is_copy, messages.field("redelivery_count"), 0))
         has = messages.has_producer
         if has.any():
             starts = messages.starts[has] + MESSAGE_TYPE.itemsize
@@ -252,7 +249,7 @@ class _EventRows:
         count = len(table)
         if name in self.numbers:
             found = self.numbers[name]
-            kind = {"stored_at": TIMESTAMP, "redelivery_count": pa.int32()}.get(name, pa.int64())
+            kind = TIMESTAMP if name == "stored_at" else pa.int64()
             return integers(found.values, kind, found.valid)
         if name == "index":
             return integers(table.entries + block.first_index, pa.int64())

@@ -179,11 +179,6 @@ def _producer_sequences(rows: MessageRows, naming: Naming) -> pa.Array:
     return integers(values, pa.int64(), has)
 
 
-def _redeliveries(rows: MessageRows, naming: Naming) -> pa.Array:
-    is_copy = (rows.fixed["flags"] & FLAG_REWRITTEN) != 0
-    return integers(np.where(is_copy, rows.field("redelivery_count"), 0), pa.int32())
-
-
 def _of_entry(name: str) -> Callable[[MessageRows, Naming], pa.Array]:
     return lambda rows, _: integers(rows.table.block.field(name)[rows.entries], pa.int64())
 
@@ -199,7 +194,6 @@ _MESSAGE_COLUMNS: Final[dict[str, Callable[[MessageRows, Naming], pa.Array]]] = 
     "message_id": _message_ids,
     "producer_id": _producer_ids,
     "producer_sequence": _producer_sequences,
-    "redelivery_count": _redeliveries,
     "rewritten": lambda rows, _: pa.array((rows.fixed["flags"] & FLAG_REWRITTEN) != 0),
     "body": lambda rows, _: cut_binary(rows.table.block.buffer, rows.body_starts, rows.body_ends),
     "body_size": lambda rows, _: integers(rows.body_ends - rows.body_starts, pa.int64()),

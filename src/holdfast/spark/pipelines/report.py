@@ -45,7 +45,7 @@ _STEPS: Final = tuple(
 )
 _EVENT_COLUMNS: Final = (
     "index,time,kind,destination,queue_number,first_sequence,last_sequence,sequences,"
-    "producer_id,stored_at,message_bytes,redelivery_count,dispatch_mark"
+    "producer_id,stored_at,message_bytes,dispatch_mark"
 )
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _FATES: Final = ("acknowledged", "dead-lettered", "purged")
@@ -137,8 +137,8 @@ def lives(events: DataFrame) -> DataFrame:
     """
     Return a row per message: when it was stored, when and how it was settled.
 
-    Columns: queue_number, sequence, index, stored_at, bytes, producer_id, redelivery_count,
-    settled_at, fate (acknowledged, dead-lettered, purged or null), all times in microseconds.
+    Columns: queue_number, sequence, index, stored_at, bytes, producer_id, settled_at,
+    fate (acknowledged, dead-lettered, purged or null), all times in microseconds.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
@@ -150,7 +150,6 @@ def lives(events: DataFrame) -> DataFrame:
             f.min(f.unix_micros(f.coalesce("stored_at", "time"))).alias("stored_at"),
             f.first("message_bytes").alias("bytes"),
             f.first("producer_id", ignorenulls=True).alias("producer_id"),
-            f.max("redelivery_count").alias("redelivery_count"),
         )
     )
     settled = (
@@ -212,7 +211,6 @@ def _aggregates() -> list[Column]:
         number(is_live).alias("backlog"),
         f.sum(f.when(is_live, f.col("bytes")).otherwise(0)).alias("backlog_bytes"),
         f.min(f.when(is_live, f.col("stored_at"))).alias("oldest"),
-        number(f.col("redelivery_count") > 0).alias("known_redelivered"),
         f.percentile_approx(waited, list(_PERCENTILES.values()), 10_000).alias("waits"),
         f.max(waited).alias("wait_max"),
     ]
@@ -227,7 +225,6 @@ def _told(row: Any) -> Report:
         "backlog": row["backlog"] or 0,
         "backlog_bytes": row["backlog_bytes"] or 0,
         "oldest_waiting": _iso(row["oldest"]),
-        "known_redelivered": row["known_redelivered"] or 0,
         "seconds_to_acknowledge": {
             name: None if value is None else value / SECOND for name, value in seconds.items()
         },

@@ -121,7 +121,7 @@ def _tiles(totals: Report) -> str:
 def _destination_table(destinations: Sequence[Report]) -> str:
     head = (
         *("destination", "stored", "bytes", "delivered at most", "acknowledged", "dead-lettered"),
-        *("purged", "backlog", "oldest waiting", "redelivered, known", "p50", "p95", "p99", "max"),
+        *("purged", "backlog", "oldest waiting", "p50", "p95", "p99", "max"),
     )
     rows = []
     for each in destinations:
@@ -138,7 +138,6 @@ def _destination_table(destinations: Sequence[Report]) -> str:
                 _number(each["purged"]),
                 _number(each["backlog"]),
                 each["oldest_waiting"] or "–",
-                _number(each["known_redelivered"]),
                 *(_seconds(waits[name]) for name in ("p50", "p95", "p99", "max")),
             )
         )
@@ -233,9 +232,8 @@ def _footnote() -> str:
     return (
         '<p class="soft">All times are UTC. Percentiles are of the time from storing a message to'
         " its acknowledgement, exact to a part in ten thousand. The log keeps a mark up to which"
-        " messages may have been delivered, not every delivery: hence “at most”. Redeliveries are"
-        " known for messages that the cleaner has written again. A dead-lettered message is stored"
-        " once more, on the dead-letter queue.</p>"
+        " messages may have been delivered, not every delivery: hence “at most”. A"
+        " dead-lettered message is stored once more, on the dead-letter queue.</p>"
     )
 
 

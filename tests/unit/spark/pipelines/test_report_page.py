@@ -20,7 +20,6 @@ COUNTS = {
     "backlog": 2,
     "backlog_bytes": 10,
     "oldest_waiting": "2026-01-01T00:00:00.000Z",
-    "known_redelivered": 0,
     "seconds_to_acknowledge": WAITS,
 }
 
