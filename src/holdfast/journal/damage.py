@@ -5,6 +5,8 @@ Values and a list only: scanning and reading find damage, repair.py mends it.
 
 Invariants:
     A damaged entry keeps its index and its place until its repair.
+    What belongs to no entry (a segment's header, the bytes behind its last one) has index 0, is
+    known by its place, and goes with its file.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.errors import CorruptEntryError
+from holdfast.journal.segment import base_index_of
 
 MISSING: Final = "the entry is missing"
 """Nothing is left of it; where it ended is known only when its copy comes."""
@@ -44,11 +47,14 @@ class Damage:
 class DamageList:
     """The damage of one log that is known and not repaired. Owned by the loop thread."""
 
-    __slots__ = ("_by_index", "_tell")
+    __slots__ = ("_by_index", "_of_files", "_tell")
 
     def __init__(self, found: list[Damage], tell: Callable[[int], None]) -> None:
         """`tell` is called at once with every entry found damaged, whoever looked at it and why."""
-        self._by_index = {it.index: it for it in found}
+        self._by_index = {it.index: it for it in found if it.index}
+        self._of_files = sorted(
+            (it for it in found if not it.index), key=lambda it: (it.segment, it.byte)
+        )
         self._tell = tell
 
     def __contains__(self, index: int) -> bool:
@@ -59,8 +65,8 @@ class DamageList:
         return self._by_index.get(index)
 
     def sorted(self) -> list[Damage]:
-        """Return all of it, oldest first. `index` 0 is a segment's header."""
-        return [self._by_index[index] for index in sorted(self._by_index)]
+        """Return all of it, oldest first; what belongs to no entry before the entries."""
+        return [*self._of_files, *(self._by_index[index] for index in sorted(self._by_index))]
 
     def report(self, damage: Damage) -> None:
         """Note damage, and tell of it; what was known of that entry before stands."""
@@ -74,7 +80,13 @@ class DamageList:
     def forget_after(self, index: int) -> None:
         """Forget what was cut."""
         self._by_index = {key: it for key, it in self._by_index.items() if key <= index}
+        self._of_files = [it for it in self._of_files if _base(it) <= index]
 
     def forget_before(self, index: int) -> None:
-        """Forget what was dropped."""
+        """Forget what was dropped: all before this entry, which is the first of its file."""
         self._by_index = {key: it for key, it in self._by_index.items() if key >= index}
+        self._of_files = [it for it in self._of_files if _base(it) >= index]
+
+
+def _base(damage: Damage) -> int:
+    return base_index_of(damage.segment) or 0

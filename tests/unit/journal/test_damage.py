@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import (
     CorruptEntryError,
 )
-from holdfast.journal.damage import Damage
+from holdfast.journal.damage import Damage, DamageList
 from holdfast.journal.settings import MiB
 from trials.simulation.local_journal import LocalJournal
 from trials.simulation.simulated_disk import SimulatedDisk
@@ -43,3 +43,26 @@ def test_reported_damage_is_listed_once(log: LocalJournal) -> None:
     assert [it.index for it in log.journal.damage] == [3]
     with pytest.raises(CorruptEntryError, match="rot"):
         log.journal.entry(3)
+
+
+def of_segment(base: int, byte: int = 0) -> Damage:
+    return Damage(f"{base:020d}.segment", byte, 0, "rot")
+
+
+def test_damage_of_no_entry_is_of_its_file_and_place() -> None:
+    """Headers and the bytes behind the last entry have no index: each is told all the same."""
+    found = [of_segment(9), of_segment(1, 70), of_segment(1), Damage("x", 3, 5, "rot")]
+    listed = DamageList(found, lambda _index: None)
+    assert listed.sorted() == [of_segment(1), of_segment(1, 70), of_segment(9), found[3]]
+    assert 0 not in listed
+
+
+def test_damage_of_a_file_goes_with_the_file() -> None:
+    """Not before: entries are dropped and cut by files, and their indexes say nothing of this."""
+    listed = DamageList([of_segment(it) for it in (1, 5, 9, 13)], lambda _index: None)
+    listed.forget_before(5)
+    assert listed.sorted() == [of_segment(5), of_segment(9), of_segment(13)]
+    listed.forget_after(10)
+    assert listed.sorted() == [of_segment(5), of_segment(9)]
+    listed.forget_after(0)
+    assert listed.sorted() == []
