@@ -139,7 +139,7 @@ class Settling:
         if queue is not None:
             if key > 0:
                 # Also if it is withheld already: as damaged, it would come back once repaired.
-                queue.custody.withheld.add(key)
+                queue.custody.settle_late(key)
             self.settle(queue, key)
         if receipt is not None:
             self._receipts.reply_after_pending(replier, receipt)
@@ -268,5 +268,5 @@ class Settling:
         subscription.unacknowledged.pop(key, None)
         if key in queue.acknowledged:
             queue.acknowledged.remove(key)  # Settled as it was dispatched, to one that never does.
-        queue.custody.withheld.add(key)
+        queue.custody.spoil(key)
         self._routing.refill(subscription)

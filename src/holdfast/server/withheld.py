@@ -5,12 +5,16 @@ A peer may have repaired them meanwhile. Until then they are on their queue, and
 One entry may hold a hundred thousand, so they are offered in short steps; and as long as an entry
 is known to be damaged its messages are not, since whole ones wait behind what is tried in vain.
 
+Invariants:
+    A message is noted once, however often it is tried in vain.
+    Nothing is offered that is kept from everybody for another reason by then, or that somebody has.
+
 Owned by the loop.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -52,7 +56,7 @@ class WithheldMessages:
         self._clock = clock
         self._counters = counters
         self._on_damage = on_damage
-        self._messages: deque[_Withheld] = deque()
+        self._messages: OrderedDict[tuple[Queue, int], _Withheld] = OrderedDict()
         """Who was looked at longest ago first."""
         self._told: set[int] = set()
         """Damaged entries of which it was told; they hold many messages."""
@@ -72,26 +76,33 @@ class WithheldMessages:
             self._broker.withhold(consumer, key)
             consumer.receiver.recount_room()
             index = error.index if isinstance(error, CorruptEntryError) else 0
-            self._messages.append(_Withheld(self._clock.monotonic(), queue, key, index))
-            self._counters.damaged += 1
+            self._counters.damaged += (queue, key) not in self._messages
+            self._note(queue, key, index)
             if isinstance(error, CorruptEntryError) and index not in self._told:
                 if index:
                     self._told.add(index)
                 self._on_damage(error)
             return None
 
+    def _note(self, queue: Queue, key: int, index: int) -> None:
+        self._messages[queue, key] = _Withheld(self._clock.monotonic(), queue, key, index)
+        self._messages.move_to_end((queue, key))
+
+    def _is_due(self, since: float) -> bool:
+        oldest = next(iter(self._messages.values()), None)
+        return oldest is not None and oldest.looked_at <= since
+
     def offer_again(self, since: float) -> None:
         """Let everybody have again, in steps, what is withheld since this time, or longer."""
-        if not self._is_offering and self._messages and self._messages[0].looked_at <= since:
+        if not self._is_offering and self._is_due(since):
             self._is_offering = True
             self._broker.errands.begin(self._offer(since))
 
     def _offer(self, since: float) -> Iterator[None]:
         step_count = self._broker.settings.step_count_max
-        messages = self._messages
         count = 0
-        while messages and messages[0].looked_at <= since:
-            self._offer_one(messages.popleft())
+        while self._is_due(since):
+            self._offer_one(self._messages.popitem(last=False)[1])
             count += 1
             if not count % step_count:
                 yield
@@ -102,17 +113,15 @@ class WithheldMessages:
         if not queue.index.is_live(key):
             return
         if index and self._store.is_damaged_entry(index):
-            self._messages.append(message._replace(looked_at=self._clock.monotonic()))
+            self._note(queue, key, index)
             return
         self._told.discard(index)
-        if key in queue.custody.reserved:
-            return  # An open transaction settles it, or gives it back itself.
-        queue.custody.withheld.discard(key)
-        queue.give_back([key], redelivered=False)
-        queue.touch()
+        if queue.custody.mend(key):
+            queue.give_back([key], redelivered=False)
+            queue.touch()
 
     def clear(self) -> None:
         """Forget all: this node does not lead any more, and its errands are over."""
-        self._messages = deque()
+        self._messages = OrderedDict()
         self._told.clear()
         self._is_offering = False

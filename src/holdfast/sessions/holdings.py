@@ -222,10 +222,11 @@ class Holdings:
         record: MessageRecord | None = None
         message_id = ""
         # A non-persistent message ends here, as in ActiveMQ; one that is purged has ended already.
-        if queue is not None and key > 0 and key in subscription.unacknowledged:
+        is_stored = queue is not None and key > 0 and not queue.has_ended(key)
+        if queue is not None and is_stored and key in subscription.unacknowledged:
             message_id = f"ID:{self.context.cluster}-{queue.number}-{key}"
             record = queue.cache.get(key)
-            if record is None and queue.index.is_live(key):
+            if record is None:
                 try:
                     record = self._read_message(queue.index.record_number(key))
                 except StoreError as error:

@@ -178,3 +178,70 @@ def test_what_is_gone_meanwhile_is_not_kept(spoilt) -> None:
     spoilt.clock.now += 6
     spoilt.conductor.tick()
     spoilt.turns_until(lambda: not spoilt.conductor.withheld)
+
+
+@pytest.fixture
+def kept(node, send, subscribe):
+    """A node that withholds its one message, which a client of an earlier leader had."""
+    node.connect(send(b"first"))
+    node.settle()
+    queue = node.broker.queue("q")
+    queue.leadership.flow.forget(queue.cache, [1])
+    queue.flag_through = 1
+    node.store.damaged = {1}
+    node.consumer = node.connect(subscribe)
+    node.settle()
+    assert len(node.conductor.withheld) == 1
+    return node
+
+
+def offered(node) -> int:
+    """Let everything be whole and be offered again; how many deliveries that makes."""
+    node.store.damaged.clear()
+    for _ in range(3):
+        node.clock.now += 6
+        node.conductor.tick()
+        node.settle()
+    assert not node.conductor.withheld
+    return node.consumer.transport.take().count(b"MESSAGE")
+
+
+def test_a_client_that_rolls_back_makes_nobody_note_a_message_twice(kept) -> None:
+    """
+    Each time it is tried in vain: it took memory without end, and two got it at once afterwards.
+    """
+    for _ in range(5):
+        transaction = kept.broker.begin("t")
+        kept.broker.hold_identity(transaction, 1, 1)
+        for _ in kept.broker.abort(transaction):
+            pass
+        kept.clock.now += 1
+        kept.settle()
+    assert len(kept.conductor.withheld) == 1
+    assert kept.conductor.counters.damaged == 1
+    assert offered(kept) == 1
+
+
+def test_what_was_acknowledged_late_is_not_offered_before_that_is_in_the_log(kept) -> None:
+    """
+    Its client was told that it is settled.
+    """
+    kept.broker.acknowledge_identity(1, 1, kept.consumer.session, None)
+    assert offered(kept) == 0
+    assert not kept.broker.state.live_count()
+
+
+def test_what_somebody_got_from_a_queue_built_anew_is_not_offered_to_another(
+    kept, subscribe
+) -> None:
+    """
+    The queue knows of no damage any more, and its message was read.
+    """
+    kept.broker.renew(kept.broker.queue("q"), set())
+    kept.store.damaged.clear()
+    first = kept.connect(subscribe)
+    second = kept.connect(subscribe)
+    kept.settle()
+    offered(kept)
+    written = first.transport.take() + second.transport.take()
+    assert written.count(b"MESSAGE") == 1

@@ -12,6 +12,7 @@ import pytest
 import holdfast.sessions
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.subscription import Subscription
+from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, RefusedError
 from holdfast.model.destination import parse_destination
 from holdfast.sessions.target import Action
@@ -77,6 +78,28 @@ def test_a_rejected_message_is_with_nobody_any_more(desk) -> None:
     assert session.told == [b"r"]
     assert not subscription.unacknowledged
     assert session.out == [b"bad"]
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 20])
+def test_what_a_purge_takes_along_is_no_dead_letter(new_desk, memory_bytes) -> None:
+    """
+    From the operator's request on; in the log or not, in memory or not.
+    """
+    desk = new_desk(BrokerSettings(memory_bytes=memory_bytes))
+    session = Speaker(desk)
+    subscription = consume(session)
+    for body in (b"one", b"two"):
+        session.send(Message("/queue/q", body))
+    desk.turn()
+    one, two = subscription.unacknowledged
+    desk.broker.purge("q", session, b"purged")
+    session.holdings.reject(session, subscription, one, None)
+    desk.turn()
+    session.holdings.reject(session, subscription, two, None)
+    desk.turn()
+    assert not subscription.unacknowledged
+    queues = desk.broker.state.by_name
+    assert {name: queue.index.live_count for name, queue in queues.items()} == {"q": 0}
 
 
 def test_a_transaction_commits_and_rolls_back(desk) -> None:

@@ -16,7 +16,15 @@ from holdfast.broker.serving.consumer import Consumer
 class Custody:
     """What was given back, kept from everybody, or is on its way back."""
 
-    __slots__ = ("had_by", "redelivered", "releasing", "reserved", "returning", "withheld")
+    __slots__ = (
+        "damaged",
+        "had_by",
+        "redelivered",
+        "releasing",
+        "reserved",
+        "returning",
+        "withheld",
+    )
 
     def __init__(self) -> None:
         self.redelivered: set[int] = set()
@@ -24,7 +32,9 @@ class Custody:
         self.had_by: dict[int, str] = {}
         """What was given back, by the client that had it last, where that can be known again."""
         self.withheld: set[int] = set()
-        """Live sequences not to dispatch: damaged on disk, or acknowledged late."""
+        """Live sequences not to dispatch: damaged on disk, reserved, or acknowledged late."""
+        self.damaged: set[int] = set()
+        """Those withheld for no other reason than that they could not be read."""
         self.reserved: set[int] = set()
         """Acknowledged in open transactions: nobody's, until those end."""
         self.releasing: dict[Hashable, None] = {}
@@ -44,6 +54,7 @@ class Custody:
             self.redelivered.difference_update(keys)
         if self.withheld:
             self.withheld.difference_update(keys)
+            self.damaged.difference_update(keys)
         if self.had_by:
             for key in keys:
                 self.had_by.pop(key, None)
@@ -51,7 +62,25 @@ class Custody:
     def reserve(self, key: int) -> None:
         """Keep a message that nobody has from everybody, for a transaction that settles it."""
         self.reserved.add(key)
+        self.settle_late(key)
+
+    def settle_late(self, key: int) -> None:
+        """Keep a message that nobody has from everybody: it is being settled, damaged or not."""
         self.withheld.add(key)
+        self.damaged.discard(key)
+
+    def spoil(self, key: int) -> None:
+        """Keep a message that cannot be read from everybody."""
+        self.withheld.add(key)
+        self.damaged.add(key)
+
+    def mend(self, key: int) -> bool:
+        """Let a message be tried again; whether it was kept from everybody as damaged alone."""
+        if key not in self.damaged:
+            return False
+        self.damaged.discard(key)
+        self.withheld.discard(key)
+        return True
 
     def unreserve(self, keys: Iterable[int]) -> None:
         """
@@ -68,6 +97,6 @@ class Custody:
 
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget all that is known of single messages; gives it, to be let go of."""
-        known = (self.redelivered, self.had_by, self.withheld)
-        self.redelivered, self.had_by, self.withheld = set(), {}, set()
+        known = (self.redelivered, self.had_by, self.withheld, self.damaged)
+        self.redelivered, self.had_by, self.withheld, self.damaged = set(), {}, set(), set()
         return known

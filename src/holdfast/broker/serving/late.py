@@ -80,7 +80,7 @@ def served(state: BrokerState, leadership: Leadership, queue_number: int) -> Que
 def _is_gone(queue: Queue, key: int) -> bool:
     if key >= queue.lasting.next_sequence:
         raise _never_delivered(key)
-    return key <= queue.purging_through or not queue.index.is_live(key)
+    return queue.has_ended(key)
 
 
 def _is_at_hand(queue: Queue, key: int) -> bool:

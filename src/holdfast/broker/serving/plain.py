@@ -7,7 +7,8 @@ one holds nobody up.
 
 What was given back goes first, in its old order; then, by order of sending, persistent messages up
 to the dispatch mark and non-persistent ones, which wait in a lane of their own, each behind the
-persistent message that was sent before it: so one producer's order holds across both.
+persistent message that was sent before it: so one producer's order holds across both. Those of a
+transaction take their place when it is stored: what was sent after the COMMIT meanwhile goes first.
 
 Invariants, beside those of `choice`:
     A live sequence below `cursor` is in delivery, in `returned`, reserved, withheld, or its

@@ -217,7 +217,7 @@ class Queue:
         for key in keys:
             order, serial = key, 0
             if key > 0:
-                if key <= self.purging_through or not self.index.is_live(key):
+                if self.has_ended(key):
                     continue
             else:
                 transient = self.transients.get(key)
@@ -258,6 +258,10 @@ class Queue:
         """Forget what is known of messages that are settled; they are in memory no more."""
         if self._custody is not None:
             self._custody.forget(keys)
+
+    def has_ended(self, sequence: int) -> bool:
+        """Whether a stored message is gone, or a purge on its way to the log takes it along."""
+        return sequence <= self.purging_through or not self.index.is_live(sequence)
 
     def is_flagged(self, key: int) -> bool:
         """Whether a delivery of `key` must say that it may have been delivered before."""

@@ -39,5 +39,21 @@ def test_emptied_it_gives_all_that_may_be_long() -> None:
     custody = Custody()
     custody.reserve(1)
     custody.redelivered.add(2)
-    assert custody.empty() == ({2}, {}, {1})
+    custody.spoil(3)
+    assert custody.empty() == ({2}, {}, {1, 3}, {3})
     assert (custody.redelivered, custody.withheld, custody.reserved) == (set(), set(), {1})
+    assert not custody.mend(3)
+
+
+def test_what_is_damaged_comes_again_only_while_that_is_all() -> None:
+    """
+    Reserved or acknowledged late meanwhile, it ends, or comes back by whoever kept it.
+    """
+    custody = Custody()
+    for key in (1, 2, 3, 4):
+        custody.spoil(key)
+    custody.reserve(2)
+    custody.settle_late(3)
+    custody.forget([4])
+    assert [custody.mend(key) for key in (1, 1, 2, 3, 4)] == [True, False, False, False, False]
+    assert custody.withheld == {2, 3}
