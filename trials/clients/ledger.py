@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 _BODY = re.compile(rb"HL1 ([0-9a-f]{8}) ([0-9a-f]{4}) ([0-9a-f]{8}) ")
 BODY_BYTES_MIN = 27
-_FILLER = bytes(65 + number % 26 for number in range(1 << 20))
+_FILLER = (bytes(range(65, 91)) * ((1 << 20) // 26 + 1))[: 1 << 20]
 
 
 def make_body(run: int, producer: int, sequence: int, size_bytes: int) -> bytes:
