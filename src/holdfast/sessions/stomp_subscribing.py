@@ -69,7 +69,7 @@ def _wanted(headers: dict[str, str], options: dict[str, str]) -> int | None:
     text = headers.get("activemq.prefetchSize", headers.get("prefetch-count"))
     if text is None:
         text = options.get("consumer.prefetchSize")
-    return None if text is None else read_number(text.encode(), "prefetch")
+    return None if text is None else read_number(text.strip().encode(), "prefetch")
 
 
 def unsubscribe(session: ClientSession, frame: Frame) -> None:

@@ -89,6 +89,17 @@ def test_a_prefetch_may_stand_behind_the_name(desk) -> None:
     assert prefetches == [2, 3]
 
 
+@pytest.mark.parametrize("blanks", [" ", "\t", " \t "])
+def test_a_prefetch_may_have_blanks_around_it(desk, blanks: str) -> None:
+    """
+    At the end of an option of the destination, and in a header, as in other numbers of headers.
+    """
+    client = desk.connect()
+    client.subscribe(f"/queue/orders?consumer.prefetchSize=2{blanks}", "1")
+    client.subscribe("/queue/orders", "2", prefetch_count=f"{blanks}3{blanks}")
+    assert [each.prefetch for each in client.session.subscriptions.values()] == [2, 3]
+
+
 @pytest.mark.parametrize(
     "option",
     [
