@@ -30,7 +30,9 @@ IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 # Where a path on a page may begin: a page says `journal/writer.py` and `unit/`.
 PATHS_BEGIN = ("", "src/holdfast", "src/holdfast/spark", "tests")
 # Not in the repository, or made up to show the form of a name.
-NO_PATHS = {".venv/bin/pytest", "src/holdfast/x/y.py", "tests/unit/x/test_y.py", "var/"}
+NO_PATHS = {"src/holdfast/x/y.py", "tests/unit/x/test_y.py", "var/"}
+# What `make setup` makes: that a tool comes with it, constraints.txt says.
+TOOLS = ".venv/bin/"
 # Words of Python, of Unix and of pytest; and names that the tidy test refuses.
 NO_NAMES = {"assert", "cfg", "common", "core", "helpers", "manager", "mgr", "msg", "utils"}
 
@@ -128,6 +130,8 @@ def modules_and_folders() -> frozenset[str]:
 def path_exists(path: str) -> bool:
     if path in NO_PATHS:
         return True
+    if path.startswith(TOOLS):
+        return f"\n{path.removeprefix(TOOLS)}==" in page("constraints.txt")
     if "/" not in path:
         return any(Path(name).name == path for name in tracked())
     return any((REPOSITORY / begin / path).exists() for begin in PATHS_BEGIN)
