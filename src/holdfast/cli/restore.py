@@ -7,6 +7,7 @@ document. Exit codes: 0 done, 1 failed, 2 used wrongly.
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,8 +33,10 @@ from holdfast.cli.spark_options import (
     on_spark,
     open_spark,
 )
+from holdfast.config.format_level import VARIABLE, format_level_max
 from holdfast.environment.clock import SystemClock
 from holdfast.errors import ConfigError
+from holdfast.model.format_level import NEWEST_LEVEL
 
 if TYPE_CHECKING:
     from holdfast.spark.pipelines.restore import RestorePlan
@@ -133,7 +136,19 @@ def _check_places(archived: str, to: Path | None, *, is_dry_run: bool) -> None:
     if to is None and not is_dry_run:
         raise ConfigError(["--to: name a directory, or ask for a --dry-run"])
     check_archive_from(archived)
-    check_new_directory(None if is_dry_run else to)
+    if not is_dry_run:
+        _check_level(format_level_max(os.environ))
+        check_new_directory(to)
+
+
+def _check_level(level_max: int) -> None:
+    """Refuse what the node that is to serve it would refuse; less would lose the facts it has."""
+    if level_max < NEWEST_LEVEL:
+        told = (
+            f"{VARIABLE}: a restored log begins at level {NEWEST_LEVEL}, and a node that is held"
+            f" back at {level_max} refuses it: unset the variable, for both"
+        )
+        raise ConfigError([told])
 
 
 def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:

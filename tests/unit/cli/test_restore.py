@@ -28,3 +28,26 @@ def test_a_mistake_is_told_before_spark_starts(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert run(*arguments) == 2
     assert told in run.err
+
+
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [
+        ("1", "a restored log begins at level 2, and a node that is held back at 1"),
+        ("7", "'7' is no level of this version; it has 1 to 2"),
+        ("", "--to: store is there already"),
+        ("2", "--to: store is there already"),
+    ],
+)
+def test_a_log_that_its_node_would_refuse_is_not_written(
+    run, level: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """
+    Who holds nodes back by the environment learns it before hours of work, not from the node.
+    """
+    (tmp_path / "store" / "_holdfast").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HOLDFAST_FORMAT_LEVEL_MAX", level)
+    assert run("restore", "--archive", "store", "--to", "store") == 2
+    assert told in run.err
