@@ -152,6 +152,7 @@ def test_a_restore_goes_on(commands: Commands, archive: Path, tmp_path: Path) ->
     """All of the log is there, once."""
     to = tmp_path / "restored"
     command = ("restore", "--json", "--archive", str(archive), "--to", str(to))
+    command += ("--scratch", str(tmp_path / "scratch"))  # or it is done without any worker
     code, _, err = commands.run(*command, kill=FIRST_PACKED)
     assert (code, err) == (0, "")
     assert stored(to) == ALL
@@ -163,6 +164,7 @@ def test_a_restore_that_cannot_go_on_leaves_no_directory(
     """There is nothing that a node would start from."""
     to = tmp_path / "restored"
     command = ("restore", "--archive", str(archive), "--to", str(to))
+    command += ("--scratch", str(tmp_path / "scratch"))
     ended = commands.run(*command, kill=FIRST_PACKED, times=ATTEMPTS)
     assert_given_up(ended)
     assert not to.exists()

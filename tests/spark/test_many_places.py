@@ -17,6 +17,7 @@ from holdfast.model.facts import Attributes, MessageFacts, Place
 from holdfast.model.records import AcknowledgeRecord, MessageRecord, PurgeRecord, QueueRecord
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.pipelines.applied_archive import ROWS_MAX
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import audit
 from holdfast.spark.pipelines.replica_proof import Replica
@@ -81,12 +82,16 @@ def test_an_audit_knows_the_fate_of_each_place(
     assert live_by_queue(log, DISK, SETTINGS) == LIVES
 
 
-def test_a_restored_message_stands_where_it_lived(spark, log: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows_here_max", [0, ROWS_MAX], ids=["asked of Spark", "applied here"])
+def test_a_restored_message_stands_where_it_lived(
+    spark, log: Path, tmp_path: Path, rows_here_max: int
+) -> None:
     """Once in the log, with the places that were left; what the broker makes of it is the same."""
     archive = Archive.open(str(tmp_path / "archive"))
     archive_once(spark, LogDirectory(str(log)), archive)
 
-    plan = restore(spark, archive, tmp_path / "new", RestoreSettings())
+    settings = RestoreSettings(rows_here_max=rows_here_max)
+    plan = restore(spark, archive, tmp_path / "new", settings)
 
     assert {each.name: each.messages for each in plan.queues} == {"one": 2, "three": 3}
     assert live_by_queue(tmp_path / "new", DISK, SETTINGS) == LIVES

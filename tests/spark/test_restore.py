@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,13 @@ from holdfast.errors import ArchiveError, ConfigError
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
 from holdfast.model.records import MessageRecord, ProducerRecord, QueueRecord
+from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
+from holdfast.spark.pipelines.applied_archive import ROWS_MAX, AppliedArchive
 from holdfast.spark.pipelines.archive import archive_once
+from holdfast.spark.pipelines.log_state import LastingState
+from holdfast.spark.pipelines.queried_archive import QueriedArchive
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember
 from holdfast.store.record_codec import decode_records
@@ -69,15 +75,16 @@ def restored(directory: Path) -> tuple[list[Live], dict[str, int]]:
     return sorted(live, key=lambda each: (each.queue, each.sequence)), producers
 
 
+@pytest.mark.parametrize("rows_here_max", [0, ROWS_MAX], ids=["asked of Spark", "applied here"])
 @pytest.mark.parametrize("share", [0.35, 0.7, 1.0])
 def test_as_of_a_time_exactly_what_lived_then_comes_back(
-    spark, log: OperationLog, archive, tmp_path, share: float
+    spark, log: OperationLog, archive, tmp_path, share: float, rows_here_max: int
 ) -> None:
     """
     Headers, bodies, sequences, redelivery counts, times and producers' numbers are as they were.
     """
     moment: Moment = log.moments[int(share * len(log.moments)) - 1]
-    settings = RestoreSettings(as_of_time=moment.time + 1)
+    settings = RestoreSettings(as_of_time=moment.time + 1, rows_here_max=rows_here_max)
 
     plan = restore(spark, archive, tmp_path / "new", settings)
 
@@ -89,6 +96,36 @@ def test_as_of_a_time_exactly_what_lived_then_comes_back(
         name: sum(each.queue == name for each in moment.live)
         for name in {each.queue for each in moment.live}
     }
+
+
+@pytest.mark.parametrize("share", [0.35, 1.0])
+def test_spark_and_the_brokers_own_apply_find_the_same(
+    spark, log: OperationLog, archive, share: float
+) -> None:
+    """Which of them is asked depends on the size of the archive alone, so nothing else may."""
+    index = log.moments[int(share * len(log.moments)) - 1].index
+    files = archive.catalogue().files(last_index=index)
+    source = ArchivedSource(archive, archive.catalogue())
+    with (
+        AppliedArchive(archive, files, index) as applied,
+        QueriedArchive(spark, source, files, index) as queried,
+    ):
+        states = [it.lasting_state() for it in (applied, queried)]
+        lasts = [it.last_record() or {} for it in (applied, queried)]
+        queues = [sorted(map(_values, it.queues())) for it in (applied, queried)]
+    assert _told(states[0]) == _told(states[1])
+    assert lasts[1].items() <= lasts[0].items()
+    assert queues[0] == queues[1]
+
+
+def _values(row: Mapping[str, Any]) -> list[Any]:
+    return [row[name] for name in sorted(row)]
+
+
+def _told(state: LastingState) -> tuple[Any, ...]:
+    queues = [(it.queue_number, it.name, it.next_sequence, it.dispatch_mark) for it in state.queues]
+    producers = [(it.producer_id, it.sequence, it.used_at) for it in state.producers]
+    return queues, producers, state.next_queue_number
 
 
 @pytest.mark.slow

@@ -94,8 +94,8 @@ class SubmittedProgram:
         }
 
     def restore(self, archive: str, to: str, scratch: str) -> dict[str, Any]:
-        """Restore an archive; gives what came back."""
-        settings = RestoreSettings(scratch=scratch, member=NewMember(name=MEMBER))
+        """Restore an archive by the workers, however small it is; gives what came back."""
+        settings = RestoreSettings(scratch=scratch, member=NewMember(name=MEMBER), rows_here_max=0)
         return asdict(restore(self.spark, Archive.open(archive), Path(to), settings))
 
     def replay(self, url: str, queue: str, target: str, uri: str, senders: int = 1) -> int:

@@ -1,10 +1,10 @@
 """
 Restore: an archive to a data directory that boots, as of its end, an index or a time.
 
-Spark works out what lived then and packs it into the bodies of entries, in parallel; the driver
-seals and writes them, which a disk can do no faster with help. The restored log holds what lived
-and nothing else: queues, producers' numbers, and the messages with their identities, marked as the
-cleaner marks its copies.
+Spark works out what lived then and packs it into the bodies of entries, in parallel, if that is not
+so little that the driver alone is done sooner. The driver seals and writes them: no disk is faster
+with help. The restored log holds what lived and nothing else: queues, producers' numbers,
+and the messages with their identities, marked as the cleaner marks its copies.
 
 Invariants:
     Without `accept_broken` nothing is restored from an archive that is not whole up to the end.
@@ -16,11 +16,11 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import functions as f
 
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, UnreadableArchiveError
@@ -29,20 +29,15 @@ from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
 from holdfast.spark.archive.places import Place, absolute
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
-from holdfast.spark.pipelines.log_state import (
-    archived_records,
-    lasting_state,
-    live,
-    moved_on,
-    without_content,
-)
-from holdfast.spark.pipelines.message_packing import pack_files, unpacked
+from holdfast.spark.pipelines.applied_archive import ROWS_MAX, AppliedArchive, is_small
+from holdfast.spark.pipelines.log_state import moved_on
+from holdfast.spark.pipelines.queried_archive import QueriedArchive
 from holdfast.spark.pipelines.replica_audit import spread
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, Restored, RestoredLog
 from holdfast.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 MiB: Final = 1024 * 1024
 QUEUES_SKIPPED: Final = 10_000
@@ -62,9 +57,12 @@ class RestoreSettings:
     is_verified: bool = True
     """Every file is read and compared with its digest before anything is written."""
     segment_bytes: int = 64 * MiB
+    rows_here_max: int = ROWS_MAX
+    """A whole archive of so few records at most is read here: Spark's first query takes longer."""
     scratch: str = ""
     """Where workers leave what they packed. By default beside the directory, which workers on other
-    machines cannot reach: there it must be a path that they share with this one."""
+    machines cannot reach: there it must be a path that they share with this one. Who names it has
+    them do the work, also of a small archive."""
     member: NewMember = field(default_factory=NewMember)
 
 
@@ -97,7 +95,8 @@ class RestorePlan:
     notes: list[str]
     seconds: float = 0.0
     steps: dict[str, float] = field(default_factory=dict)
-    """Where the seconds went, in the order of the work; with Spark's first query in the first."""
+    """Where the seconds went, in the order of the work; with Spark's first query, if there is
+    one, in the first."""
 
     restored: Restored | None = None
 
@@ -139,20 +138,24 @@ def restore(
     if catalogue.is_empty:
         raise ArchiveError(f"{archive} holds no archive")
     as_of = as_of_index(archive, catalogue, settings)
-    files, missing = usable_files(spark, archive, catalogue, as_of, settings)
+    rows_here_max = 0 if settings.scratch else settings.rows_here_max
+    is_here = is_small(catalogue.files(last_index=as_of), rows_here_max)
+    checking = None if is_here else spark
+    files, missing = usable_files(checking, archive, catalogue, as_of, settings)
     steps.end("files checked")
-    source = ArchivedSource(archive, catalogue)
-    records = archived_records(spark, source, as_of, files)
-    slim = without_content(records).cache()
-    try:
-        state = moved_on(lasting_state(slim), QUEUES_SKIPPED)
+    lived: AppliedArchive | QueriedArchive
+    if is_here and not missing:
+        lived = AppliedArchive(archive, files, as_of)
+    else:
+        lived = QueriedArchive(spark, ArchivedSource(archive, catalogue), files, as_of)
+    with lived:
+        state = moved_on(lived.lasting_state(), QUEUES_SKIPPED)
         steps.end("state read")
-        living = live(slim).cache()
-        start = _log_start(slim, catalogue, as_of)
+        start = _log_start(lived, catalogue, as_of)
         plan = _account(catalogue, start, len(state.producers))
         plan.missing = missing
         names = {queue.queue_number: queue for queue in state.queues}
-        plan.queues = [_named(each, names.get(number)) for number, each in _queue_accounts(living)]
+        plan.queues = [_named(each, names.get(number)) for number, each in _queue_accounts(lived)]
         plan.messages = sum(each.messages for each in plan.queues)
         plan.bytes = sum(each.bytes for each in plan.queues)
         steps.end("messages found that live")
@@ -160,30 +163,13 @@ def restore(
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
                 log.begin(settings.member, state.generation)
                 log.add_state(state.queues, state.producers, state.next_queue_number)
-                _add_living(log, archive, files, living, _scratch(settings, log, archive))
+                for each in lived.packed(_scratch(settings, log, archive)):
+                    log.add_messages(each.body, each.records, each.places)
                 plan.restored = log.finish()
             _check_written(plan)
             steps.end("messages packed and written")
-    finally:
-        slim.unpersist()
     plan.steps, plan.seconds = steps.found, sum(steps.found.values())
     return plan
-
-
-def _add_living(
-    log: RestoredLog,
-    archive: Archive,
-    files: list[ArchivedFile],
-    living: DataFrame,
-    scratch: Place,
-) -> None:
-    """Write what lives; of what workers pack nothing stays, also where one of them died."""
-    try:
-        parts = pack_files(archive, files, living, scratch)
-        for each in unpacked(scratch, parts):
-            log.add_messages(each.body, each.records, each.places)
-    finally:
-        scratch.remove_all()
 
 
 def _scratch(settings: RestoreSettings, log: RestoredLog, archive: Archive) -> Place:
@@ -251,14 +237,14 @@ def index_at(archive: Archive, catalogue: Catalogue, microseconds: int) -> int:
 
 
 def usable_files(
-    spark: SparkSession,
+    spark: SparkSession | None,
     archive: Archive,
     catalogue: Catalogue,
     last_index: int,
     settings: RestoreSettings,
 ) -> tuple[list[ArchivedFile], list[str]]:
     """
-    Give the data files that may be read, and what is missing.
+    Give the data files that may be read, and what is missing; without Spark they are read here.
 
     Raises:
         ArchiveError: Something is missing and that is not accepted.
@@ -290,10 +276,11 @@ def usable_files(
 
 
 def check_files(
-    spark: SparkSession, archive: Archive, files: list[ArchivedFile], *, with_digests: bool
+    spark: SparkSession | None, archive: Archive, files: list[ArchivedFile], *, with_digests: bool
 ) -> list[tuple[str, str]]:
     """
-    Compare data files with their manifests in parallel; gives (path, problem) of the bad.
+    Compare data files with their manifests, with Spark in parallel; gives (path, problem) of the
+    bad.
 
     Raises:
         UnreadableArchiveError: The store does not give one: it may be as good as the others.
@@ -301,7 +288,11 @@ def check_files(
     if not files:
         return []
     task = partial(_check_file, archive=archive, with_digests=with_digests)
-    found: list[_FileFault] = sorted(spread(spark, files).flatMap(task).collect())
+    found: list[_FileFault] = sorted(
+        chain.from_iterable(map(task, files))
+        if spark is None
+        else spread(spark, files).flatMap(task).collect()
+    )
     not_given = [each for each in found if each.is_unreadable]
     if not_given:
         raise UnreadableArchiveError(
@@ -334,7 +325,9 @@ def _check_file(file: ArchivedFile, *, archive: Archive, with_digests: bool) -> 
     return []
 
 
-def _log_start(records: DataFrame, catalogue: Catalogue, as_of: int) -> LogStart:
+def _log_start(
+    lived: AppliedArchive | QueriedArchive, catalogue: Catalogue, as_of: int
+) -> LogStart:
     """Where a log that follows entry `as_of` begins."""
     end = catalogue.last
     assert end is not None
@@ -347,26 +340,14 @@ def _log_start(records: DataFrame, catalogue: Catalogue, as_of: int) -> LogStart
             timestamp=end.last_timestamp,
             cluster_id=end.cluster_id,
         )
-    last = (
-        records.where(f.col("index") <= as_of)
-        .orderBy(f.col("index").desc(), f.col("ordinal").desc())
-        .select(
-            "index",
-            "term",
-            "record_number",
-            "ordinal",
-            f.hex("chain").alias("chain"),
-            f.unix_micros("entry_time").alias("time"),
-        )
-        .first()
-    )
+    last = lived.last_record()
     if last is None:
         raise ArchiveError(f"nothing is left of the archive up to entry {as_of:,}")
     return LogStart(
         index=as_of + 1,
         record=last["record_number"] + (1 if last["ordinal"] >= 0 else 0),
         term=last["term"],
-        chain=last["chain"].lower(),
+        chain=bytes(last["chain"]).hex(),
         timestamp=last["time"],
         cluster_id=end.cluster_id,
     )
@@ -393,17 +374,9 @@ def _account(catalogue: Catalogue, start: LogStart, producers: int) -> RestorePl
     )
 
 
-def _queue_accounts(living: DataFrame) -> list[tuple[int, QueueAccount]]:
-    rows = (
-        living.groupBy("queue_number")
-        .agg(
-            f.count("*").alias("messages"),
-            f.sum("body_size").alias("bytes"),
-            f.min("sequence").alias("first"),
-            f.max("sequence").alias("last"),
-        )
-        .collect()
-    )
+def _queue_accounts(
+    lived: AppliedArchive | QueriedArchive,
+) -> list[tuple[int, QueueAccount]]:
     return [
         (
             row["queue_number"],
@@ -416,7 +389,7 @@ def _queue_accounts(living: DataFrame) -> list[tuple[int, QueueAccount]]:
                 next_sequence=row["last"] + 1,
             ),
         )
-        for row in sorted(rows, key=lambda row: row["queue_number"])
+        for row in sorted(lived.queues(), key=lambda row: row["queue_number"])
     ]
 
 
