@@ -35,6 +35,36 @@ PRODUCERS_MAX: Final = 150_000
 """So many a replay may have where nobody says more: the target's applications have theirs, too."""
 
 
+_SEEN_BYTES: Final = 1_250
+"""A bit for each of ten thousand sequences."""
+
+
+class SeenSequences:
+    """
+    Which messages came already: a bit each.
+
+    What a source lacks may be near its end; then all that it has before it is noted here. A pair of
+    numbers in a set takes 130 bytes, so ten million messages would have taken 1.3 GB.
+    """
+
+    __slots__ = ("_bits",)
+
+    def __init__(self) -> None:
+        self._bits: dict[tuple[int, int], bytearray] = {}
+
+    def is_first(self, queue_number: int, sequence: int) -> bool:
+        """Note a message; tell whether it was not noted before."""
+        stretch, place = divmod(sequence, 8 * _SEEN_BYTES)
+        bits = self._bits.get((queue_number, stretch))
+        if bits is None:
+            bits = self._bits[queue_number, stretch] = bytearray(_SEEN_BYTES)
+        byte, bit = place >> 3, 1 << (place & 7)
+        if bits[byte] & bit:
+            return False
+        bits[byte] |= bit
+        return True
+
+
 def own_producers(job: str) -> str:
     """Give what the id of every producer of this replay begins with."""
     return f"replay-{job}-"

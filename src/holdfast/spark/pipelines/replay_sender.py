@@ -22,7 +22,7 @@ from holdfast.client.wire import RESERVED
 from holdfast.environment.clock import Clock
 from holdfast.errors import LinkLostError, StoreError
 from holdfast.protocols.stomp.codec import parse_headers
-from holdfast.spark.pipelines.replay_numbers import Beginning, own_producers
+from holdfast.spark.pipelines.replay_numbers import Beginning, SeenSequences, own_producers
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -67,18 +67,16 @@ def first_copies(rows: Iterable[Any], beginning: Beginning) -> Iterator[Any]:
         StoreError: The rows are not in the order of the log, so numbers would not be stable.
     """
     last = (-1, -1)
-    seen: set[tuple[int, int]] = set()
+    seen = SeenSequences()
     for row in rows:
         place = (row.log_index, row.ordinal)
         if place <= last:
             raise StoreError(f"entry {place[0]:,} came after entry {last[0]:,}; nothing is sent")
         last = place
-        key = (row.queue_number, row.sequence)
-        if not beginning.has_all_from(*key):
-            if key in seen:
+        if beginning.has_all_from(row.queue_number, row.sequence):
+            if row.rewritten:
                 continue
-            seen.add(key)
-        elif row.rewritten:
+        elif not seen.is_first(row.queue_number, row.sequence):
             continue
         yield row
 

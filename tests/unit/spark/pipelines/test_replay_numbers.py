@@ -4,7 +4,9 @@ Blocks of sequences: which are named alike from every source.
 
 from __future__ import annotations
 
-from holdfast.spark.pipelines.replay_numbers import BLOCK_SEQUENCES, Beginning
+import tracemalloc
+
+from holdfast.spark.pipelines.replay_numbers import BLOCK_SEQUENCES, Beginning, SeenSequences
 
 
 def test_a_whole_source_names_every_block_alike() -> None:
@@ -47,3 +49,19 @@ def test_from_where_on_a_source_has_all_of_a_queue() -> None:
         late.has_all_from(4, 7),
     ]
     assert Beginning().has_all_from(4, 1)
+
+
+def test_what_came_already_is_known_and_takes_a_bit() -> None:
+    """Queues and stretches of sequences do not meet; a hundred thousand take little."""
+    seen = SeenSequences()
+    places = [(queue, n) for queue in (1, 2) for n in (1, 7, 8, 9_999, 10_000, 10_001, 2**40 + 1)]
+
+    assert all(seen.is_first(*place) for place in places)
+    assert not any(seen.is_first(*place) for place in places)
+
+    tracemalloc.start()
+    try:
+        assert all(seen.is_first(3, n) for n in range(1, 100_001))
+        assert tracemalloc.get_traced_memory()[1] < 50_000
+    finally:
+        tracemalloc.stop()
