@@ -355,6 +355,9 @@ class NodeStatus:
     format_level: int = 1
     """The level of the log's format that is reached, see docs/reference/journal-format.md."""
 
+    format_level_asked: int = 0
+    """On a leader, the level whose record is written and not committed yet; 0 if there is none."""
+
     stomp: str = ""
     admin: str = ""
     connections: int = 0

@@ -103,6 +103,12 @@ def _end(reason: str) -> None:
         raise typer.Exit(EXIT_TROUBLE)
 
 
+def _format_level(status: NodeStatus) -> str:
+    asked = status.format_level_asked
+    coming = f"; {asked} is written and not committed yet" if asked else ""
+    return f"{status.format_level}{coming}"
+
+
 def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
     store, messages = status.store, status.messages
     serving = "serving clients" if status.serving else "not serving clients"
@@ -113,7 +119,7 @@ def _node_fields(status: NodeStatus) -> list[tuple[str, object]]:
         ("term", status.term),
         ("commit index", status.commit_index),
         ("applied index", status.applied_index),
-        ("format level", status.format_level),
+        ("format level", _format_level(status)),
         ("members", ", ".join(_named(status, it) for it in status.members) or "single node"),
         *[("waits for", f"{it.name} at {it.address}: {it.reason}") for it in status.awaits],
         ("copies, sites", f"{status.copies}, {status.sites}"),

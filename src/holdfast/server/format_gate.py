@@ -48,6 +48,11 @@ class FormatGate:
         self._levels = levels
         self._asked = self._told = FIRST_LEVEL
 
+    @property
+    def asked(self) -> int:
+        """The level for which a record is written that is not committed yet; 0 if there is none."""
+        return self._asked if self._asked > self._broker.state.format_level else 0
+
     def step(self, *, is_leading: bool) -> None:
         """Look whether there is something to tell or to raise; costs next to nothing if not."""
         reached = self._broker.state.format_level

@@ -69,6 +69,7 @@ def node_status(node: Parts) -> NodeStatus:
         uptime_seconds=node.clock.monotonic() - node.started_at,
         version=__version__,
         format_level=node.broker.state.format_level,
+        format_level_asked=conductor.format_gate.asked,
         stomp=node.config.advertised_stomp,
         admin=node.config.advertised_admin,
         connections=len(conductor.connections),

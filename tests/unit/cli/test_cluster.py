@@ -144,6 +144,15 @@ def test_whom_a_node_waits_for_is_shown(cluster, run) -> None:
     )
 
 
+def test_a_level_that_is_on_its_way_is_told(cluster, run) -> None:
+    """
+    Whoever would take a member back now must see that it is too late.
+    """
+    cluster.set_status(A, NodeStatus(name="a", format_level=1, format_level_asked=2))
+    run("status")
+    assert "1; 2 is written and not committed yet" in run.out
+
+
 def test_a_disk_that_hangs_is_told(cluster, run) -> None:
     """
     By the node itself, and by the leader of each of its followers.

@@ -47,12 +47,14 @@ def test_the_level_is_raised_once_all_know_it(broker, told) -> None:
         gate.step(is_leading=True)
     assert asked(broker) == [2]
     assert told.told == []
+    assert gate.asked == 2
     batch = broker.receipts.take_batch()
     broker.apply_batch(batch, 1, 1)
     for _ in range(3):
         gate.step(is_leading=True)
     assert told.told == [2]
     assert asked(broker) == []
+    assert gate.asked == 0
 
 
 def test_only_who_leads_raises_it(broker, told) -> None:
@@ -89,3 +91,15 @@ def test_a_later_version_raises_no_more_than_it_knows(broker, told) -> None:
     told.format_level_of_all = 7
     FormatGate(broker, told).step(is_leading=True)
     assert asked(broker) == [2]
+
+
+def test_what_is_asked_for_is_told_while_it_is_not_reached(broker, told) -> None:
+    """No longer than the leadership: what is lost then was never asked for."""
+    gate = FormatGate(broker, told)
+    gate.step(is_leading=True)
+    assert gate.asked == 0
+    told.format_level_of_all = 2
+    gate.step(is_leading=True)
+    assert gate.asked == 2
+    gate.stop()
+    assert gate.asked == 0
