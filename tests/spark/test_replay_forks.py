@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -136,6 +136,20 @@ def test_two_that_send_the_same_at_once_store_it_once(
     assert bodies(cluster.uri, target, 8000) == expected
 
 
+def bodies_while(
+    subscription: blocking.BlockingSubscription, sending: Future[ReplayProgress], count: int
+) -> list[bytes]:
+    """What comes until there are so many, or until no more does after the sending has ended."""
+    found: list[bytes] = []
+    while len(found) < count:
+        is_over = sending.done()
+        if (taken := subscription.receive(5)) is not None:
+            found.append(taken.body)
+        elif is_over:
+            break
+    return found
+
+
 def test_a_topic_that_is_read_gets_everything_each_time(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -154,12 +168,6 @@ def test_a_topic_that_is_read_gets_everything_each_time(
                 sending = pool.submit(
                     replay, spark, source, Choice(), "/topic/replay.live", cluster.uri
                 )
-                found: list[bytes] = []
-                while len(found) < 1500:
-                    is_over = sending.done()
-                    if (taken := subscription.receive(5)) is not None:
-                        found.append(taken.body)
-                    elif is_over:
-                        break
+                found = bodies_while(subscription, sending, 1500)
                 assert (1500, expected) == (sending.result().confirmed, found)
         assert subscription.receive(0.5) is None
