@@ -19,7 +19,7 @@ def plan(seed: int, topology: str) -> Plan:
     return made
 
 
-@pytest.mark.parametrize(("topology", "seed"), [("five", 2), ("learner", 2)])
+@pytest.mark.parametrize(("topology", "seed"), [("five", 4), ("learner", 4)])
 def test_it_is_shut_out_though_the_copy_names_it(topology: str, seed: int) -> None:
     """The copy met it while it was fresh; it woke with the log of the former generation."""
     result = simulate(seed, plan(seed, topology))
@@ -32,6 +32,6 @@ def test_who_follows_with_that_log_is_found_out() -> None:
     """What keeps it out is that the generation has been led, and it is not of it."""
     (ablation,) = (it for it in ABLATIONS if it.kinds == (TAKEN_IN_TWICE,))
     with without(ablation):
-        violation = simulate(2, plan(2, "five")).violation
+        violation = simulate(4, plan(4, "five")).violation
 
     assert "" != violation
