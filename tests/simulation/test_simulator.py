@@ -243,7 +243,7 @@ def test_a_leader_whose_disk_hangs_stops_nobody() -> None:
 @pytest.mark.slow
 def test_producers_that_are_forgotten_go_on() -> None:
     """A week that passes at once makes the log forget who is sending: they send all the same."""
-    results = [simulate(seed, focused(seed, (WEEKS,))) for seed in (15, 32)]
+    results = [simulate(seed, focused(seed, (WEEKS,))) for seed in (5, 12, 30)]
 
     assert not [result.violation for result in results if result.violation]
     assert sum(result.acts[RENEWED] for result in results) > 0
