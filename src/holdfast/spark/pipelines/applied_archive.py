@@ -26,7 +26,7 @@ from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.rows import ENTRY_ROW
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines.log_state import LastingState
-from holdfast.spark.pipelines.message_packing import Packed, packed
+from holdfast.spark.pipelines.message_packing import PLACE_COLUMNS, Packed, packed
 from holdfast.store.fact_blocks import unpack_facts
 from holdfast.store.record_codec import decode_records
 
@@ -52,7 +52,6 @@ _COLUMNS: Final = (
     "body_size",
     "record",
 )
-_PLACE: Final = ("record_number", "queue_number", "sequence")
 
 
 def is_small(files: list[ArchivedFile], rows_max: int = ROWS_MAX) -> bool:
@@ -154,7 +153,7 @@ class AppliedArchive:
         for file in self._files:
             if places := living.get(file.path):
                 columns = [pa.array(each, pa.int64()) for each in zip(*places, strict=True)]
-                table = pa.table(dict(zip(_PLACE, columns, strict=True)))
+                table = pa.table(dict(zip(PLACE_COLUMNS, columns, strict=True)))
                 yield from packed(self._archive, file, table)
 
 

@@ -42,7 +42,8 @@ ENTRY_BYTES: Final = 1024 * 1024
 """Messages are packed into entries of about this size."""
 TASKS_MAX: Final = 256
 _FRAME: Final = struct.Struct("<III")
-_PLACE: Final = ("record_number", "queue_number", "sequence")
+PLACE_COLUMNS: Final = ("record_number", "queue_number", "sequence")
+"""What says that a message lives on a queue."""
 _PARTS: Final = "file string, path string, messages long"
 
 _COLUMNS: Final = (
@@ -75,7 +76,7 @@ def pack_files(
 
     cores = living.sparkSession.sparkContext.defaultParallelism
     count = min(tasks_for(files, cores), TASKS_MAX)
-    places = living.select("file", *_PLACE).repartition(count, "file")
+    places = living.select("file", *PLACE_COLUMNS).repartition(count, "file")
     rows = places.groupBy("file").applyInArrow(task, _PARTS).collect()
     rows.sort(key=lambda row: by_name[row["file"]].first_index)
     return [row["path"] for row in rows]
@@ -121,7 +122,7 @@ def _pack_file(
     path = f"{name}-{uuid.uuid4().hex[:8]}.bodies"
     total = 0
     with scratch.write_durable(path) as out:
-        for each in packed(archive, files[name], living.select(_PLACE)):
+        for each in packed(archive, files[name], living.select(PLACE_COLUMNS)):
             out.write(_FRAME.pack(each.records, each.places, len(each.body)))
             out.write(each.body)
             total += each.places
@@ -135,7 +136,9 @@ def packed(archive: Archive, file: ArchivedFile, living: pa.Table) -> Iterator[P
     `living` has record_number, queue_number and sequence, a row for each place.
     """
     wanted = living.column("record_number").combine_chunks()
-    lives = cache(lambda: set(zip(*(living.column(it).to_pylist() for it in _PLACE), strict=True)))
+    lives = cache(
+        lambda: set(zip(*(living.column(it).to_pylist() for it in PLACE_COLUMNS), strict=True))
+    )
     records: list[Record] = []
     size = places = 0
     for batch in archive.batches(file, ["record_number", "kind", *_COLUMNS]):
