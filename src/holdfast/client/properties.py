@@ -11,6 +11,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+from holdfast.model.digits import read_digits
+
 PRIORITY_DEFAULT = 4
 """Jakarta Messaging 3.1, 3.4.9: the priority of a message that says none."""
 
@@ -112,10 +114,10 @@ class MessageProperties:
 
 def _whole(text: str | None) -> int | None:
     """A whole number of at most 19 digits, which is what a Java long has."""
-    if text is None or len(text) > 20 or not text.isascii():
+    if text is None:
         return None
-    digits = text.removeprefix("-")
-    return int(text) if digits.isdigit() else None
+    number = read_digits(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number
 
 
 def _moment(text: str | None) -> datetime | None:
