@@ -29,13 +29,11 @@ from holdfast.server.counters import Counters
 from holdfast.store.contract import LogStore
 
 
-class _Withheld(NamedTuple):
-    """One message that could not be read."""
+class _Look(NamedTuple):
+    """The last look at a message that could not be read."""
 
-    looked_at: float
+    at: float
     """When, in seconds of the monotonic clock."""
-    queue: Queue
-    key: int
     entry_index: int
     """The damaged entry that holds it; 0 if it is not known."""
 
@@ -56,8 +54,8 @@ class WithheldMessages:
         self._clock = clock
         self._counters = counters
         self._on_damage = on_damage
-        self._messages: OrderedDict[tuple[Queue, int], _Withheld] = OrderedDict()
-        """Who was looked at longest ago first."""
+        self._messages: OrderedDict[tuple[Queue, int], _Look] = OrderedDict()
+        """By queue and key; who was looked at longest ago first."""
         self._told: set[int] = set()
         """Damaged entries of which it was told; they hold many messages."""
         self._is_offering = False
@@ -85,12 +83,12 @@ class WithheldMessages:
             return None
 
     def _note(self, queue: Queue, key: int, index: int) -> None:
-        self._messages[queue, key] = _Withheld(self._clock.monotonic(), queue, key, index)
+        self._messages[queue, key] = _Look(self._clock.monotonic(), index)
         self._messages.move_to_end((queue, key))
 
     def _is_due(self, since: float) -> bool:
         oldest = next(iter(self._messages.values()), None)
-        return oldest is not None and oldest.looked_at <= since
+        return oldest is not None and oldest.at <= since
 
     def offer_again(self, since: float) -> None:
         """Let everybody have again, in steps, what is withheld since this time, or longer."""
@@ -102,14 +100,14 @@ class WithheldMessages:
         step_count = self._broker.settings.step_count_max
         count = 0
         while self._is_due(since):
-            self._offer_one(self._messages.popitem(last=False)[1])
+            (queue, key), look = self._messages.popitem(last=False)
+            self._offer_one(queue, key, look.entry_index)
             count += 1
             if not count % step_count:
                 yield
         self._is_offering = False
 
-    def _offer_one(self, message: _Withheld) -> None:
-        _, queue, key, index = message
+    def _offer_one(self, queue: Queue, key: int, index: int) -> None:
         if not queue.index.is_live(key):
             return
         if index and self._store.is_damaged_entry(index):

@@ -222,8 +222,8 @@ class Holdings:
         record: MessageRecord | None = None
         message_id = ""
         # A non-persistent message ends here, as in ActiveMQ; one that is purged has ended already.
-        is_stored = queue is not None and key > 0 and not queue.has_ended(key)
-        if queue is not None and is_stored and key in subscription.unacknowledged:
+        is_held = key > 0 and key in subscription.unacknowledged
+        if queue is not None and is_held and not queue.has_ended(key):
             message_id = f"ID:{self.context.cluster}-{queue.number}-{key}"
             record = queue.cache.get(key)
             if record is None:
