@@ -41,6 +41,9 @@ Passcode = Annotated[
 Header = Annotated[
     list[str] | None, typer.Option("--header", "-H", metavar="NAME:VALUE", help="May be repeated.")
 ]
+Rate = Annotated[
+    float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
@@ -86,9 +89,7 @@ def send(
         int | None,
         typer.Option("--count", "-n", min=1, help="So many times; of --lines at most so many."),
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
-    ] = None,
+    rate: Rate = None,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -167,20 +168,17 @@ def receive(
     quiet: Quiet = False,
 ) -> None:
     """Receive messages; each is acknowledged when it has been written."""
-    from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT
-    from holdfast.cli.message_receiving import PATIENCE_SECONDS_MIN, Output, Receiving
-
     check_destination(destination)
     if follow and (count is not None or timeout is not None):
         raise ConfigError(["--follow goes on for ever: not together with --count or --timeout"])
-    patience = None if timeout is None else max(timeout, PATIENCE_SECONDS_MIN)
-    if timeout is None and count is None and not follow:
-        timeout, patience = SILENCE_SECONDS_DEFAULT, FIRST_SECONDS_DEFAULT
+    from holdfast.cli.message_receiving import Output, Receiving
+
+    silence, patience = _waits(timeout, has_end=count is not None or follow)
     receiving = Receiving(
         destination,
         Output(None if output == "-" else Path(output), is_json=json),
         count=count,
-        silence_seconds=timeout,
+        silence_seconds=silence,
         patience_seconds=patience,
         is_endless=follow,
         acknowledge=WIRE_MODES[acknowledge],
@@ -195,6 +193,16 @@ def receive(
             write_error(receiving.tally.line("received"))
     if count is not None and receiving.tally.count < count:
         raise typer.Exit(EXIT_SHORT)
+
+
+def _waits(seconds: float | None, *, has_end: bool) -> tuple[float | None, float | None]:
+    """Return for how long without a message, and without a broker, `receive` goes on."""
+    from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT
+    from holdfast.cli.message_receiving import PATIENCE_SECONDS_MIN
+
+    if seconds is not None:
+        return seconds, max(seconds, PATIENCE_SECONDS_MIN)
+    return (None, None) if has_end else (SILENCE_SECONDS_DEFAULT, FIRST_SECONDS_DEFAULT)
 
 
 def check_destination(destination: str) -> None:

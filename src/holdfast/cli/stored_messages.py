@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Uri, check_destination
+from holdfast.cli.messages import URI_DEFAULT, Login, Passcode, Rate, Uri, check_destination
 from holdfast.cli.output import (
     error_console,
     format_seconds,
@@ -37,6 +37,7 @@ from holdfast.client.sequence import is_lasting
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
+    from holdfast.spark.pipelines.replay import Choice
     from holdfast.spark.pipelines.replay_sender import ReplayProgress
 
 REPORT_FILE = Path("holdfast-report.html")
@@ -62,9 +63,6 @@ Destinations = Annotated[
 ]
 Where = Annotated[
     str, typer.Option("--where", metavar="SQL", help="A condition on the columns of messages.")
-]
-Rate = Annotated[
-    float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
 ]
 Senders = Annotated[
     int,
@@ -132,21 +130,17 @@ def replay(
     check_destination(target)
     source = source_options(archive=archive, path=path, url=url, secret_file=secret_file)
     _check_place(archive, path, is_uncertain=uncertain_end)
-    from holdfast.spark.pipelines import replay as pipeline
-
-    choice = pipeline.Choice(
-        destinations=tuple(destination or ()),
-        start_time=start or "",
-        end_time=end or "",
-        where=where,
-    )
+    choice = _choice(destination, start, end, where)
     check_source(source | _between(start, end))
     client_options = _looked_at(uri, login, passcode)
+    from holdfast.spark.pipelines import replay as pipeline
+
     with started_spark("replay", master, conf, verbose=verbose) as spark:
         if dry_run:
-            count = pipeline.count_chosen
-            found = count(spark, source, choice, target, has_uncertain_end=uncertain_end)
-            _tell_chosen(found, is_json=json)
+            counts = pipeline.count_chosen(
+                spark, source, choice, target, has_uncertain_end=uncertain_end
+            )
+            _tell_chosen(counts, is_json=json)
             return
         with _status("replaying", is_quiet=quiet) as told:
             done = pipeline.replay(
@@ -164,6 +158,19 @@ def replay(
                 client_options=client_options,
             )
     _tell_replayed(done, target, is_json=json, is_quiet=quiet)
+
+
+def _choice(
+    destinations: list[str] | None, start: str | None, end: str | None, where: str
+) -> Choice:
+    from holdfast.spark.pipelines.replay import Choice
+
+    return Choice(
+        destinations=tuple(destinations or ()),
+        start_time=start or "",
+        end_time=end or "",
+        where=where,
+    )
 
 
 def _tell_chosen(counts: dict[str, int], *, is_json: bool) -> None:

@@ -57,15 +57,7 @@ def open_directory(
         StoreError: A file is missing, foreign, or of another version.
         JournalFailedError: The disk refused to be written.
     """
-    try:
-        disk.make_directory(directory / "journal")
-        lock = disk.lock(directory / "lock")
-    except BlockingIOError:
-        raise StoreLockedError(
-            f"{directory} is in use by another process; stop it, or use another directory"
-        ) from None
-    except OSError as error:
-        raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
+    lock = _take(directory, disk)
     try:
         filling, full = load_filling(directory, disk)
         ballot_file = BallotFile(directory / "ballot", disk)
@@ -103,6 +95,18 @@ def open_directory(
         raise
     left_over += scan.left_over
     return OpenedDirectory(scan, ballot_file, ballot_error, filling, full, left_over, lock)
+
+
+def _take(directory: Path, disk: Disk) -> DiskLock:
+    try:
+        disk.make_directory(directory / "journal")
+        return disk.lock(directory / "lock")
+    except BlockingIOError:
+        raise StoreLockedError(
+            f"{directory} is in use by another process; stop it, or use another directory"
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be used as a data directory: {error}") from error
 
 
 def _remove_spares(log: Path, disk: Disk) -> list[Path]:

@@ -138,10 +138,6 @@ def block_rows(
     timestamps = block.field("timestamp")[of_entry]
     chains = block.starts + HEADER_BYTES - CHAIN_BYTES
     queue_numbers = rows.queue_numbers()
-    names = _names(queue_numbers, facts.names)
-    if names.null_count:
-        unnamed = (queue_numbers > 0) & np.asarray(names.is_null())
-        facts.unknown |= set(np.unique(queue_numbers[unnamed]).tolist())
     messages = rows.messages
     stored_at = rows.of_messages(messages.field("stored_at")) + events["stored_at"]
     sizes = rows.of_messages(messages.body_ends - messages.body_starts)
@@ -159,7 +155,7 @@ def block_rows(
         ),
         "kind": _KINDS.take(integers(rows.kinds, pa.int64())),
         "queue_number": integers(queue_numbers, pa.int64(), queue_numbers > 0),
-        "destination": names,
+        "destination": _destinations(queue_numbers, facts),
         "sequence": rows.message_numbers("sequence"),
         "stored_at": integers(stored_at, TIMESTAMP, stored_at > 0),
         "producer_id": _producer_ids(rows, events["producer_id"]),
@@ -176,14 +172,7 @@ def block_rows(
         "next_sequence": _some(events["next_sequence"]),
         "dispatch_mark": _some(events["dispatch_mark"]),
     }
-    if with_content:
-        columns["header_lines"] = rows.cut(messages.header_starts, messages.body_starts)
-        columns["body"] = rows.cut(messages.body_starts, messages.body_ends)
-        columns["record"] = rows.cut_others_and_facts()
-    else:
-        columns |= {name: pa.nulls(rows.count, pa.binary()) for name in CONTENT}
-        if messages.has_facts:
-            columns["record"] = rows.with_facts([None] * rows.count, PLACES)
+    columns |= _content(rows) if with_content else _without_content(rows)
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
 
 
@@ -314,6 +303,31 @@ def _note(record: Record, row: int, found: dict[str, Any], facts: RangeFacts, in
                 facts.cleaned_through, facts.complete_from = record.through_index, index
         case HoldRecord():
             found["through_sequence"][row] = record.index
+
+
+def _content(rows: _Rows) -> dict[str, pa.Array]:
+    messages = rows.messages
+    return {
+        "header_lines": rows.cut(messages.header_starts, messages.body_starts),
+        "body": rows.cut(messages.body_starts, messages.body_ends),
+        "record": rows.cut_others_and_facts(),
+    }
+
+
+def _without_content(rows: _Rows) -> dict[str, pa.Array]:
+    columns = {name: pa.nulls(rows.count, pa.binary()) for name in CONTENT}
+    if rows.messages.has_facts:
+        columns["record"] = rows.with_facts([None] * rows.count, PLACES)
+    return columns
+
+
+def _destinations(queue_numbers: Numbers, facts: RangeFacts) -> pa.Array:
+    """The name of each row's queue; a queue whose name is not known is noted."""
+    names = _names(queue_numbers, facts.names)
+    if names.null_count:
+        unnamed = (queue_numbers > 0) & np.asarray(names.is_null())
+        facts.unknown |= set(np.unique(queue_numbers[unnamed]).tolist())
+    return names
 
 
 def _names(numbers: Numbers, names: dict[int, str]) -> pa.Array:

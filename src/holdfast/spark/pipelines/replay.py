@@ -24,7 +24,8 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -340,37 +341,61 @@ def replay(
             Spark's meets that, Spark's own error is raised, whose text has it.
     """
     target = str(parse_destination(target))
+    _check_senders(senders, target)
+    with _held(spark, source, choice, target, has_uncertain_end=has_uncertain_end) as chosen:
+        if is_lasting(target):
+            _check_producers(chosen.messages, producers_max)
+        sending = Sending(
+            job=chosen.job,
+            target=target,
+            beginning=chosen.beginning,
+            uri=uri,
+            rate=None if rate is None else rate / senders,
+            timeout=timeout,
+            client_options=client_options or {},
+        )
+        return _send(chosen.messages, sending, senders, told, clock or SystemClock())
+
+
+def _check_senders(senders: int, target: str) -> None:
     if not 1 <= senders <= SENDERS_MAX:
         raise ConfigError([f"senders: 1 to {SENDERS_MAX:,} are possible, not {senders:,}"])
     if senders > 1 and not is_lasting(target):
         raise ConfigError(
             [f"senders: {target} stores nothing, so what a task sends again came twice; use one"]
         )
+
+
+@contextmanager
+def _held(
+    spark: SparkSession,
+    source: dict[str, str],
+    choice: Choice,
+    target: str,
+    *,
+    has_uncertain_end: bool,
+) -> Iterator[Chosen]:
+    """Give what is chosen and keep the log that it is read from while it is sent."""
     source = with_hadoop_options(spark, source)
     log = _opened(source, has_uncertain_end=has_uncertain_end)
     # Sending takes as long as it takes, and each part of the log is read when its turn comes.
     with held_for_a_while(log, "replay"):
-        chosen = _read(spark, source, log, choice, target)
-        job = chosen.job
-        clock = clock or SystemClock()
-        if is_lasting(target):
-            _check_producers(chosen.messages, producers_max)
-        if senders > 1:
-            sending = Sending(
-                job=job,
-                target=target,
-                beginning=chosen.beginning,
-                uri=uri,
-                rate=None if rate is None else rate / senders,
-                timeout=timeout,
-                client_options=client_options or {},
-            )
-            return send_spread(chosen.messages, sending, senders, told, clock)
-        found = chosen.messages.toLocalIterator(prefetchPartitions=True)
-        rows = first_copies(found, chosen.beginning)
-        sender = Sender(job, target, chosen.beginning, rate=rate, told=told, clock=clock)
-        asyncio.run(sender.run(uri, rows, client_options or {}, timeout))
-        return sender.progress
+        yield _read(spark, source, log, choice, target)
+
+
+def _send(
+    messages: DataFrame, sending: Sending, senders: int, told: Told | None, clock: Clock
+) -> ReplayProgress:
+    """Send by tasks, or from the driver in the order of the log; wait until all are stored."""
+    if senders > 1:
+        return send_spread(messages, sending, senders, told, clock)
+    found = messages.toLocalIterator(prefetchPartitions=True)
+    rows = first_copies(found, sending.beginning)
+    sender = Sender(
+        sending.job, sending.target, sending.beginning, rate=sending.rate, told=told, clock=clock
+    )
+    asyncio.run(sender.run(sending.uri, rows, sending.client_options, sending.timeout))
+    return sender.progress
 
 
 def _check_producers(messages: DataFrame, producers_max: int) -> None:
