@@ -5,6 +5,10 @@ Data flows down and imports point down; the pure modules touch no socket, file, 
 `make check` runs the same contracts with `lint-imports`. The second test makes sure that a pure
 module cannot be forgotten: what is listed here and exists must stand in the contract.
 
+What is imported is declared: a package that comes only because another one needs it is gone the day
+that one does without, so pyproject.toml names whatever the product imports, with the extra that the
+importing module is for.
+
 No circles: of two modules one stands on the other, inside a package as well. An import counts
 wherever it stands: at the top, in a function, under `if TYPE_CHECKING`.
 """
@@ -12,11 +16,14 @@ wherever it stands: at the top, in a function, under `if TYPE_CHECKING`.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +47,13 @@ PURE_MODULES = (
 )
 
 SOURCES = REPOSITORY / "src"
+
+# What an extra brings, whoever imports these has installed it. Longer names are looked at first.
+EXTRA_OF = {
+    "holdfast.spark.archive.table": "delta",
+    "holdfast.spark": "spark",
+    "holdfast.testing.fixtures": "dev",  # a plugin of pytest, which is there if it is loaded
+}
 
 Graph = dict[str, set[str]]
 
@@ -80,6 +94,87 @@ def test_every_pure_module_is_under_contract() -> None:
     expected = {f"holdfast.{module}" for module in PURE_MODULES if exists(module)}
 
     assert expected <= declared, f"add to source_modules in pyproject.toml: {expected - declared}"
+
+
+def declared(extra: str | None, project: dict[str, Any]) -> set[str]:
+    """The distributions that are installed with Holdfast, or with this extra of it."""
+    extras = project["optional-dependencies"]
+    needs = list(project["dependencies"])
+    ahead = [] if extra is None else [extra]
+    while ahead:
+        for need in extras[ahead.pop()]:
+            ahead += re.findall(r"^holdfast\[(\w+)\]", need)
+            needs.append(need)
+    return {normalized(re.split(r"[^\w.-]", need)[0]) for need in needs}
+
+
+@cache
+def distributions() -> Mapping[str, list[str]]:
+    """Which distributions bring a package; every file of the environment is looked at."""
+    return packages_distributions()
+
+
+def normalized(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def third_party(tree: ast.Module) -> set[str]:
+    """The packages that are neither ours nor the standard library's, wherever they are imported."""
+    named = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named.add(node.module.partition(".")[0])
+    return named - sys.stdlib_module_names - {"holdfast"}
+
+
+def undeclared(module: str, tree: ast.Module, project: dict[str, Any]) -> list[str]:
+    extras = [extra for name, extra in EXTRA_OF.items() if f"{module}.".startswith(f"{name}.")]
+    known = declared(extras[0] if extras else None, project)
+    return [
+        f"{module} imports {package}"
+        for package in sorted(third_party(tree))
+        if known.isdisjoint(map(normalized, distributions().get(package, [package])))
+    ]
+
+
+def project_table() -> dict[str, Any]:
+    table = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    return dict(table)
+
+
+def test_what_the_product_imports_is_declared() -> None:
+    """Nothing is imported that is only there because something else happens to need it."""
+    project = project_table()
+    faults = [
+        fault
+        for path in sorted(SOURCES.rglob("*.py"))
+        for fault in undeclared(
+            module_name(path, SOURCES), ast.parse(path.read_text(encoding="utf-8")), project
+        )
+    ]
+
+    assert not faults, (
+        f"{faults}: name its distribution in pyproject.toml, in dependencies, or in the extra that"
+        " EXTRA_OF says this module is for"
+    )
+
+
+def test_an_undeclared_import_is_found() -> None:
+    """What is not declared, or in another extra, is found, also in a function; names may differ."""
+    project = {
+        "dependencies": ["google-crc32c>=1.6"],
+        "optional-dependencies": {"spark": ["numpy>=1", "pyarrow"], "delta": ["holdfast[spark]"]},
+    }
+    tree = ast.parse("import os, google_crc32c\ndef f():\n    from numpy.linalg import det")
+
+    assert undeclared("holdfast.model.limits", tree, project) == [
+        "holdfast.model.limits imports numpy"
+    ]
+    assert undeclared("holdfast.spark.columns", tree, project) == []
+    assert undeclared("holdfast.spark.archive.table", tree, project) == []
+    assert undeclared("holdfast.sparkling", tree, project) == ["holdfast.sparkling imports numpy"]
 
 
 def module_name(path: Path, root: Path) -> str:
