@@ -211,7 +211,11 @@ class BlockingSubscription:
         end first, and their messages are settled.
         """
         check_consuming("auto" if self._is_auto else self._subscription.mode, concurrency)
-        consume_blocking(self, handler, concurrency)
+        consume_blocking(self, handler, concurrency, self._give_back)
+
+    def _give_back(self, message: BlockingMessage) -> None:
+        """Hand it over once more, before all others."""
+        self._taken.insert(0, message.message)
 
     async def _take(self, seconds: float | None, count: int) -> None:
         """Take over what is there, until there are `count`; runs on the loop's thread."""

@@ -7,13 +7,11 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import logging
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from alarms import interrupted_everywhere
 from threaded_broker import Threaded, within
 
 from holdfast.client import blocking, confirmation
@@ -22,50 +20,6 @@ from holdfast.client.loop_thread import LoopThread
 from holdfast.errors import RefusedError
 
 QUEUE = "/queue/a"
-
-
-class Rung(Exception):  # noqa: N818 - as a signal handler may raise
-    """What a signal handler raises."""
-
-
-class Alarm:
-    """Raises Rung at one step of a call, in whatever Python code it is then: lines and returns."""
-
-    def __init__(self, step: int) -> None:
-        self.left = step
-
-    def __enter__(self) -> Alarm:
-        self.before = sys.gettrace()
-        sys.settrace(self._trace)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(self.before)
-
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code in (self.__exit__.__code__, LoopThread.call.__code__):
-            # `call` takes its lock by `with` and in C: no signal is seen in between.
-            return None
-        if event in ("line", "return"):
-            self.left -= 1
-            if not self.left:
-                raise Rung
-        return self._trace
-
-
-def interrupted_everywhere(call: Callable[[], object], then: Callable[[], object]) -> int:
-    """Interrupt a call at its first step, its second, ... until it ends by itself."""
-    step = 0
-    while True:
-        step += 1
-        alarm = Alarm(step)
-        try:
-            with alarm:
-                call()
-        except Rung:
-            then()
-        else:
-            return step
 
 
 @pytest.fixture
