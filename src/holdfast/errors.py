@@ -33,6 +33,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── ForeignDirectoryError    the directory is another node's
     │   ├── BallotLostError          term and vote are unreadable: this identity must not vote again
     │   ├── ArchiveError             the archive is not whole, or cannot be used in this way
+    │   │   ├── LaterArchiveError    a later version of Holdfast writes it
     │   │   └── CorruptArchiveError  .path .index: a file that is not as it was written
     │   │       └── UnreadableArchiveError   it is not known to be wrong: the store did not give it
     │   └── RecordNotFoundError      a record number that is not in the store
@@ -242,6 +243,10 @@ class BallotLostError(StoreError):
 
 class ArchiveError(StoreError):
     """The archive is not whole, or cannot be used in this way; the sentence says what to do."""
+
+
+class LaterArchiveError(ArchiveError):
+    """A later version of Holdfast writes this archive: what it says is not known here."""
 
 
 class CorruptArchiveError(ArchiveError):

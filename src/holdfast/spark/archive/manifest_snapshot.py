@@ -67,6 +67,12 @@ def decode_snapshot(data: bytes) -> Known:
     return dict(_decoded(lines))
 
 
+def is_of_later(data: bytes) -> bool:
+    """Whether a later program wrote this snapshot: it reads it again, and we cannot."""
+    head = _parsed(data.partition(b"\n")[0])
+    return isinstance(head, dict) and head.get("snapshot", 0) > _FORMAT
+
+
 def _line(values: Any) -> bytes:
     content = json.dumps(values, separators=(",", ":")).encode()
     return b"%s %s\n" % (_digest(content), content)

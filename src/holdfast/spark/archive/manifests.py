@@ -24,12 +24,13 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
 
-from holdfast.errors import ArchiveError
+from holdfast.errors import ArchiveError, LaterArchiveError
 from holdfast.spark.log.source import NO_CHAIN
 
 FORMAT: Final = 2
 _PLAIN_NAMES: Final = 1
 """Of this format a manifest's name is its range alone."""
+_KNOWN_FORMATS: Final = frozenset((_PLAIN_NAMES, FORMAT))
 
 Span = tuple[int, int]
 """The first and the last of some entries that follow each other."""
@@ -99,6 +100,11 @@ class Manifest:
         return sum(file.bytes for file in self.files)
 
 
+def is_named_otherwise(name: str) -> bool:
+    """Whether a file beside the manifests may be one that a later program has named its own way."""
+    return name.endswith(".json") and _NAME.fullmatch(name) is None
+
+
 def range_of_name(name: str) -> Span | None:
     """Give the range a file name speaks of; None if it is no manifest's name."""
     found = _NAME.fullmatch(name)
@@ -117,17 +123,16 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
     Read a manifest; `name` is what to call it in an error.
 
     Raises:
-        ArchiveError: It is not as it was written, or of a format this program does not know.
+        LaterArchiveError: It is of a format that only a later program knows.
+        ArchiveError: It is not as it was written.
     """
     try:
         fields: dict[str, Any] = json.loads(data)
-        digest = fields.pop("digest")
-        if fields["format"] not in {_PLAIN_NAMES, FORMAT}:
-            raise ArchiveError(
-                f"manifest {name} has format {fields['format']}, this program reads {FORMAT}"
-            )
+        is_whole = fields.pop("digest") == _digest(fields)
+        if fields["format"] not in _KNOWN_FORMATS:
+            raise _of_unknown_format(fields["format"], name, is_whole=is_whole)
         expected = _name(fields)
-        if digest != _digest(fields):
+        if not is_whole:
             raise ArchiveError(f"manifest {name} was changed after it was written")
         fields["queues"] = {int(number): text for number, text in fields["queues"].items()}
         fields["files"] = tuple(ArchivedFile(**file) for file in fields["files"])
@@ -137,6 +142,20 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
     if expected != name:
         raise ArchiveError(f"manifest {name} is not the one of that name: it is {expected}")
     return manifest
+
+
+def _of_unknown_format(found: object, name: str, *, is_whole: bool) -> ArchiveError:
+    """A bit that flipped makes another format, too; then the digest does not fit."""
+    if is_whole and isinstance(found, int) and found > FORMAT:
+        return LaterArchiveError(
+            f"a later version of Holdfast writes this archive: manifest {name} has format {found},"
+            f" this program reads formats up to {FORMAT}. Use that version here, too; until then"
+            f" nothing is read or changed"
+        )
+    return ArchiveError(
+        f"manifest {name} was changed after it was written: it says format {found}, which is"
+        f" none, or one of a later version of Holdfast"
+    )
 
 
 def _fields(manifest: Manifest) -> dict[str, Any]:

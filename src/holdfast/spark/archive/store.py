@@ -28,7 +28,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchiveError
+from holdfast.errors import (
+    ArchiveError,
+    CorruptArchiveError,
+    LaterArchiveError,
+    UnreadableArchiveError,
+)
 from holdfast.journal.entry import Entry
 from holdfast.spark.archive.entries import entries_of
 from holdfast.spark.archive.file_digest import NEW, DigestKind, FileDigest, kind_of
@@ -39,6 +44,7 @@ from holdfast.spark.archive.manifest_snapshot import (
     decode_snapshot,
     encode_snapshot,
     is_due,
+    is_of_later,
 )
 from holdfast.spark.archive.manifests import (
     ArchivedFile,
@@ -47,6 +53,7 @@ from holdfast.spark.archive.manifests import (
     Manifest,
     decode_manifest,
     encode_manifest,
+    is_named_otherwise,
     range_of_name,
     resolve,
 )
@@ -102,11 +109,13 @@ class Archive:
                 written; without, every one of them is proven.
 
         Raises:
+            LaterArchiveError: One is of a later version of Holdfast.
             ArchiveError: They change faster than they can be read.
         """
         for _ in range(_LOOKS_MAX):
+            spared = decode_snapshot(self._snapshot_data()) if with_snapshot else {}
             with suppress(FileNotFoundError):  # merged meanwhile: what replaces it is there now
-                return self._manifests(self._snapshot() if with_snapshot else {}).catalogue
+                return self._manifests(spared).catalogue
         raise ArchiveError(f"the manifests of {self} vanish while they are read; try again")
 
     def end(self) -> tuple[int, str]:
@@ -148,7 +157,10 @@ class Archive:
         Raises:
             OSError: It cannot be written; nothing is lost without it.
         """
-        before = self._snapshot()
+        data = self._snapshot_data()
+        if is_of_later(data):
+            return False
+        before = decode_snapshot(data)
         try:
             found = self._manifests(before)
         except FileNotFoundError:
@@ -159,15 +171,16 @@ class Archive:
         self.place.publish(f"{MANIFESTS}/{SNAPSHOT_NAME}", encode_snapshot(found.known))
         return True
 
-    def _snapshot(self) -> Known:
+    def _snapshot_data(self) -> bytes:
         try:
-            return decode_snapshot(self.place.read(f"{MANIFESTS}/{SNAPSHOT_NAME}"))
+            return self.place.read(f"{MANIFESTS}/{SNAPSHOT_NAME}")
         except OSError:
-            return {}
+            return b""
 
     def _manifests(self, spared: Known) -> _Manifests:
         """Read what the listing shows, but for what is known of exactly these files."""
         listed = self.place.files_at_once(MANIFESTS)
+        self._check_otherwise_named(listed)
         spans = {it: range_of_name(posixpath.basename(it.path)) for it in listed}
         stamps = {it: _stamp(it) for it, span in spans.items() if span is not None}
         known = {stamp: spared[stamp] for stamp in stamps.values() if stamp in spared}
@@ -180,9 +193,28 @@ class Archive:
                 assert span is not None, "it has a stamp"
                 try:
                     known[stamp] = decode_manifest(content, stamp[0])
+                except LaterArchiveError:
+                    raise
                 except ArchiveError as error:
                     unreadable.append(Break("manifest", *span, str(error)))
         return _Manifests(known, resolve(known.values(), unreadable))
+
+    def _check_otherwise_named(self, listed: list[FoundFile]) -> None:
+        """
+        Look whether a file beside the manifests is one by a name that only a later program knows.
+
+        Raises:
+            LaterArchiveError: It is.
+        """
+        for file in listed:
+            name = posixpath.basename(file.path)
+            if is_named_otherwise(name):
+                try:
+                    decode_manifest(self.place.read(file.path), name)
+                except LaterArchiveError:
+                    raise
+                except ArchiveError:
+                    continue  # somebody's notes, or what is no manifest any more
 
     def check_manifest(self, manifest: Manifest) -> None:
         """

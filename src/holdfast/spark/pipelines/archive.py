@@ -26,7 +26,7 @@ from typing import Any, Final
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.cleaning import retire
-from holdfast.spark.archive.manifests import Catalogue, Manifest
+from holdfast.spark.archive.manifests import Break, Catalogue, Manifest
 from holdfast.spark.archive.range_writer import COMPRESSION, new_attempt, remove_attempt
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.proof import chain_before_log, next_record_of
@@ -68,7 +68,11 @@ class ArchiveSettings:
     """So many small ranges must have gathered before they are merged."""
 
     accept_gap: bool = False
-    """Go on behind entries that the log dropped before they were archived; they stay missing."""
+    """
+    Go on behind entries that the log dropped before they were archived; they stay missing.
+
+    What else may be wrong with an archive is never accepted.
+    """
 
 
 @dataclass(slots=True)
@@ -180,11 +184,9 @@ def _check_continues(
     settings: ArchiveSettings,
     progress: ArchiveProgress,
 ) -> None:
-    if catalogue.breaks and not settings.accept_gap:
-        raise ArchiveError(
-            f"the archive is not whole, so nothing is added to it: {catalogue.breaks[0]};"
-            f" run 'holdfast audit' to see everything that is wrong"
-        )
+    # What is worse than a gap, and may be why there is one, is told first.
+    for each in sorted(catalogue.breaks, key=lambda it: it.kind == "gap"):
+        _check_passable(each, position, settings)
     end = catalogue.last
     if end is None:
         if position.first_index > 1:
@@ -209,6 +211,24 @@ def _check_continues(
                 f" A hold (--hold NAME) keeps this from happening"
             )
         progress.warnings.append(reason)
+
+
+def _check_passable(found: Break, position: LogPosition, settings: ArchiveSettings) -> None:
+    """Make sure that an archive may grow behind this break: entries that nobody can bring back."""
+    see = "run 'holdfast audit' to see everything that is wrong"
+    if not settings.accept_gap:
+        raise ArchiveError(f"the archive is not whole, so nothing is added to it: {found}; {see}")
+    if found.kind != "gap":
+        raise ArchiveError(
+            f"--accept-gap goes on without entries that are gone, and nothing else; this is no gap,"
+            f" so nothing is added to the archive: {found}; {see}"
+        )
+    if found.first_index >= position.first_index:
+        raise ArchiveError(
+            f"--accept-gap goes on without entries that are gone, and the log still has these, so"
+            f" nothing is added to the archive: {found}; bring their manifest back, or archive to"
+            f" another --to"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import ArchiveError
+from holdfast.errors import ArchiveError, LaterArchiveError
 from holdfast.spark.archive.manifests import (
+    FORMAT,
     ArchivedFile,
     Break,
     Manifest,
@@ -67,7 +68,7 @@ def test_a_manifest_reads_back() -> None:
     ("old", "new", "told"),
     [
         (b'"messages": 1', b'"messages": 2', "was changed"),
-        (b'"format": 2', b'"format": 9', "has format 9"),
+        (b'"format": 2', b'"format": 9', "changed .* says format 9"),
         (b"{", b"", "cannot be read"),
     ],
 )
@@ -79,6 +80,16 @@ def test_a_changed_manifest_is_refused(old: bytes, new: bytes, told: str) -> Non
 
     with pytest.raises(ArchiveError, match=told):
         decode_manifest(encode_manifest(made).replace(old, new, 1), made.name)
+
+
+def test_a_manifest_of_a_later_program_is_told_of_as_such() -> None:
+    """
+    Its digest fits, so nothing is damaged; the sentence says what to do.
+    """
+    made = manifest(1, 9, format=FORMAT + 1)
+
+    with pytest.raises(LaterArchiveError, match=r"has format 3, .* up to 2. Use that version"):
+        decode_manifest(encode_manifest(made), made.name)
 
 
 def test_a_renamed_manifest_is_refused() -> None:
