@@ -66,7 +66,6 @@ class Broker:
         )
         self.committing = Committing(
             settings,
-            self.state,
             receipts=self.receipts,
             destinations=self.destinations,
             flow=self.flow,
@@ -85,7 +84,9 @@ class Broker:
             committing=self.committing,
         )
         self.operating = Operating(self.receipts, self.destinations)
-        self.finished = FinishedProducers(self.state, self.receipts, self.errands)
+        self.finished = FinishedProducers(
+            self.state, self.receipts, self.destinations, self.errands
+        )
         self.broken = self.routing.broken
         self.is_leading = False
         self.is_prepared = False
@@ -144,7 +145,6 @@ class Broker:
         self.broken.clear()
         self.errands.clear()
         self.finished.clear()
-        self.state.producers.forget_leadership()
         self.destinations.begin(self.numbering)
 
     def begin_anew(self) -> None:

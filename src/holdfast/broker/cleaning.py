@@ -11,7 +11,7 @@ behind that record it would live once more after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
@@ -220,7 +220,12 @@ def _homeless_producers(
         producer = None if value is None else unpack_producer(value)
         if producer is None or producer.home > through_record:
             yield None
-        elif producer.used_at < idle_before and producer_id not in producers.assigned:
+        elif producer.used_at < idle_before and producer_id not in _numbers_under_way(broker):
             yield ForgetProducerRecord(producer_id)
         else:
             yield ProducerRecord(producer_id, producer.last, producer.used_at)
+
+
+def _numbers_under_way(broker: Broker) -> Mapping[str, int]:
+    """Give whose numbers are on their way to the log under who leads now."""
+    return broker.destinations.leadership.numbers.under_way

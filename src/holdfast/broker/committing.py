@@ -19,12 +19,11 @@ from itertools import chain
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands
 from holdfast.broker.flow_control import FlowControl
-from holdfast.broker.lasting.producers import Verdict
-from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Batch, Publications, Publisher
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
+from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
@@ -36,6 +35,7 @@ from holdfast.broker.serving.transactions import (
     number_messages,
 )
 from holdfast.broker.settings import BrokerSettings
+from holdfast.errors import TransactionError
 from holdfast.model.records import ProducerRecord
 
 Told = tuple[Publisher, bytes | None]
@@ -54,13 +54,11 @@ class Committing:
         "_routing",
         "_sending",
         "_settings",
-        "_state",
     )
 
     def __init__(
         self,
         settings: BrokerSettings,
-        state: BrokerState,
         *,
         receipts: Receipts,
         destinations: Destinations,
@@ -71,7 +69,6 @@ class Committing:
         errands: Errands,
     ) -> None:
         self._settings = settings
-        self._state = state
         self._receipts = receipts
         self._destinations = destinations
         self._flow = flow
@@ -88,10 +85,9 @@ class Committing:
             TransactionError: All transactions together hold too much; many empty ones do.
         """
         cost = 2 * self._settings.message_memory_overhead_bytes + 4 * len(name)
-        self._flow.require_held_room(cost)
+        self._flow.hold(cost)
         transaction = Transaction(name, self._settings)
         transaction.own_bytes = cost
-        self._flow.held_bytes += cost
         return transaction
 
     def hold(
@@ -110,9 +106,12 @@ class Committing:
             TransactionError: This transaction, or all of them together, grew over the limits.
         """
         cost = len(headers) + len(body) + self._settings.message_memory_overhead_bytes
-        self._flow.require_held_room(cost)
-        transaction.add_send(destination, headers, body, persistent=persistent)
-        self._flow.held_bytes += cost
+        self._flow.hold(cost)
+        try:
+            transaction.add_send(destination, headers, body, persistent=persistent)
+        except TransactionError:
+            self._flow.release(cost)
+            raise
         return cost
 
     def abort(self, transaction: Transaction) -> Iterator[None]:
@@ -121,7 +120,7 @@ class Committing:
 
         Whoever asked must do nothing else before the last step; everybody else may.
         """
-        self._flow.held_bytes -= transaction.held_bytes
+        self._flow.release(transaction.held_bytes)
         for whole in transaction.undo(self._settings.step_count_max):
             if isinstance(whole, Subscription):
                 self._routing.refill(whole)
@@ -153,7 +152,8 @@ class Committing:
         missing = transaction.missing_queues(self._destinations.has_queue)
         self._destinations.require_queues(missing)
         is_new = producer_id is None or (
-            self._state.producers.check(producer_id, producer_sequence) is Verdict.NEW
+            self._destinations.leadership.numbers.take(producer_id, producer_sequence)
+            is Verdict.NEW
         )
         if is_new:
             self._put(transaction, (replier, receipt), producer_id, producer_sequence)
@@ -235,7 +235,7 @@ class Committing:
 
         Until they are taken out of what is reserved, in steps, nobody else gets what they settle.
         """
-        self._flow.held_bytes -= transaction.held_bytes
+        self._flow.release(transaction.held_bytes)
         for queue, keys in transaction.keys_by_queue.items():
             self._receipts.settle(queue, keys)
         self._errands.begin(self._let_go(transaction))

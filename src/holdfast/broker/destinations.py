@@ -65,7 +65,13 @@ class Destinations:
 
     def begin(self, numbering: Numbering) -> None:
         """Begin anew, for a leadership that gives these numbers: nothing of the last is here."""
-        self.leadership = Leadership(self._settings, self._flow, self._make_choice, numbering)
+        self.leadership = Leadership(
+            self._settings,
+            self._flow,
+            self._make_choice,
+            numbering,
+            producers=self._state.producers,
+        )
         self._state.planning = self.leadership
         self.temporaries = Temporaries(self._settings.temporary_count_max, self._temporary)
         self.topics = {}

@@ -96,9 +96,9 @@ class FlowControl:
         self.cached_bytes -= cached
         self.volatile_bytes -= volatile
 
-    def require_held_room(self, cost: int) -> None:
+    def hold(self, cost: int) -> None:
         """
-        Refuse what an open transaction would hold beyond the bound.
+        Count what an open transaction holds from now on.
 
         Raises:
             TransactionError: All transactions together hold too much; many empty ones do.
@@ -108,6 +108,11 @@ class FlowControl:
                 f"open transactions hold {self.held_bytes:,} bytes;"
                 f" at most {self.settings.transactions_bytes_max:,}; commit some first"
             )
+        self.held_bytes += cost
+
+    def release(self, cost: int) -> None:
+        """Count what an open transaction held no more."""
+        self.held_bytes -= cost
 
 
 def require_room(count: int, count_max: int, what: str) -> None:

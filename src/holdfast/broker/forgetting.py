@@ -117,6 +117,7 @@ class ProducerLimit:
 
     def _forget_some(self, left: Iterator[tuple[str, bytes]], last_moment: int) -> None:
         producers = self._broker.state.producers
+        under_way = self._broker.destinations.leadership.numbers.under_way
         records: list[ForgetProducerRecord] = []
         looked_at = 0
         for producer_id, value in islice(left, _LOOKED_AT_PER_STEP):
@@ -129,7 +130,7 @@ class ProducerLimit:
                     continue
                 self._wanted -= 1
             # Not if it has sent since this was begun.
-            if producers.by_id.get(producer_id) == value and producer_id not in producers.assigned:
+            if producers.by_id.get(producer_id) == value and producer_id not in under_way:
                 records.append(ForgetProducerRecord(producer_id))
                 self._waits_for = producer_id, value
                 if len(records) == _FORGOTTEN_PER_STEP:

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 
 from holdfast.broker.destinations import Destinations
 from holdfast.broker.flow_control import FlowControl
-from holdfast.broker.lasting.producers import Verdict
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.outputs import Replier, size_of
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
@@ -79,7 +79,7 @@ class Sending:
             SequenceGapError: The producer skipped a number.
         """
         if producer_id is not None:
-            verdict = self._state.producers.check(producer_id, producer_sequence)
+            verdict = self._destinations.leadership.numbers.take(producer_id, producer_sequence)
             if verdict is not Verdict.NEW:
                 self.duplicates_total += 1
                 if receipt is None:
@@ -123,7 +123,7 @@ class Sending:
                     queue.assigned_sequence = record.sequence
                     record.sequence = 0
             if producer_id is not None:
-                self._state.producers.untake(producer_id)
+                self._destinations.leadership.numbers.give_back(producer_id)
             raise
 
     def has_taken(self, producer_id: str | None, sequence: int) -> bool:
@@ -133,7 +133,8 @@ class Sending:
         A repetition of such a number stores nothing, so it must be confirmed even when the store
         takes nothing new: refused, its producer would take the message for one that is not stored.
         """
-        return producer_id is not None and self._state.producers.has_taken(producer_id, sequence)
+        numbers = self._destinations.leadership.numbers
+        return producer_id is not None and numbers.has_taken(producer_id, sequence)
 
     def send_transient(self, queue: Queue, headers: bytes, body: bytes) -> None:
         """Put a non-persistent message on a queue: kept in memory only."""

@@ -5,6 +5,7 @@ A queue of a leader that is alone with it.
 from __future__ import annotations
 
 from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.leadership import Leadership
 from holdfast.broker.serving.plain import Plain
@@ -20,7 +21,7 @@ def leadership_with(
     settings: BrokerSettings = SETTINGS,
 ) -> Leadership:
     """Begin a leadership without a broker."""
-    return Leadership(settings, FlowControl(settings), Plain, numbering)
+    return Leadership(settings, FlowControl(settings), Plain, numbering, producers=Producers())
 
 
 def served(number: int, name: str = "q") -> Queue:

@@ -226,10 +226,10 @@ def test_idle_producers_are_forgotten(desk) -> None:
         desk.broker.receipts.add_records(producers)
         desk.turn()
         assert len(producers) == 1
-    desk.broker.state.producers.check("idle", 2)
+    desk.broker.destinations.leadership.numbers.take("idle", 2)
     records = homeless(desk.broker, desk.next_record, used_at + idle + 1)
     assert not any(isinstance(r, ForgetProducerRecord) for r in records)
-    desk.broker.state.producers.forget_leadership()
+    desk.broker.follow()
     records = homeless(desk.broker, desk.next_record, used_at + idle + 1)
     assert any(isinstance(r, ForgetProducerRecord) for r in records)
 

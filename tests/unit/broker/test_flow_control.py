@@ -13,15 +13,19 @@ from holdfast.errors import DestinationError, TransactionError
 
 def test_transactions_hold_no_more_than_they_may() -> None:
     """
-    What goes up to the bound is taken, a byte beyond it is refused, and says how much there is.
+    What goes up to the bound is taken, a byte beyond it is refused, and says how much there is;
+    what is refused counts for nothing.
     """
     flow = FlowControl(BrokerSettings(transactions_bytes_max=100))
-    flow.held_bytes = 60
-    flow.require_held_room(40)
+    flow.hold(60)
     with pytest.raises(TransactionError, match="hold 60 bytes; at most 100"):
-        flow.require_held_room(41)
+        flow.hold(41)
+    flow.hold(40)
+    flow.release(30)
+    with pytest.raises(TransactionError, match="hold 70 bytes"):
+        flow.hold(31)
     flow.forget_leadership()
-    flow.require_held_room(100)
+    flow.hold(100)
 
 
 def test_one_more_than_there_may_be_is_refused() -> None:

@@ -1,43 +1,37 @@
 """
-Exactly one record per producer sequence.
+What is stored of each producer: the last of its numbers.
 
-A producer that carries an id numbers its messages from 1. The last number stored is replicated
-state; a retry is confirmed again and not stored again, and a gap is refused, so that a producer's
-messages stand in the log in order and without holes whatever failed in between.
+The last number stored is replicated state. It is 24 bytes in one value that is replaced and never
+changed: there may be very many of them. A floor under the numbers of producers that are done with
+is kept as such a number too, under an id that no client may use (`FLOOR_ID` and a name).
 
-What is stored of a producer is 24 bytes in one value that is replaced and never changed: there may
-be very many of them. What the leader has
-given out and not yet applied stands apart, for as long as it is on its way.
+Only `apply` writes it. What the leader has taken and not yet applied is its own
+(`serving.numbers_taken`), which may vanish and is told of what is applied.
 
 Invariants:
-    last < assigned for whoever is in `assigned`: those numbers are on their way to the log.
     Producers are forgotten by records of the log only, so every node forgets the same ones.
+    A name is in `floor_names` as long as its floor's id is in `by_id`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from holdfast.broker.lasting.producer_floors import ProducerFloors
 from holdfast.broker.lasting.producer_map import ProducerMap
-from holdfast.errors import ProducerForgottenError, SequenceGapError
+from holdfast.model.limits import FLOOR_ID
 
 _STORED: Final = struct.Struct("<QQQ")
 _pack = _STORED.pack
 _unpack = _STORED.unpack
 
 
-class Verdict(Enum):
-    """What a sequence number means now."""
+class Listener(Protocol):
+    """The leader, as it is told of what was applied."""
 
-    NEW = "new"
-    STORED = "stored"
-    """A retry of something that is stored already."""
-    UNDER_WAY = "under way"
-    """A retry of something that is on its way to the log."""
+    def stored(self, producer_id: str, sequence: int) -> None:
+        """Take note that a record with this number is applied."""
 
 
 class Producer(NamedTuple):
@@ -54,76 +48,33 @@ class Producer(NamedTuple):
 class Producers:
     """The producers of one broker by id."""
 
-    __slots__ = ("assigned", "by_id", "floors", "forgotten_count", "id_bytes")
+    __slots__ = ("by_id", "floor_names", "forgotten_count", "id_bytes", "listener")
 
     def __init__(self) -> None:
         self.by_id = ProducerMap()
         """Who has stored something, each as `pack_producer` gives it."""
-        self.assigned: dict[str, int] = {}
-        """On the leader: the last number given out, where it is not applied yet."""
-        self.floors = ProducerFloors(self)
-        """Whose producers are done with."""
+        self.floor_names: set[str] = set()
+        """Of which there is a floor; asked for each message if there is any."""
         self.id_bytes = 0
         """The length of all ids in `by_id` together."""
         self.forgotten_count = 0
         """How many were forgotten since this process started."""
+        self.listener: Listener | None = None
+        """The leader, while there is one."""
 
     def get(self, producer_id: str) -> Producer | None:
         """Give what is stored of a producer, None if it is not known."""
         found = self.by_id.get(producer_id)
         return None if found is None else unpack_producer(found)
 
+    def last(self, producer_id: str) -> int:
+        """Give the last number stored of a producer, 0 if it is not known."""
+        found = self.by_id.get(producer_id)
+        return 0 if found is None else _unpack(found)[0]
+
     def as_they_are(self) -> Iterator[tuple[str, bytes]]:
         """Give all of them as they are now, whatever changes later."""
         return self.by_id.as_they_are()
-
-    def check(self, producer_id: str, sequence: int) -> Verdict:
-        """
-        Say what a message with this number is, and take the number if it is new.
-
-        Raises:
-            ProducerFinishedError: It is new, and this producer is done with.
-            ProducerForgottenError: Nothing is known of this producer, and it does not begin.
-            SequenceGapError: Earlier numbers are missing.
-        """
-        assigned = self.assigned.get(producer_id, 0)
-        if assigned and sequence == assigned + 1:
-            if self.floors.names:
-                self.floors.check(producer_id)
-            self.assigned[producer_id] = sequence
-            return Verdict.NEW
-        found = self.by_id.get(producer_id)
-        last = _unpack(found)[0] if found is not None else 0
-        assigned = assigned or last
-        if sequence > assigned and self.floors.names:
-            self.floors.check(producer_id)
-        if sequence == assigned + 1:
-            self.assigned[producer_id] = sequence
-            return Verdict.NEW
-        if not assigned and sequence > 1:
-            raise ProducerForgottenError(producer_id, expected=1, found=sequence)
-        if not assigned or sequence > assigned:
-            raise SequenceGapError(producer_id, expected=assigned + 1, found=sequence)
-        return Verdict.STORED if sequence <= last else Verdict.UNDER_WAY
-
-    def has_taken(self, producer_id: str, sequence: int) -> bool:
-        """Tell whether this number is stored or under way; takes nothing."""
-        assigned = self.assigned.get(producer_id)
-        if assigned is None:
-            found = self.by_id.get(producer_id)
-            if found is None:
-                return False
-            assigned = _unpack(found)[0]
-        return sequence <= assigned
-
-    def untake(self, producer_id: str) -> None:
-        """Give back the newest number: what took it came to nothing."""
-        assigned = self.assigned[producer_id] - 1
-        known = self.get(producer_id)
-        if assigned > (known.last if known is not None else 0):
-            self.assigned[producer_id] = assigned
-        else:
-            del self.assigned[producer_id]
 
     def stored(self, producer_id: str, sequence: int, record_number: int, used_at: int) -> None:
         """Note that a record with this number is applied."""
@@ -133,22 +84,18 @@ class Producers:
             producer_id, _pack(sequence, record_number, used_at)
         ):
             self.id_bytes += len(producer_id)
-            self.floors.appeared(producer_id)
-        assigned = self.assigned
-        if assigned and assigned.get(producer_id, sequence + 1) <= sequence:
-            del assigned[producer_id]
+            if producer_id.startswith(FLOOR_ID):
+                self.floor_names.add(producer_id.removeprefix(FLOOR_ID))
+        if self.listener is not None:
+            self.listener.stored(producer_id, sequence)
 
     def forget(self, producer_id: str) -> None:
-        """Forget a producer, save the numbers it has on their way to the log."""
+        """Forget a producer; what the leader has taken of it is on its way to the log still."""
         if self.by_id.remove(producer_id):
-            self.floors.forgotten(producer_id)
+            if producer_id.startswith(FLOOR_ID):
+                self.floor_names.discard(producer_id.removeprefix(FLOOR_ID))
             self.id_bytes -= len(producer_id)
             self.forgotten_count += 1
-
-    def forget_leadership(self) -> None:
-        """Drop what was assigned and never applied."""
-        self.assigned.clear()
-        self.floors.forget_leadership()
 
 
 def pack_producer(last: int, home: int, used_at: int) -> bytes:

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from holdfast.broker.destinations import Destinations
 from holdfast.broker.errands import Errands
-from holdfast.broker.lasting.producer_floors import number_behind
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.receipts import Receipts
+from holdfast.broker.serving.producer_floors import number_behind
 from holdfast.errors import RefusedError
 from holdfast.model.limits import FLOOR_ID, PRODUCER_ID_BYTES_MAX
 from holdfast.model.records import ForgetProducerRecord, ProducerRecord
@@ -39,11 +40,18 @@ _COMPARED_PER_STEP: Final = 1_000
 class FinishedProducers:
     """What the leader was told about producers that are done with."""
 
-    __slots__ = ("_before", "_errands", "_is_under_way", "_receipts", "_state")
+    __slots__ = ("_before", "_destinations", "_errands", "_is_under_way", "_receipts", "_state")
 
-    def __init__(self, state: BrokerState, receipts: Receipts, errands: Errands) -> None:
+    def __init__(
+        self,
+        state: BrokerState,
+        receipts: Receipts,
+        destinations: Destinations,
+        errands: Errands,
+    ) -> None:
         self._state = state
         self._receipts = receipts
+        self._destinations = destinations
         self._errands = errands
         self._before: dict[str, int] = {}
         """The first number that may still come, by name; not begun yet."""
@@ -69,7 +77,7 @@ class FinishedProducers:
             )
         if name not in self._before and len(self._before) >= NAMES_MAX:
             raise RefusedError(f"at most {NAMES_MAX} names of finished producers may wait")
-        if self._state.producers.floors.raise_to(name, before):
+        if self._destinations.leadership.numbers.floors.raise_to(name, before):
             self._receipts.record(ProducerRecord(FLOOR_ID + name, before))
         self._before[name] = max(before, self._before.get(name, 0))
         if not self._is_under_way:
@@ -89,6 +97,7 @@ class FinishedProducers:
 
     def _forget(self, some: list[tuple[str, bytes]], wanted: list[tuple[str, int]]) -> None:
         producers = self._state.producers
+        under_way = self._destinations.leadership.numbers.under_way
         self._receipts.add_records(
             [
                 ForgetProducerRecord(producer_id)
@@ -96,7 +105,7 @@ class FinishedProducers:
                 if any(_is_finished(producer_id, name, before) for name, before in wanted)
                 # Not if it has sent since this was begun.
                 and producers.by_id.get(producer_id) == value
-                and producer_id not in producers.assigned
+                and producer_id not in under_way
             ]
         )
 

@@ -4,6 +4,8 @@ One leadership: what all queues of a leader share, and where their serving halve
 A serving half is made when somebody first asks for the queue. The next leadership begins with none:
 what this one had is let go of in steps, queue by queue, and nothing has to be undone.
 
+What it has taken of producers' numbers (`numbers_taken`) begins anew with it in the same way.
+
 Invariants:
     Of each lasting queue there is at most one serving half of one leadership, its listener.
     A name means the leader's queue, where one is planned or its deletion is, else the log's.
@@ -17,8 +19,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 
 from holdfast.broker.flow_control import FlowControl
+from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.choice import Choice
+from holdfast.broker.serving.numbers_taken import NumbersTaken
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
@@ -34,6 +38,7 @@ class Leadership:
         "leaving",
         "names_to_come",
         "numbering",
+        "numbers",
         "plans",
         "settings",
         "touched",
@@ -46,12 +51,16 @@ class Leadership:
         flow: FlowControl,
         make_choice: Callable[[Queue], Choice],
         numbering: Numbering,
+        *,
+        producers: Producers,
     ) -> None:
         self.settings = settings
         self.flow = flow
         self._make_choice = make_choice
         self.numbering = numbering
         """Where each queue's numbers begin under this leader."""
+        self.numbers = NumbersTaken(producers)
+        """The numbers of producers that are on their way to the log."""
         self.by_name: dict[str, Queue] = {}
         """The serving halves that somebody asked for."""
         self.plans: dict[int, Queue] = {}
@@ -112,9 +121,10 @@ class Leadership:
                 self.touched.append(queue)
 
     def piles(self) -> Iterator[Collection[object]]:
-        """Give all that its queues hold, queue by queue, to be let go of: it is over."""
+        """Give all that it and its queues hold, queue by queue, to be let go of: it is over."""
         for queues in (self.by_name, self.plans, self.leaving):
             for queue in list(queues.values()):
                 yield from queue.piles()
             yield queues
         yield self.touched
+        yield self.numbers.under_way

@@ -13,6 +13,7 @@ from holdfast.broker.lasting.checkpoint import decode_queue_names, decode_state
 from holdfast.broker.lasting.sequence_index import CHUNK_SIZE
 from holdfast.broker.lasting.snapshot import digest_of, encode_state
 from holdfast.broker.lasting.state import BrokerState
+from holdfast.broker.serving.numbers_taken import NumbersTaken
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import FormatLevelError, StoreError
 from holdfast.model.records import (
@@ -32,7 +33,7 @@ def full_state() -> BrokerState:
         state.apply(sequence * 10, [MessageRecord(1, sequence, b"", b"x" * 9, 9, "p", sequence)], 5)
     state.apply(90_000, [AcknowledgeRecord(1, [4, 7]), MessageRecord(5, 1, b"", b"", 0)], 6)
     state.apply(90_002, [ProducerRecord("q", 3), CleanedRecord(4), FormatRecord(2)], 7)
-    state.producers.check("assigned only", 1)
+    NumbersTaken(state.producers).take("taken only", 1)
     return state
 
 

@@ -8,68 +8,46 @@ cluster was told stays: under the name that ids begin with, the first number tha
 A floor is kept as a producer's last number, under an id that no client may use. So it is a record
 of the log as any producer's is, and is carried on, counted against the bound on producers, and
 forgotten when it was not told again for as long as a producer may be idle: its own producers are
-forgotten no later.
+forgotten no later. The lasting half has the numbers and the names; the leader adds those that it
+raises, which hold before they are in the log, as numbers on their way there.
 
 Invariants:
     Of a number below a floor nothing new is stored, from the moment on when the leader was told.
     A floor stands in the log before the first record that forgets a producer because of it.
+    A name is in `raised` as long as its number is under way.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from holdfast.broker.lasting.producers import Producers
 from holdfast.errors import ProducerFinishedError
 from holdfast.model.limits import FLOOR_ID
 
 
-class LastNumber(Protocol):
-    """What is known of one producer, as far as a floor needs it."""
-
-    @property
-    def last(self) -> int:
-        """The last number that is stored."""
-
-
-class LastNumbers(Protocol):
-    """The producers of one broker, as far as their floors look at them."""
-
-    @property
-    def assigned(self) -> dict[str, int]:
-        """The last numbers given out, of those that are on their way to the log."""
-
-    def get(self, producer_id: str) -> LastNumber | None:
-        """What is stored of a producer; None if nothing."""
-
-
 class ProducerFloors:
-    """The floors of one broker's producers; their numbers stand with the producers."""
+    """The floors of one leader's producers."""
 
-    __slots__ = ("_producers", "_raised", "names")
+    __slots__ = ("_producers", "_under_way", "raised")
 
-    def __init__(self, producers: LastNumbers) -> None:
+    def __init__(self, producers: Producers, under_way: dict[str, int]) -> None:
         self._producers = producers
-        self.names: set[str] = set()
-        """Of which there is a floor; asked for each message if there is any."""
-        self._raised: set[str] = set()
-        """On the leader: of which it was told, and which may not have reached the log yet."""
+        self._under_way = under_way
+        """The last numbers taken, where they are not applied yet."""
+        self.raised: set[str] = set()
+        """Of which the leader was told, and which have not reached the log yet."""
 
     def of(self, name: str) -> int:
         """Give the first number that may still come; 0 if there is no floor."""
-        assigned = self._producers.assigned.get(FLOOR_ID + name)
-        if assigned is not None:
-            return assigned
-        found = self._producers.get(FLOOR_ID + name)
-        return 0 if found is None else found.last
+        floor_id = FLOOR_ID + name
+        return self._under_way.get(floor_id) or self._producers.last(floor_id)
 
     def raise_to(self, name: str, before: int) -> bool:
         """Raise a floor at once; True if it must be recorded, False if it is as high already."""
         if before <= self.of(name):
             return False
         # As a number on its way to the log: so nobody finds it idle now.
-        self._producers.assigned[FLOOR_ID + name] = before
-        self._raised.add(name)
-        self.names.add(name)
+        self._under_way[FLOOR_ID + name] = before
+        self.raised.add(name)
         return True
 
     def check(self, producer_id: str) -> None:
@@ -79,9 +57,11 @@ class ProducerFloors:
         Raises:
             ProducerFinishedError: Its number is below the floor of its name.
         """
+        names, raised = self._producers.floor_names, self.raised
         at = producer_id.find("-")
         while at >= 0:
-            if (name := producer_id[:at]) in self.names:
+            name = producer_id[:at]
+            if name in names or name in raised:
                 floor = self.of(name)
                 if 0 <= number_behind(producer_id, at) < floor:
                     raise ProducerFinishedError(
@@ -90,24 +70,10 @@ class ProducerFloors:
                     )
             at = producer_id.find("-", at + 1)
 
-    def appeared(self, producer_id: str) -> None:
-        """Note that this id is stored for the first time, whosever it is."""
+    def stored(self, producer_id: str) -> None:
+        """Note that nothing of this id is under way any more, whosever it is."""
         if producer_id.startswith(FLOOR_ID):
-            self.names.add(producer_id.removeprefix(FLOOR_ID))
-
-    def forgotten(self, producer_id: str) -> None:
-        """Note that this id is forgotten, whosever it is; one that was raised since stays."""
-        name = producer_id.removeprefix(FLOOR_ID)
-        if name != producer_id and producer_id not in self._producers.assigned:
-            self._raised.discard(name)
-            self.names.discard(name)
-
-    def forget_leadership(self) -> None:
-        """Keep what is stored only: the rest, given out before, may never have reached the log."""
-        for name in self._raised:
-            if not self.of(name):
-                self.names.discard(name)
-        self._raised = set()
+            self.raised.discard(producer_id.removeprefix(FLOOR_ID))
 
 
 def number_behind(producer_id: str, at: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 from holdfast.broker.cleaning import homeless
 from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.serving.finished_producers import NAME_BYTES_MAX
+from holdfast.broker.serving.producer_floors import ProducerFloors
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import ProducerFinishedError, RefusedError
 from holdfast.model.limits import FLOOR_ID
@@ -38,6 +39,10 @@ def finish(desk, before: int, name: str = NAME) -> None:
     desk.broker.finished.forget(name, before)
     desk.broker.errands.finish()
     desk.turn()
+
+
+def floors(desk) -> ProducerFloors:
+    return desk.broker.destinations.leadership.numbers.floors
 
 
 def count(desk) -> int:
@@ -119,7 +124,8 @@ def test_every_leader_to_come_knows_the_floor(desk) -> None:
     assert bodies.count(FLOOR_ID.encode()) == 2
     state = desk.replayed()
     assert digest_of(state) == digest_of(desk.state)
-    assert state.producers.floors.of(NAME) == 3
+    assert state.producers.floor_names == {NAME}
+    assert state.producers.last(FLOOR_ID + NAME) == 3
     desk.broker.follow()
     desk.broker.lead()
     assert is_refused(desk, f"{NAME}-2-0", 1)
@@ -135,7 +141,8 @@ def test_what_never_reached_the_log_ends_with_the_leadership(desk) -> None:
         desk.broker.finished.forget(name, before)
     desk.broker.follow()
     desk.broker.lead()
-    assert desk.state.producers.floors.names == {NAME}
+    assert desk.state.producers.floor_names == {NAME}
+    assert not floors(desk).raised
     assert is_refused(desk, f"{NAME}-0-0", 1)
     assert not is_refused(desk, f"{NAME}-1-0", 1)
     assert not is_refused(desk, "another-query-1-0", 1)
@@ -154,7 +161,8 @@ def test_a_floor_is_forgotten_as_a_producer_is(desk) -> None:
     desk.broker.receipts.add_records([ForgetProducerRecord(FLOOR_ID + NAME)])
     desk.turn()
     assert not desk.state.producers.by_id
-    assert not desk.state.producers.floors.names
+    assert not desk.state.producers.floor_names
+    assert not floors(desk).raised
     assert not is_refused(desk, f"{NAME}-3-0", 1)
 
 
@@ -172,7 +180,7 @@ def test_the_cleaner_carries_a_floor_on_and_forgets_none_that_is_raised_just_now
     carried = [each for piece in homeless(desk.broker, 100, idle) for each in piece]
     assert not [each for each in carried if isinstance(each, ForgetProducerRecord)]
     desk.turn()
-    assert desk.state.producers.floors.of(NAME) == 4
+    assert floors(desk).of(NAME) == 4
 
 
 def test_a_name_that_leaves_no_room_for_a_floor_is_refused(desk) -> None:
