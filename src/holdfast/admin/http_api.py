@@ -31,6 +31,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.admin.access import PROVEN, Access, Gate
+from holdfast.admin.leader_questions import Ask, LeaderQuestions
 from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.metrics import CONTENT_TYPE, Metrics, Selection, read_selection
 from holdfast.admin.operations import Operations
@@ -58,9 +59,6 @@ from holdfast.replication.promotion import LogEnd
 
 REQUEST_BYTES_MAX = 64 * 1024
 _PIECE_BYTES = 64 * 1024
-
-Ask = Callable[[str, str, str, dict[str, Any] | None], Awaitable[Answer]]
-"""Ask another node: its address, method, path with query, body."""
 
 _Body = TypeVar("_Body", bound=BaseModel)
 _Endpoint = Callable[[Request], Awaitable[Response]]
@@ -167,6 +165,7 @@ class _Interface:
         self._ask = ask
         self._metrics = Metrics(operations)
         self._desk = Desk()
+        self._leader = LeaderQuestions(ask)
 
     async def health(self, request: Request) -> Response:
         status = self._operations.status()
@@ -191,7 +190,7 @@ class _Interface:
         count, after = read_page(request.query_params)
         is_local = status.role == "leader" or "local" in request.query_params
         if not is_local and (answer := await self._leaders_answer(request)) is not None:
-            return JSONResponse(answer.body)
+            return _in_pieces(answer)
         head = {"node": status.name, "role": status.role}
 
         async def make(slices: Slices) -> list[bytes]:
@@ -290,16 +289,12 @@ class _Interface:
             raise LinkLostError(f"{error}; {lost}") from lost
         return JSONResponse(answer.body, status_code=answer.status)
 
-    async def _leaders_answer(self, request: Request) -> Answer | None:
+    async def _leaders_answer(self, request: Request) -> list[bytes] | None:
         address = self._operations.leader_admin()
         if address is None or FORWARDED_HEADER in request.headers:
             return None
-        try:
-            query = f"?{request.url.query}" if request.url.query else ""
-            answer = await self._ask(address, "GET", _target(request) + query, None)
-        except LinkLostError:
-            return None
-        return answer if answer.status == HTTPStatus.OK else None
+        query = f"?{request.url.query}" if request.url.query else ""
+        return await self._leader.find(address, _target(request) + query)
 
 
 def _in_pieces(pieces: list[bytes], content_type: str = "application/json") -> Response:

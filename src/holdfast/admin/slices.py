@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterab
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
-from holdfast.admin.status import Status, plain
+from holdfast.admin.status import plain
 
 _T = TypeVar("_T")
 
@@ -77,16 +77,18 @@ class Slices:
 async def listed(
     head: dict[str, Any],
     name: str,
-    values: Iterable[Status | int | None],
+    values: Iterable[Any],
     slices: Slices,
     count: int = _AT_ONCE,
+    *,
+    as_row: Callable[[Any], Any] = plain,
 ) -> list[bytes]:
     """Write a JSON object whose last field is a list, some values at a time; None is none."""
     begin = json.dumps(head)[:-1] + (", " if head else "") + f'"{name}": ['
     found = [begin.encode()]
     separator = ""
     async for some in slices.some(values, count):
-        rows = [plain(value) for value in some if value is not None]
+        rows = [as_row(value) for value in some if value is not None]
         if rows:
             found.append((separator + json.dumps(rows)[1:-1]).encode())
             separator = ", "

@@ -124,3 +124,30 @@ def test_what_a_pattern_fits_is_bounded_too() -> None:
     """
     found, others = asyncio.run(matching(NAMES, "q*", Slices()))
     assert (found, others) == (sorted(NAMES)[:PAGE_COUNT_MAX], COUNT - PAGE_COUNT_MAX)
+
+
+class CountingSlices(Slices):
+    """Notes how many names are looked at between two looks at the clock."""
+
+    at_once = 0
+
+    def some(self, items, count: int = 32):
+        self.at_once = count
+        return super().some(items, count)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most"), [("orders.*", 32), ("*" + "[!bc]" * 39, 1), ("", 32), ("*" * 21, 15)]
+)
+def test_the_more_a_pattern_says_the_fewer_names_are_tried_at_once(pattern: str, most: int) -> None:
+    """
+    Whoever can reach the port may ask: 32 names of 1 KiB, against 200 characters that fit anywhere
+    but at their end, kept the loop for 16 ms each time.
+    """
+
+    async def look() -> int:
+        slices = CountingSlices()
+        await matching(["a" * 1024] * 64, pattern, slices)
+        return slices.at_once
+
+    assert asyncio.run(look()) == most

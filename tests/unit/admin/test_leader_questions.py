@@ -1,0 +1,104 @@
+"""
+What a node asks its leader for others: it never takes the threads of everybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.admin import leader_questions
+from holdfast.admin.leader_questions import AT_ONCE_MAX, LeaderQuestions
+from holdfast.admin.remote import Answer
+from holdfast.errors import LinkLostError
+
+QUEUES = [{"name": f"q{number}", "messages": number} for number in range(100)]
+
+
+class Leader:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.under_way = self.most = 0
+        self.may_answer = asyncio.Event()
+        self.answer: Answer | LinkLostError = Answer(200, {"queues": list(QUEUES), "next": None})
+
+    async def ask(self, address: str, method: str, path: str, body: object) -> Answer:
+        assert (address, method, body) == ("b:1", "GET", None)
+        self.asked.append(path)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await self.may_answer.wait()
+        self.under_way -= 1
+        if isinstance(self.answer, LinkLostError):
+            raise self.answer
+        return self.answer
+
+
+def with_leader(scenario: Callable[[Leader, LeaderQuestions], Any]) -> Any:
+    async def run() -> Any:
+        leader = Leader()
+        return await scenario(leader, LeaderQuestions(leader.ask))
+
+    return asyncio.run(run())
+
+
+def test_however_many_ask_few_threads_wait_for_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Each that waits has a thread of those that read the log. Strangers with forty connections made
+    a reader of two megabytes wait for 47 s; who finds no turn is told what this node knows.
+    """
+    monkeypatch.setattr(leader_questions, "TURN_SECONDS_MAX", 0.01)
+
+    async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
+        asking = [
+            asyncio.create_task(questions.find("b:1", f"/queues?after={n}")) for n in range(40)
+        ]
+        _, waiting = await asyncio.wait(asking, timeout=5, return_when="FIRST_COMPLETED")
+        while len(waiting) > AT_ONCE_MAX:
+            _, waiting = await asyncio.wait(waiting, timeout=5, return_when="FIRST_COMPLETED")
+        assert leader.most == AT_ONCE_MAX
+        leader.may_answer.set()
+        found = [await each for each in asking]
+        assert sum(each is not None for each in found) == AT_ONCE_MAX
+        assert await questions.find("b:1", "/queues?after=41"), "later there is room again"
+
+    with_leader(scenario)
+
+
+def test_who_asks_the_same_meanwhile_is_given_the_same() -> None:
+    """
+    Also when the first of them has left.
+    """
+
+    async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
+        first = asyncio.create_task(questions.find("b:1", "/queues"))
+        second = asyncio.create_task(questions.find("b:1", "/queues"))
+        await asyncio.sleep(0)
+        first.cancel()
+        leader.may_answer.set()
+        pieces = await second
+        assert pieces is not None
+        assert json.loads(b"".join(pieces)) == {"queues": QUEUES, "next": None}
+        assert leader.asked == ["/queues"]
+
+    with_leader(scenario)
+
+
+@pytest.mark.parametrize("answer", [LinkLostError("gone"), Answer(500, {"error": {}})])
+def test_a_leader_that_gives_no_view_is_none(answer: Answer | LinkLostError) -> None:
+    """
+    The node's own view is shown then.
+    """
+
+    async def scenario(leader: Leader, questions: LeaderQuestions) -> None:
+        leader.answer = answer
+        leader.may_answer.set()
+        assert await questions.find("b:1", "/queues") is None
+
+    with_leader(scenario)
