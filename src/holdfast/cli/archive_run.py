@@ -28,6 +28,7 @@ from holdfast.errors import (
     WorkerLostError,
 )
 from holdfast.spark.archive.cleaning import sweep
+from holdfast.spark.archive.manifest_reader import ManifestReader
 from holdfast.spark.archive.manifest_snapshot import UNREAD_MIN
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.holds import Hold
@@ -69,6 +70,7 @@ class ArchiveRun:
         self.stopping = threading.Event()
         self.keep_seconds = 0.0
         self.table = KeptTable(store)
+        self.manifests = ManifestReader(store.place)
         self._wait = wait or self.stopping.wait
         """Waits so many seconds, or until it is told to stop."""
         self._sweep_due = 0.0
@@ -133,7 +135,7 @@ class ArchiveRun:
         if not self._is_hold_set:
             # What is gone from the log already is no reason not to hold the rest of it; whether
             # the archive may go on behind a gap is decided, and said, by the archiver.
-            self._move_hold(self.store.catalogue().last_index + 1)
+            self._move_hold(self.manifests.catalogue().last_index + 1)
             self._is_hold_set = True
         self._turn()
 
@@ -147,13 +149,16 @@ class ArchiveRun:
             told=self.told,
             move_hold=self._move_hold,
             progress=self.progress,
+            reader=self.manifests,
         )
         if self.hold is not None:
             self.hold.renew_if_due(self.progress.last_index + 1)
         # Before ranges are merged: so a version either adds entries or holds the same otherwise.
         self._follow()
         if self.progress.commits > commits:
-            self.progress.compacted += compact(self.spark, self.store, self.settings)
+            self.progress.compacted += compact(
+                self.spark, self.store, self.settings, reader=self.manifests
+            )
             self._follow()
             self._renew_snapshot()
         for warning in self.progress.warnings[warned:]:
@@ -165,7 +170,7 @@ class ArchiveRun:
             return
         self._snapshot_due = self.progress.commits + UNREAD_MIN
         try:
-            self.store.renew_snapshot()
+            self.manifests.renew_snapshot()
         except OSError as error:
             write_error(f"warning: the archive's snapshot is not renewed: {error}")
 
@@ -196,7 +201,10 @@ class ArchiveRun:
         try:
             self.table.look()  # what is merged leaves the table before it leaves the archive
             self.progress.swept += sweep(
-                self.store, now_microseconds=now, keep_seconds=self.keep_seconds
+                self.store,
+                now_microseconds=now,
+                keep_seconds=self.keep_seconds,
+                reader=self.manifests,
             )
         except (OSError, UnreadableArchiveError) as error:
             write_error(f"warning: the archive is not tidied: {error}")

@@ -48,7 +48,7 @@ def check_archive_from(path: str, option: str = "--archive") -> None:
     Raises:
         ConfigError: There is none.
     """
-    from holdfast.spark.archive.store import MANIFESTS
+    from holdfast.spark.archive.manifest_reader import MANIFESTS
 
     folder = _local(path, option)
     if folder is not None and not (folder / MANIFESTS).is_dir():

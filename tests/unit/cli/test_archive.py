@@ -13,6 +13,7 @@ from holdfast.cli.archive_run import ArchiveRun
 from holdfast.cli.main import main
 from holdfast.errors import RecordNotFoundError
 from holdfast.model.records import QueueRecord
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.holds import Hold
 from holdfast.spark.pipelines.archive import ArchiveProgress, ArchiveSettings
@@ -144,9 +145,11 @@ def test_what_is_gone_already_does_not_keep_the_rest_from_being_held(
     """
     cluster = PaperCluster(("a:1",))
     object.__setattr__(cluster, "asked", [])
-    store = SimpleNamespace(catalogue=lambda: SimpleNamespace(last_index=10))
     settings = ArchiveSettings(accept_gap=accept_gap)
+    store = Archive.open("nowhere")
     run = ArchiveRun(None, cluster, store, settings, Hold(cluster, "h"))
+    catalogue = SimpleNamespace(last_index=10)
+    monkeypatch.setattr(run, "manifests", SimpleNamespace(catalogue=lambda: catalogue))
     turns: list[int] = []
     monkeypatch.setattr(run, "_turn", lambda: turns.append(1))
     monkeypatch.setattr(run, "_sweep", lambda: None)

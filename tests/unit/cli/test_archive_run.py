@@ -15,6 +15,7 @@ import pytest
 from holdfast.cli import archive_run
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import ArchiveError, LinkLostError, NoWorkerError, RecordNotFoundError
+from holdfast.spark.archive.manifest_reader import ManifestReader
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.range_writer import DATA
 from holdfast.spark.archive.store import Archive
@@ -298,7 +299,9 @@ def test_the_snapshot_is_looked_at_now_and_then(
     """At the start, as a process before may have left much to do, and after many commits."""
     looked: list[int] = []
     monkeypatch.setattr(archive_run, "UNREAD_MIN", 3)
-    monkeypatch.setattr(Archive, "renew_snapshot", lambda _: looked.append(run.progress.commits))
+    monkeypatch.setattr(
+        ManifestReader, "renew_snapshot", lambda _: looked.append(run.progress.commits)
+    )
     source = orders_log(tmp_path / "log", *BODIES)
 
     def wait(_: float) -> bool:

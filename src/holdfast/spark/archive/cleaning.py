@@ -28,10 +28,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast.errors import ArchiveError
+from holdfast.spark.archive.manifest_reader import MANIFESTS, Look, ManifestReader
 from holdfast.spark.archive.manifests import Catalogue, Manifest, Span, joined_spans, range_of_name
 from holdfast.spark.archive.places import DRAFT_MARK
 from holdfast.spark.archive.range_writer import DATA
-from holdfast.spark.archive.store import MANIFESTS, Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.archive.table import table_files
 
 logger = logging.getLogger("holdfast.spark")
@@ -48,7 +49,13 @@ KEEP_SECONDS: Final = 24 * 3600
 _WHEN: Final = "%Y%m%dT%H%M%SZ"
 
 
-def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP_SECONDS) -> int:
+def sweep(
+    archive: Archive,
+    *,
+    now_microseconds: int,
+    keep_seconds: float = KEEP_SECONDS,
+    reader: ManifestReader | None = None,
+) -> int:
     """
     Set aside what killed jobs and finished compactions left; gives how many data files.
 
@@ -56,19 +63,21 @@ def sweep(archive: Archive, *, now_microseconds: int, keep_seconds: float = KEEP
 
     Args:
         keep_seconds: How long files of a range that was replaced stay for who reads them.
+        reader: What knows of the manifests afterwards what was found now.
 
     Raises:
         CorruptArchiveError: A file that replaces others is not what was archived.
     """
-    catalogue = archive.catalogue(with_snapshot=False)
+    look = (reader or archive.reader()).look(proving=True)
+    catalogue = look.catalogue
     if not _may_go(archive, catalogue):
         return 0
     _check_replacements(archive, catalogue)
-    now_microseconds = _not_set_back(archive, now_microseconds)
+    now_microseconds = _not_set_back(look, now_microseconds)
     # Before anything is set aside: a full disk has no room for the folders that this takes.
     _remove_old(archive, now_microseconds, timedelta(seconds=keep_seconds))
     _set_superseded_aside(archive, catalogue, now_microseconds)
-    _set_drafts_aside(archive, now_microseconds)
+    _set_drafts_aside(archive, look, now_microseconds)
     return _set_unnamed_aside(archive, catalogue, now_microseconds, keep_seconds)
 
 
@@ -93,16 +102,16 @@ def _set_unnamed_aside(
     return count
 
 
-def _set_drafts_aside(archive: Archive, now_microseconds: int) -> None:
+def _set_drafts_aside(archive: Archive, look: Look, now_microseconds: int) -> None:
     """Whoever was killed while it published left a file that is no manifest, nor a snapshot."""
     before = now_microseconds - UNNAMED_SECONDS * 1_000_000
-    for found in list(archive.place.files(MANIFESTS)):
+    for found in look.files:
         is_draft = posixpath.basename(found.path).startswith(DRAFT_MARK)
         if is_draft and found.modified_at < before:
             _set_aside(archive, found.path, now_microseconds)
 
 
-def retire(archive: Archive, *, now_microseconds: int) -> int:
+def retire(archive: Archive, *, now_microseconds: int, reader: ManifestReader | None = None) -> int:
     """
     Take the ranges that merged ones replaced out of the archive; gives how many.
 
@@ -111,11 +120,12 @@ def retire(archive: Archive, *, now_microseconds: int) -> int:
     Raises:
         CorruptArchiveError: A file that replaces others, or its manifest, is not what it was.
     """
-    catalogue = archive.catalogue()
+    look = (reader or archive.reader()).look()
+    catalogue = look.catalogue
     if not _may_go(archive, catalogue):
         return 0
     _check_replacements(archive, catalogue)
-    _set_superseded_aside(archive, catalogue, _not_set_back(archive, now_microseconds))
+    _set_superseded_aside(archive, catalogue, _not_set_back(look, now_microseconds))
     return len(catalogue.superseded)
 
 
@@ -130,14 +140,13 @@ def _may_go(archive: Archive, catalogue: Catalogue) -> bool:
     return not catalogue.breaks and not catalogue.is_empty
 
 
-def _not_set_back(archive: Archive, now_microseconds: int) -> int:
+def _not_set_back(look: Look, now_microseconds: int) -> int:
     """
     Give the time, by a clock that may have been set back: it is no earlier than any manifest's.
 
     What was set aside in a past that never was would go at once, under those who read it.
     """
-    times = [found.modified_at for found in archive.place.files(MANIFESTS)]
-    return max([now_microseconds, *times])
+    return max([now_microseconds, *(found.modified_at for found in look.files)])
 
 
 def _check_replacements(archive: Archive, catalogue: Catalogue) -> None:

@@ -35,6 +35,9 @@ _S3_ATTEMPTS: Final = 6
 """So often a request is sent, with growing pauses of some 15 s in all. With several tasks at once
 each one's attempts meet the faults of the others, and the three of AWS's clients are soon over."""
 
+_AT_ONCE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Files up to this size pyarrow writes to S3 by one request: its own limit is 10 MiB."""
+
 _LISTED_AT_ONCE: Final = 1_000
 """So many files a store tells in one answer."""
 
@@ -110,7 +113,7 @@ class Place:
 
     def publish(self, path: str, data: bytes) -> None:
         """Make a file appear, whole, in place of one of that name if there is one."""
-        system, root = _opened(self)
+        system, root = _opened(self, at_once=len(data) <= _AT_ONCE_BYTES_MAX)
         if not isinstance(system, fs.LocalFileSystem | fs.HadoopFileSystem):
             with system.open_output_stream(f"{root}/{path}") as out:  # whole once it is closed
                 out.write(data)
@@ -162,6 +165,13 @@ class Place:
     def has(self, path: str) -> bool:
         """Whether there is a file of this path."""
         system, root = _opened(self)
+        if isinstance(system, fs.S3FileSystem):
+            # Information about a file that is not there takes a listing besides.
+            try:
+                system.open_input_file(f"{root}/{path}").close()
+            except FileNotFoundError:
+                return False
+            return True
         found = system.get_file_info(f"{root}/{path}")
         return bool(found.type == fs.FileType.File)
 
@@ -185,11 +195,14 @@ class Place:
         full = f"{root}/{target}"
         if isinstance(system, fs.LocalFileSystem | fs.HadoopFileSystem):
             system.create_dir(full.rpartition("/")[0], recursive=True)
-        # Of what is not there object stores make an error like any other.
-        if not self.has(path):
-            return
-        with suppress(FileNotFoundError):  # moved by somebody else meanwhile
+        try:
             system.move(f"{root}/{path}", full)
+        except FileNotFoundError:  # or moved by somebody else meanwhile
+            return
+        except OSError:
+            # Of what is not there object stores make an error like any other.
+            if self.has(path):
+                raise
 
     def files_at_once(self, folder: str) -> list[FoundFile]:
         """
@@ -297,16 +310,28 @@ def _sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-@lru_cache(maxsize=16)
-def _opened(place: Place) -> tuple[fs.FileSystem, str]:
-    """The file system of a place and the path in it."""
+def _opened(place: Place, *, at_once: bool = True) -> tuple[fs.FileSystem, str]:
+    """The file system of a place and the path in it; `at_once`: see `_opened_at`."""
+    return _opened_at(place.uri, place.options, at_once=at_once)
+
+
+@lru_cache(maxsize=32)
+def _opened_at(uri: str, options: Options, *, at_once: bool) -> tuple[fs.FileSystem, str]:
+    """
+    Open a file system; `at_once`: in S3 a new file of up to 10 MiB is written by one request.
+
+    It were three else, of which the first one opens an upload that stays open, and is paid for, if
+    a later one is refused. But a larger file whose upload cannot be opened appears cut off then.
+    """
+    place = Place(uri, options)
     folder = place.local_folder
     if folder is not None:
         return fs.LocalFileSystem(), str(folder)
     scheme = urlsplit(place.uri).scheme
     if scheme in S3_SCHEMES:
         retries = fs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS)
-        system = fs.S3FileSystem(retry_strategy=retries, **s3_arguments(dict(place.options)))
+        told = s3_arguments(dict(place.options))
+        system = fs.S3FileSystem(retry_strategy=retries, allow_delayed_open=at_once, **told)
         return system, place.bucket_and_key
     try:
         system, path = fs.FileSystem.from_uri(place.uri)

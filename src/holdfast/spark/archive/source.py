@@ -15,9 +15,10 @@ from functools import lru_cache
 from typing import Final
 
 from holdfast.errors import ArchiveError, MissingEntriesError, RecordNotFoundError
+from holdfast.spark.archive.manifest_reader import MANIFESTS
 from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
 from holdfast.spark.archive.places import Options
-from holdfast.spark.archive.store import MANIFESTS, Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries
 from holdfast.spark.log.source import BLOCK_BYTES, DamagedRange, LogPosition
 

@@ -17,10 +17,8 @@ An `Archive` is a value that is sent to the workers.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -28,62 +26,27 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.errors import (
-    ArchiveError,
-    CorruptArchiveError,
-    LaterArchiveError,
-    UnreadableArchiveError,
-)
+from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchiveError
 from holdfast.journal.entry import Entry
 from holdfast.spark.archive.entries import entries_of
 from holdfast.spark.archive.file_digest import NEW, DigestKind, FileDigest, kind_of
-from holdfast.spark.archive.manifest_snapshot import (
-    SNAPSHOT_NAME,
-    Known,
-    Stamp,
-    decode_snapshot,
-    encode_snapshot,
-    is_due,
-    is_of_later,
-)
+from holdfast.spark.archive.manifest_reader import MANIFESTS, ManifestReader
 from holdfast.spark.archive.manifests import (
     ArchivedFile,
-    Break,
     Catalogue,
     Manifest,
     decode_manifest,
     encode_manifest,
-    is_named_otherwise,
-    range_of_name,
-    resolve,
 )
-from holdfast.spark.archive.places import FoundFile, Options, Place, absolute
+from holdfast.spark.archive.places import Options, Place, absolute
 from holdfast.spark.archive.range_writer import COMPRESSION, RangeWriter
 from holdfast.spark.archive.rows import RECORDS
 from holdfast.spark.archive.store_answers import asked_again
 from holdfast.spark.log.source import NO_CHAIN
 
-MANIFESTS: Final = "_holdfast"
 _READ_BYTES: Final = 4 * 1024 * 1024
-_READERS: Final = 16
-"""So many manifests are asked for at once: an object store answers each in some 10 ms."""
-
 WHOLE_BYTES_MAX: Final = 32 * 1024 * 1024
 """A file up to this size is read into memory, so that it is fetched once to be proven and read."""
-_LOOKS_MAX: Final = 10
-"""How often the manifests are listed again when one is merged while they are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifests:
-    """All that can be read, by their files, and what they add up to."""
-
-    known: Known
-    catalogue: Catalogue
-
-
-def _stamp(file: FoundFile) -> Stamp:
-    return posixpath.basename(file.path), file.size, file.modified_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +65,7 @@ class Archive:
 
     def catalogue(self, *, with_snapshot: bool = True) -> Catalogue:
         """
-        Read the manifests and find the ranges that count.
+        Read the manifests and find the ranges that count; see `ManifestReader` for who looks again.
 
         Args:
             with_snapshot: Spare reading those whose files are as they were when the snapshot was
@@ -112,109 +75,19 @@ class Archive:
             LaterArchiveError: One is of a later version of Holdfast.
             ArchiveError: They change faster than they can be read.
         """
-        for _ in range(_LOOKS_MAX):
-            spared = decode_snapshot(self._snapshot_data()) if with_snapshot else {}
-            with suppress(FileNotFoundError):  # merged meanwhile: what replaces it is there now
-                return self._manifests(spared).catalogue
-        raise ArchiveError(f"the manifests of {self} vanish while they are read; try again")
+        return self.reader().look(proving=not with_snapshot).catalogue
 
     def end(self) -> tuple[int, str]:
-        """
-        Give the last entry that any manifest names and the chain after it; (0, "") if none does.
-
-        Reads those manifests that end there, however many there are.
-
-        Raises:
-            ArchiveError: One of them is not as it was written, or is of another log than the other;
-                or they change too fast.
-        """
-        for _ in range(_LOOKS_MAX):
-            names = [posixpath.basename(it.path) for it in self.place.files_at_once(MANIFESTS)]
-            spans = {name: span for name in names if (span := range_of_name(name)) is not None}
-            if not spans:
-                return 0, NO_CHAIN
-            end = max(last for _, last in spans.values())
-            with suppress(FileNotFoundError):  # merged meanwhile
-                return self._end_of([name for name, span in spans.items() if span[1] == end])
-        raise ArchiveError(f"the manifests of {self} vanish while they are read; try again")
-
-    def _end_of(self, names: list[str]) -> tuple[int, str]:
-        """Where manifests end that end with the same entry."""
-        found = [decode_manifest(self.place.read(f"{MANIFESTS}/{name}"), name) for name in names]
-        first, *others = found
-        for each in others:
-            if (each.cluster_id, each.chain_after) != (first.cluster_id, first.chain_after):
-                raise ArchiveError(
-                    f"two archivers wrote different logs to {self}: {first.name} and {each.name}"
-                    f" do not fit together. Move away the one that does not belong there"
-                )
-        return first.last_index, first.chain_after
+        """Give the last entry archived and the chain after it; see `ManifestReader.end`."""
+        return self.reader().end()
 
     def renew_snapshot(self) -> bool:
-        """
-        Write the snapshot of all manifests anew if many are not in it; gives whether it did.
+        """Write the snapshot of the manifests if it is due; see `ManifestReader`."""
+        return self.reader().renew_snapshot()
 
-        Raises:
-            OSError: It cannot be written; nothing is lost without it.
-        """
-        data = self._snapshot_data()
-        if is_of_later(data):
-            return False
-        before = decode_snapshot(data)
-        try:
-            found = self._manifests(before)
-        except FileNotFoundError:
-            return False  # merged meanwhile
-        unread = len(found.known.keys() - before.keys())
-        if not is_due(len(found.known), unread):
-            return False
-        self.place.publish(f"{MANIFESTS}/{SNAPSHOT_NAME}", encode_snapshot(found.known))
-        return True
-
-    def _snapshot_data(self) -> bytes:
-        try:
-            return self.place.read(f"{MANIFESTS}/{SNAPSHOT_NAME}")
-        except OSError:
-            return b""
-
-    def _manifests(self, spared: Known) -> _Manifests:
-        """Read what the listing shows, but for what is known of exactly these files."""
-        listed = self.place.files_at_once(MANIFESTS)
-        self._check_otherwise_named(listed)
-        spans = {it: range_of_name(posixpath.basename(it.path)) for it in listed}
-        stamps = {it: _stamp(it) for it, span in spans.items() if span is not None}
-        known = {stamp: spared[stamp] for stamp in stamps.values() if stamp in spared}
-        unknown = [it for it, stamp in stamps.items() if stamp not in known]
-        unreadable = []
-        with ThreadPoolExecutor(_READERS) as readers:
-            contents = readers.map(self.place.read, [it.path for it in unknown])
-            for file, content in zip(unknown, contents, strict=True):
-                stamp, span = stamps[file], spans[file]
-                assert span is not None, "it has a stamp"
-                try:
-                    known[stamp] = decode_manifest(content, stamp[0])
-                except LaterArchiveError:
-                    raise
-                except ArchiveError as error:
-                    unreadable.append(Break("manifest", *span, str(error)))
-        return _Manifests(known, resolve(known.values(), unreadable))
-
-    def _check_otherwise_named(self, listed: list[FoundFile]) -> None:
-        """
-        Look whether a file beside the manifests is one by a name that only a later program knows.
-
-        Raises:
-            LaterArchiveError: It is.
-        """
-        for file in listed:
-            name = posixpath.basename(file.path)
-            if is_named_otherwise(name):
-                try:
-                    decode_manifest(self.place.read(file.path), name)
-                except LaterArchiveError:
-                    raise
-                except ArchiveError:
-                    continue  # somebody's notes, or what is no manifest any more
+    def reader(self) -> ManifestReader:
+        """Give a reader of the manifests that has read nothing yet."""
+        return ManifestReader(self.place)
 
     def check_manifest(self, manifest: Manifest) -> None:
         """

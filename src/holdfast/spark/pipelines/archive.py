@@ -26,6 +26,7 @@ from typing import Any, Final
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError
 from holdfast.spark.archive.cleaning import retire
+from holdfast.spark.archive.manifest_reader import ManifestReader
 from holdfast.spark.archive.manifests import Break, Catalogue, Manifest
 from holdfast.spark.archive.range_writer import COMPRESSION, new_attempt, remove_attempt
 from holdfast.spark.archive.store import Archive
@@ -109,11 +110,13 @@ def archive_once(
     move_hold: MoveHold | None = None,
     clock: Clock | None = None,
     progress: ArchiveProgress | None = None,
+    reader: ManifestReader | None = None,
 ) -> ArchiveProgress:
     """
     Archive everything that is committed now and not archived yet.
 
-    Safe to kill at any moment and to run again. `progress` of an earlier call is carried on.
+    Safe to kill at any moment and to run again. `progress` of an earlier call is carried on, and so
+    is what `reader` knows of the manifests.
 
     Raises:
         ArchiveError: Archive and log do not fit together; nothing was published.
@@ -124,7 +127,8 @@ def archive_once(
     progress = progress or ArchiveProgress()
     began, seconds_before = clock.monotonic(), progress.seconds
     position = source.position()
-    catalogue = archive.catalogue()
+    reader = reader or archive.reader()
+    catalogue = reader.catalogue()
     _check_continues(catalogue, position, settings, progress)
     check_same_log(source, archive, catalogue, position)
     log_start = chain_before_log(source, position)
@@ -136,7 +140,7 @@ def archive_once(
         if told is not None:
             told(progress)
 
-    work = _Work(spark, source, archive, settings)
+    work = _Work(spark, source, archive, settings, reader)
     before = progress.commits
     with closing(_commits(work, catalogue, position, log_start)) as manifests:
         for manifest in manifests:
@@ -239,6 +243,7 @@ class _Work:
     source: LogSource
     archive: Archive
     settings: ArchiveSettings
+    reader: ManifestReader
 
 
 def _commits(
@@ -307,7 +312,7 @@ def _publish(
                 work.archive.place.remove(file.path)
             written[place] = each
     manifest = joined(written, position.cluster_id)
-    _check_seam(work.archive, catalogue, manifest)
+    _check_seam(work.reader, catalogue, manifest)
     work.archive.publish(manifest)
     return manifest
 
@@ -357,11 +362,11 @@ def _last_day(catalogue: Catalogue) -> str:
     return files[-1].day if files else ""
 
 
-def _check_seam(archive: Archive, catalogue: Catalogue, manifest: Manifest) -> None:
+def _check_seam(reader: ManifestReader, catalogue: Catalogue, manifest: Manifest) -> None:
     """Look once more, just before publishing: nobody else may have gone on meanwhile."""
     expected = catalogue.last
     known = (expected.last_index, expected.chain_after) if expected else (0, NO_CHAIN)
-    found = archive.end()
+    found = reader.end()
     if found != known:
         raise ArchiveError(
             f"another archiver wrote entries up to {found[0]:,} meanwhile; nothing was"
@@ -403,7 +408,12 @@ def _measure_lag(
 
 
 def compact(
-    spark: Any, archive: Archive, settings: ArchiveSettings, *, clock: Clock | None = None
+    spark: Any,
+    archive: Archive,
+    settings: ArchiveSettings,
+    *,
+    clock: Clock | None = None,
+    reader: ManifestReader | None = None,
 ) -> int:
     """
     Merge runs of small neighbouring ranges; gives how many ranges went.
@@ -413,7 +423,8 @@ def compact(
     Raises:
         CorruptArchiveError: A file to be merged is not what was archived; it stays as it is.
     """
-    catalogue = archive.catalogue()
+    reader = reader or archive.reader()
+    catalogue = reader.catalogue()
     if catalogue.breaks:
         return 0
     groups = mergeable(catalogue.ranges, settings)
@@ -423,7 +434,8 @@ def compact(
     merged = _written(spark, archive, task, groups, groups[0][0].files[0].day)
     for group, written in zip(groups, merged, strict=True):
         archive.publish(joined([written], group[-1].cluster_id))
-    retire(archive, now_microseconds=(clock or SystemClock()).wall_microseconds())
+    now = (clock or SystemClock()).wall_microseconds()
+    retire(archive, now_microseconds=now, reader=reader)
     return sum(len(group) - 1 for group in groups)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from holdfast.errors import ArchiveError
+from holdfast.spark.archive.fetched_place import fetched
 from holdfast.spark.archive.manifests import ArchivedFile, Catalogue, Manifest
 from holdfast.spark.archive.range_writer import COMPRESSION
 from holdfast.spark.archive.source import ArchivedSource
@@ -148,16 +149,17 @@ def merge_range(
 ) -> WrittenRange:
     """Write the entries of neighbouring ranges as one range; every entry is proven on the way."""
     first, last = group[0], group[-1]
+    near = Archive(fetched(archive.place))
     names: dict[int, str] = {}
     for manifest in group:
         for file in manifest.files:
             # The new file's digest would else make right what the chain does not prove.
-            archive.check(file)
+            near.check(file)
             # Most queues were declared in an earlier range, and nothing else says so here.
-            names |= archive.names_in(file)
+            names |= near.names_in(file)
     return write_range(
         LogRange(first.first_index, last.last_index, first.chain_before),
-        source=ArchivedSource(archive, Catalogue(tuple(group))),
+        source=ArchivedSource(near, Catalogue(tuple(group))),
         archive=archive,
         names=names,
         compression=compression,

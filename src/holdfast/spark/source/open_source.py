@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from holdfast.spark.archive.manifest_reader import MANIFESTS
 from holdfast.spark.archive.source import ArchivedFiles, ArchivedSource
-from holdfast.spark.archive.store import MANIFESTS
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.source import LogSource

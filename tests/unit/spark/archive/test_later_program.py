@@ -12,9 +12,10 @@ import pytest
 from holdfast.cli.archive_run import ArchiveRun
 from holdfast.errors import LaterArchiveError
 from holdfast.spark.archive.cleaning import retire, sweep
+from holdfast.spark.archive.manifest_reader import MANIFESTS
 from holdfast.spark.archive.manifests import FORMAT, encode_manifest
 from holdfast.spark.archive.source import ArchivedSource
-from holdfast.spark.archive.store import MANIFESTS, Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.archive.table import keep_table
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once, compact

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ArchiveError
+from holdfast.spark.archive.manifest_reader import MANIFESTS
 from holdfast.spark.archive.manifest_snapshot import (
     SNAPSHOT_NAME,
     UNREAD_MIN,
@@ -20,7 +21,7 @@ from holdfast.spark.archive.manifest_snapshot import (
 )
 from holdfast.spark.archive.manifests import ArchivedFile, Manifest
 from holdfast.spark.archive.places import Place
-from holdfast.spark.archive.store import MANIFESTS, Archive
+from holdfast.spark.archive.store import Archive
 
 COUNT = UNREAD_MIN + 1
 """As many as make a snapshot worth writing."""

@@ -10,8 +10,9 @@ import pytest
 
 from holdfast.errors import ArchiveError
 from holdfast.journal.settings import KiB
+from holdfast.spark.archive.manifest_reader import MANIFESTS
 from holdfast.spark.archive.manifests import Manifest
-from holdfast.spark.archive.store import MANIFESTS, Archive
+from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once
 from trials.pipeline.paper_spark import PaperSpark
