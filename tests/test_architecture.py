@@ -43,6 +43,7 @@ PURE_MODULES = (
     "replication.messages",
     "replication.progress",
     "replication.quorum",
+    "selectors",
     "sessions",
 )
 

@@ -20,6 +20,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── LimitReachedError        more is asked for than the node allows
     │   ├── BusyError                the node does as much of this at once as it does: later
     │   ├── DestinationError         a destination that cannot be used in this way
+    │   ├── SelectorError            .column: where a selector cannot be read
     │   └── NotServedError           a wish that would have to be ignored
     ├── StoreError
     │   ├── SegmentsMissingError     files at the beginning of the log are gone
@@ -159,6 +160,16 @@ class DestinationError(RefusedError):
     """A destination that does not exist or cannot be used in this way."""
 
     code = "destination"
+
+
+class SelectorError(RefusedError):
+    """A selector that cannot be read; `column` counts its characters from 1."""
+
+    code = "invalid-selector"
+
+    def __init__(self, reason: str, *, column: int) -> None:
+        super().__init__(f"selector, column {column:,}: {reason}")
+        self.column = column
 
 
 class LimitReachedError(RefusedError):
