@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 from holdfast.client import blocking
 from holdfast.model.records import QueueRecord
+from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.replay import Choice, replay
 from holdfast.spark.pipelines.replay_sender import ReplayProgress
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
+from trials.pipeline.written_archive import archived_log
 from trials.pipeline.written_log import WrittenLog, message
 
 
@@ -134,6 +136,29 @@ def test_two_that_send_the_same_at_once_store_it_once(
         assert [done.confirmed for done in pool.map(run, (1, 1, 2))] == [8000] * 3
     expected = Counter(b"%d-%d" % (queue, n) for queue in (1, 2) for n in range(1, 4001))
     assert bodies(cluster.uri, target, 8000) == expected
+
+
+def test_a_gap_that_comes_behind_what_was_sent_doubles_nothing(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """As where an archive fell behind the cleaner, and went on with --accept-gap."""
+    with WrittenLog(tmp_path / "log") as written:
+        written.put(QueueRecord(1, "orders"))
+        for n in range(1, 30):
+            written.put(message(1, n, b"%d" % n))
+    archived_log(LogDirectory(str(tmp_path / "log")), tmp_path / "archive", per_range=5)
+    later = sorted((tmp_path / "archive" / "_holdfast").glob("*.json"))[3:]
+    for manifest in later:
+        manifest.rename(tmp_path / manifest.name)
+    source, target = {"path": str(tmp_path / "archive")}, "/queue/replay.gap"
+    assert replay(spark, source, Choice(), target, cluster.uri).confirmed == 14
+    for manifest in later[1:]:  # entries 16 to 20 are never archived
+        (tmp_path / manifest.name).rename(manifest)
+    for senders in (1, 2):
+        done = replay(spark, source, Choice(), target, cluster.uri, senders=senders)
+        assert done.confirmed == 24
+    expected = Counter(b"%d" % n for n in range(1, 30) if not 15 <= n < 20)
+    assert bodies(cluster.uri, target, 24) == expected
 
 
 def bodies_while(

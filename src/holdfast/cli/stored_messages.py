@@ -165,12 +165,14 @@ def _choice(
 ) -> Choice:
     from holdfast.spark.pipelines.replay import Choice
 
-    return Choice(
+    choice = Choice(
         destinations=tuple(destinations or ()),
         start_time=start or "",
         end_time=end or "",
         where=where,
     )
+    choice.names()  # What is no queue is said before Spark starts.
+    return choice
 
 
 def _tell_chosen(counts: dict[str, int], *, is_json: bool) -> None:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.client.sequence import is_lasting
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ConfigError, LimitReachedError, StoreError
-from holdfast.model.destination import parse_destination
+from holdfast.model.destination import Kind, parse_destination
 from holdfast.spark.archive.places import HADOOP_KEYS, with_hadoop_options
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.log.directory import LogDirectory
@@ -44,6 +44,7 @@ from holdfast.spark.pipelines.replay_numbers import (
     BLOCK_SEQUENCES,
     PRODUCERS_MAX,
     Beginning,
+    Stretches,
     own_producers,
 )
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
@@ -108,8 +109,14 @@ class Choice:
 
         Raises:
             DestinationError: One is no destination.
+            ConfigError: One is a topic, which stores nothing.
         """
-        return tuple(sorted({parse_destination(text).name for text in self.destinations}))
+        queues = {text: parse_destination(text) for text in self.destinations}
+        if topics := [text for text, it in queues.items() if it.kind is not Kind.QUEUE]:
+            raise ConfigError(
+                [f"{text}: only queues store messages; choose queues" for text in topics]
+            )
+        return tuple(sorted({it.name for it in queues.values()}))
 
     def job(self, cluster_id: str, target: str, meaning: Sequence[str] = ()) -> str:
         """
@@ -130,8 +137,8 @@ class Chosen:
     messages: DataFrame
     job: str
     """What this replay is known by: that of the same choice and target, whenever it is run."""
-    beginning: Beginning
-    """Where the source has all messages, a copy by the cleaner has its original too."""
+    stretches: Stretches
+    """Of what the source has all, a copy by the cleaner has its original too."""
 
 
 def read_chosen(
@@ -206,38 +213,44 @@ def _read(
     messages = load_stretches(spark, options, log)
     if position.last_index < position.first_index:
         messages = messages.where("false")
-    whole_from = _whole_from(log, position)
     meaning = [str(spark.conf.get(it)) for it in _MEANING]
     job = choice.job(position.cluster_id, str(parse_destination(target)), meaning)
-    chosen = choose(messages, choice, job, has_beginning=whole_from <= 1)
-    sequences: dict[int, int] = {}
-    if whole_from > 1:
-        options["columns"] = "index,queue_number,sequence,rewritten"
-        places = load_stretches(spark, options, log)
-        kept = places.where(f"index >= {whole_from} and not rewritten").groupBy("queue_number")
-        sequences = dict(kept.agg({"sequence": "min"}).collect())
-    return Chosen(
-        messages=chosen,
-        job=job,
-        beginning=Beginning(whole_from, sequences, _lacking(log, position)),
+    stretches = _stretches(spark, options, log, position)
+    chosen = choose(messages, choice, job, has_beginning=stretches.is_whole)
+    return Chosen(messages=chosen, job=job, stretches=stretches)
+
+
+def _stretches(
+    spark: SparkSession, options: dict[str, str], log: LogSource, position: LogPosition
+) -> Stretches:
+    """Find where the source begins, and where it goes on behind each hole."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    parts = [(position.first_index, position.last_index)]
+    if isinstance(log, ArchivedSource):
+        parts = log.stretches()
+    if len(parts) == 1 and position.first_index <= 1:
+        return Stretches()
+    columns = "index,queue_number,sequence,rewritten"
+    places = load_stretches(spark, options | {"columns": columns}, log).where("not rewritten")
+    ranges = f.broadcast(spark.createDataFrame(parts, "begin long, end long"))
+    firsts = (
+        places.join(ranges, f.expr("index between begin and end"))
+        .groupBy("begin", "queue_number")
+        .agg(f.min("sequence"))
     )
-
-
-def _lacking(log: LogSource, position: LogPosition) -> tuple[tuple[int, int], ...]:
-    """Return all that a source lacks before that entry."""
-    breaks = log.catalogue.breaks if isinstance(log, ArchivedSource) else ()
-    gaps = {(it.first_index, it.last_index) for it in breaks if it.kind != "manifest"}
-    if gaps and position.first_index > 1:
-        gaps.add((1, position.first_index - 1))
-    return tuple(sorted(gaps))
-
-
-def _whole_from(log: LogSource, position: LogPosition) -> int:
-    """Return the first entry of a source behind everything that it lacks."""
-    breaks = log.catalogue.breaks if isinstance(log, ArchivedSource) else ()
-    # Where a manifest that cannot be read is missed there is a gap, too.
-    behind = [each.last_index + 1 for each in breaks if each.kind != "manifest"]
-    return max([position.first_index, *behind])
+    sequences: dict[int, dict[int, int]] = {first: {} for first, _ in parts}
+    for begin, queue_number, first in firsts.collect():
+        sequences[begin][queue_number] = first
+    found: list[Beginning] = []
+    lacking: list[tuple[int, int]] = []
+    expected = 1
+    for first, last in parts:
+        if first > expected:
+            lacking.append((expected, first - 1))
+        found.append(Beginning(first, sequences[first], tuple(lacking) if found else ()))
+        expected = last + 1
+    return Stretches(tuple(found))
 
 
 def choose(
@@ -348,7 +361,7 @@ def replay(
         sending = Sending(
             job=chosen.job,
             target=target,
-            beginning=chosen.beginning,
+            stretches=chosen.stretches,
             uri=uri,
             rate=None if rate is None else rate / senders,
             timeout=timeout,
@@ -390,9 +403,9 @@ def _send(
     if senders > 1:
         return send_spread(messages, sending, senders, told, clock)
     found = messages.toLocalIterator(prefetchPartitions=True)
-    rows = first_copies(found, sending.beginning)
+    rows = first_copies(found, sending.stretches)
     sender = Sender(
-        sending.job, sending.target, sending.beginning, rate=sending.rate, told=told, clock=clock
+        sending.job, sending.target, sending.stretches, rate=sending.rate, told=told, clock=clock
     )
     asyncio.run(sender.run(sending.uri, rows, sending.client_options, sending.timeout))
     return sender.progress

@@ -7,9 +7,10 @@ message another's number, and the target would drop it as repeated. So a queue's
 numbered in blocks of sequences, each with a producer of its own: a block that the source has whole
 has the same numbers from every source.
 
-A block that the source may not have whole is numbered for just what this source lacks: a hole that
-is mended moves the places of all behind it. From a source that lacks something else its messages
-come again; they are never taken for others.
+A block that the source may not have whole is numbered for just what this source lacks before it: a
+hole that is mended moves the places of all behind it. From a source that lacks something else there
+its messages come again; they are never taken for others. What stands before a hole has the numbers
+that it had before there was one.
 
 Two logs of one cluster may hold different messages under one sequence: copies of a node that both
 went on. Whoever leads does so in a term of its own, and what is of one term begins alike in every
@@ -22,6 +23,7 @@ Pure.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -72,29 +74,30 @@ def own_producers(job: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """From where on a source has every message."""
+    """Where a stretch of entries begins that a source has without a hole."""
 
     index: int = 1
-    """The first entry behind everything that is missing; 1 if nothing is."""
+    """Its first entry."""
 
     sequences: Mapping[int, int] = field(default_factory=dict)
-    """By queue the first sequence stored from there on, where something is missing."""
+    """By queue the first sequence stored in it, where something is missing before it."""
 
     lacking: tuple[tuple[int, int], ...] = ()
-    """All that is missing before it, as (first, last) entry: it decides what a cut block has."""
+    """All that is missing before it, as (first, last) entry: it decides what a cut block has. Empty
+    where that is only what is before the first entry of all."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether nothing is missing before it."""
         return self.index <= 1
 
     def has_all_from(self, queue_number: int, sequence: int) -> bool:
-        """Whether the source has the original of this message of the queue and of all behind it."""
+        """Whether the original of this message of the queue stands behind its beginning."""
         first = self.sequences.get(queue_number)
         return self.is_whole or (first is not None and first <= sequence)
 
     def block(self, queue_number: int, sequence: int) -> str:
-        """Name the block of a message, for a producer's id."""
+        """Name the block of a message in this stretch, for a producer's id."""
         number = sequence // BLOCK_SEQUENCES
         name = f"{queue_number}-{number}"
         if self.has_all_from(queue_number, max(number * BLOCK_SEQUENCES, 1)):
@@ -108,3 +111,30 @@ class Beginning:
             return ""
         text = ",".join(f"{first}-{last}" for first, last in self.lacking)
         return "-" + blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """All that a source has, as stretches with holes between them."""
+
+    beginnings: tuple[Beginning, ...] = (Beginning(),)
+    """Ascending; one at least."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return len(self.beginnings) == 1 and self.beginnings[0].is_whole
+
+    def has_all_from(self, queue_number: int, sequence: int) -> bool:
+        """Whether the source has the original of this message of the queue and of all behind it."""
+        return self.beginnings[-1].has_all_from(queue_number, sequence)
+
+    def block(self, log_index: int, queue_number: int, sequence: int) -> str:
+        """
+        Name the block of a message that stands in this entry, for a producer's id.
+
+        What a stretch has of a block from its begin on is what every source has first of it; where
+        the block goes on behind a hole, it is cut there, and has another name.
+        """
+        place = bisect_right(self.beginnings, log_index, key=lambda it: it.index)
+        return self.beginnings[max(place - 1, 0)].block(queue_number, sequence)

@@ -22,7 +22,7 @@ from holdfast.client.wire import RESERVED
 from holdfast.environment.clock import Clock
 from holdfast.errors import LinkLostError, StoreError
 from holdfast.protocols.stomp.codec import parse_headers
-from holdfast.spark.pipelines.replay_numbers import Beginning, SeenSequences, own_producers
+from holdfast.spark.pipelines.replay_numbers import SeenSequences, Stretches, own_producers
 
 logger = logging.getLogger("holdfast.spark")
 
@@ -59,7 +59,7 @@ class ReplayProgress:
 Told = Callable[[ReplayProgress], None]
 
 
-def first_copies(rows: Iterable[Any], beginning: Beginning) -> Iterator[Any]:
+def first_copies(rows: Iterable[Any], stretches: Stretches) -> Iterator[Any]:
     """
     Leave out copies of messages whose originals the source has, or that came before.
 
@@ -73,7 +73,7 @@ def first_copies(rows: Iterable[Any], beginning: Beginning) -> Iterator[Any]:
         if place <= last:
             raise StoreError(f"entry {place[0]:,} came after entry {last[0]:,}; nothing is sent")
         last = place
-        if beginning.has_all_from(row.queue_number, row.sequence):
+        if stretches.has_all_from(row.queue_number, row.sequence):
             if row.rewritten:
                 continue
         elif not seen.is_first(row.queue_number, row.sequence):
@@ -98,14 +98,14 @@ class Sender:
         self,
         job: str,
         target: str,
-        beginning: Beginning,
+        stretches: Stretches,
         *,
         rate: float | None,
         told: Told | None,
         clock: Clock,
     ) -> None:
         self.progress = ReplayProgress(job=job)
-        self._beginning = beginning
+        self._stretches = stretches
         self._target = target
         self._rate = rate
         self._told = told
@@ -196,7 +196,8 @@ class Sender:
         is_numbered = is_lasting(self._target)
         block = str(row.queue_number)
         if is_numbered:
-            block = f"{self._beginning.block(row.queue_number, row.sequence)}-{row.term}"
+            named = self._stretches.block(row.log_index, row.queue_number, row.sequence)
+            block = f"{named}-{row.term}"
         found = self._numbered.get(block)
         if found is None:
             producer_id = None

@@ -23,7 +23,7 @@ from pyspark.accumulators import AccumulatorParam
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.spark.pipelines import replay_numbers
 from holdfast.spark.pipelines.job_ahead import JobAhead
-from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.pipelines.replay_numbers import Stretches
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
 from holdfast.spark.worker_memory import keep_loaded
 
@@ -40,7 +40,7 @@ class Sending:
 
     job: str
     target: str
-    beginning: Beginning
+    stretches: Stretches
     uri: str
     rate: float | None
     """Messages per second at most, of one sender."""
@@ -125,17 +125,17 @@ def sent(rows: Iterator[Any], sending: Sending) -> Iterator[ReplayProgress]:
     sender = Sender(
         sending.job,
         sending.target,
-        sending.beginning,
+        sending.stretches,
         rate=sending.rate,
         told=None,
         clock=SystemClock(),
     )
-    found = in_blocks(chain((first,), rows), sending.beginning)
+    found = in_blocks(chain((first,), rows), sending.stretches)
     asyncio.run(sender.run(sending.uri, found, sending.client_options, sending.timeout))
     yield sender.progress
 
 
-def in_blocks(rows: Iterable[Any], beginning: Beginning) -> Iterator[Any]:
+def in_blocks(rows: Iterable[Any], stretches: Stretches) -> Iterator[Any]:
     """
     Leave out copies, block by block.
 
@@ -143,4 +143,4 @@ def in_blocks(rows: Iterable[Any], beginning: Beginning) -> Iterator[Any]:
         StoreError: The rows of a block are not in the order of the log.
     """
     for _, block in groupby(rows, key=lambda row: (row.queue_number, row.block)):
-        yield from first_copies(block, beginning)
+        yield from first_copies(block, stretches)

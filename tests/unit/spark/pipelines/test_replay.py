@@ -44,6 +44,12 @@ def test_a_wrong_destination_is_told() -> None:
         Choice(destinations=("a.*",)).names()
 
 
+def test_topics_are_no_choice() -> None:
+    """Nothing of them is stored: the queue of the same name was sent in place of them."""
+    with pytest.raises(ConfigError, match="/topic/a: only queues store messages"):
+        Choice(destinations=("/queue/a", "/topic/a")).names()
+
+
 def test_a_cleaned_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the cleaner took would shift every number behind it."""
     source = SimpleNamespace(position=lambda: LogPosition(first_index=7, last_index=9))

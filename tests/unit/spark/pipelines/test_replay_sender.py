@@ -16,7 +16,7 @@ import pytest
 from holdfast.environment.clock import SystemClock
 from holdfast.errors import LinkLostError, StoreError
 from holdfast.spark.pipelines import replay_numbers, replay_sender
-from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.pipelines.replay_numbers import Beginning, Stretches
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, first_copies
 
 
@@ -102,9 +102,10 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> PaperBroker:
     return paper
 
 
-def send(rows: list[SimpleNamespace], beginning: Beginning) -> ReplayProgress:
-    sender = Sender("j", "/queue/x", beginning, rate=None, told=None, clock=SystemClock())
-    asyncio.run(sender.run("x", first_copies(rows, beginning), {}))
+def send(rows: list[SimpleNamespace], *beginnings: Beginning) -> ReplayProgress:
+    stretches = Stretches(beginnings)
+    sender = Sender("j", "/queue/x", stretches, rate=None, told=None, clock=SystemClock())
+    asyncio.run(sender.run("x", first_copies(rows, stretches), {}))
     return sender.progress
 
 
@@ -189,7 +190,7 @@ def test_a_target_that_answers_nothing_is_named_and_given_up(
 
     monkeypatch.setattr(replay_sender, "connect", connect)
     monkeypatch.setattr(replay_sender, "_LOOK_SECONDS", 0.001)
-    sender = Sender("j", "/queue/x", Beginning(), rate=None, told=told, clock=clock)
+    sender = Sender("j", "/queue/x", Stretches(), rate=None, told=told, clock=clock)
     with pytest.raises(
         LinkLostError, match="failover:x has confirmed nothing for 20 s; 0 messages were"
     ):
@@ -212,7 +213,7 @@ def test_what_spark_takes_its_time_for_is_not_the_targets_fault(broker: PaperBro
     def told(_: ReplayProgress) -> None:
         looked.set()
 
-    sender = Sender("j", "/queue/x", Beginning(), rate=None, told=told, clock=clock)
+    sender = Sender("j", "/queue/x", Stretches(), rate=None, told=told, clock=clock)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replay_sender, "_LOOK_SECONDS", 0.001)
         patch.setattr(replay_sender, "ROWS_PER_TURN", 1)
@@ -247,7 +248,7 @@ def test_a_message_that_waits_for_room_is_waited_for(
     def told(_: ReplayProgress) -> None:
         looks.set()
 
-    sender = Sender("j", "/queue/x", Beginning(), rate=None, told=told, clock=SystemClock())
+    sender = Sender("j", "/queue/x", Stretches(), rate=None, told=told, clock=SystemClock())
     asyncio.run(sender.run("x", iter([row(1, 0, 1)]), {}))
 
     assert (1, [1]) == (sender.progress.confirmed, broker.stored)
@@ -275,7 +276,7 @@ def test_a_rate_is_not_caught_up_with_after_a_stall(
         await whole(self, body, headers=headers)
 
     monkeypatch.setattr(PaperProducer, "send", send_noted)
-    sender = Sender("j", "/queue/x", Beginning(), rate=100, told=None, clock=clock)
+    sender = Sender("j", "/queue/x", Stretches(), rate=100, told=None, clock=clock)
     asyncio.run(sender.run("x", rows(), {}))
 
     assert 300 == sender.progress.confirmed
@@ -287,11 +288,11 @@ def test_copies_by_the_cleaner_are_sent_once() -> None:
     """Where the source lacks its beginning, the first of the copies counts."""
     rows = [row(5, 0, 1, rewritten=True), row(5, 1, 2), row(9, 0, 1, rewritten=True)]
     rows += [row(10, 0, 3), row(11, 0, 2, rewritten=True)]
-    sent = [it.sequence for it in first_copies(rows, Beginning(5, {1: 2}))]
+    sent = [it.sequence for it in first_copies(rows, Stretches((Beginning(5, {1: 2}),)))]
     assert sent == [1, 2, 3]
 
 
 def test_rows_out_of_order_are_refused() -> None:
     """Numbers are places among the chosen: in another order they would mean other messages."""
     with pytest.raises(StoreError, match="came after"):
-        list(first_copies([row(5, 1, 2), row(5, 0, 1)], Beginning()))
+        list(first_copies([row(5, 1, 2), row(5, 0, 1)], Stretches()))

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import StoreError
 from holdfast.spark.pipelines import replay_sender
-from holdfast.spark.pipelines.replay_numbers import Beginning
+from holdfast.spark.pipelines.replay_numbers import Beginning, Stretches
 from holdfast.spark.pipelines.replay_spread import Sending, in_blocks, sent
 
 
@@ -34,9 +34,13 @@ def row(index: int, sequence: int, block: int, *, rewritten: bool = False) -> Si
 def test_each_block_has_an_order_of_its_own() -> None:
     """A later block may stand earlier in the log; of copies the first of a block counts."""
     rows = [row(30, 7, 0), row(31, 8, 0), row(2, 10_003, 1), row(40, 10_003, 1, rewritten=True)]
-    assert [it.sequence for it in in_blocks(rows, Beginning(2, {1: 7}))] == [7, 8, 10_003]
+    assert [it.sequence for it in in_blocks(rows, Stretches((Beginning(2, {1: 7}),)))] == [
+        7,
+        8,
+        10_003,
+    ]
     with pytest.raises(StoreError, match="came after"):
-        list(in_blocks([row(31, 8, 0), row(30, 7, 0)], Beginning()))
+        list(in_blocks([row(31, 8, 0), row(30, 7, 0)], Stretches()))
 
 
 def test_who_has_nothing_to_send_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,14 +53,14 @@ def test_who_has_nothing_to_send_asks_nobody(monkeypatch: pytest.MonkeyPatch) ->
         yield
 
     monkeypatch.setattr(replay_sender, "connect", connect)
-    sending = Sending(job="j", target="/queue/x", beginning=Beginning(), uri="tcp://x", rate=None)
+    sending = Sending(job="j", target="/queue/x", stretches=Stretches(), uri="tcp://x", rate=None)
     assert list(sent(iter([]), sending)) == []
     assert asked == []
     assert "passcode" not in repr(
         Sending(
             job="j",
             target="/queue/x",
-            beginning=Beginning(),
+            stretches=Stretches(),
             uri="tcp://x",
             rate=None,
             client_options={"passcode": "secret"},
