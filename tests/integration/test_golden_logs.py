@@ -3,7 +3,8 @@ Data directories of every level of the log's format are read for ever, by whatev
 
 `node-of-level-1` was left behind by a node of the last version before facts, with its checkpoint;
 `log-format-1` by one of long before; `log-format-2` has a message with each kind of fact, and one
-of most other records. They are never written again.
+of most other records. `node-of-level-2` is the last version's before policies, with its checkpoint;
+`log-format-3` has policies of each kind. They are never written again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from holdfast.journal.entry import KIND_RECORDS
 from holdfast.journal.journal import Journal
 from holdfast.journal.settings import JournalSettings
 from holdfast.model.facts import MessageFacts
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.records import MessageRecord
 from holdfast.spark.source.batch_reader import BatchReader
 from holdfast.spark.source.options import read_options
@@ -36,18 +38,36 @@ CHAINS = {
     "log-format-1": "35e0e2a83abe27341b50a2c58780087f",
     "node-of-level-1": "5ea10d89399b7e489176c39c301552bc",
     "log-format-2": "0d620069f1d7edbd8fdd1ed71bf9dd24",
+    "node-of-level-2": "b42fd3ef90593e8a3c3385a1e4101bc1",
+    "log-format-3": "bf715e853b5d5649bc46e1c5085393e5",
 }
 LIVE = {
     "log-format-1": Counter({1: 12}),
     "node-of-level-1": Counter({1: 2, 2: 1, 3: 1}),
     "log-format-2": Counter({1: 9, 8: 1, 9: 1}),
+    "node-of-level-2": Counter({1: 2, 2: 1, 3: 1}),
+    "log-format-3": Counter({1: 1, 2: 1}),
 }
 """How many messages live on each queue, by its number."""
 
 MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
+MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3}
 DEAD = {"log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
+DEAD |= {"node-of-level-2": 1, "log-format-3": 1}
 BACKLOG = {"log-format-1": 12, "node-of-level-1": 4, "log-format-2": 10}
+BACKLOG |= {"node-of-level-2": 4, "log-format-3": 2}
 """Message records, those that say why they are dead letters, and rows of the backlog."""
+
+LEVEL = {"log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
+LEVEL |= {"node-of-level-2": 2, "log-format-3": 3}
+
+
+POLICIES = {
+    (False, "queue://orders", '{"queuePrefetch":7}'),
+    (True, "", ""),
+    (True, "queue://>", '{"queuePrefetch":500}'),
+}
+"""What is left there of several policies: an operator's, and those of the newest file."""
 
 
 @pytest.fixture(params=sorted(CHAINS))
@@ -83,7 +103,9 @@ def test_the_journal_and_the_broker_read_it(name: str, journal: Journal) -> None
             state.apply(entry.first_record, records, entry.timestamp, entry.term)
     live = {number: queue.index.live_count for number, queue in state.queues.items()}
     assert Counter(live) == LIVE[name]
-    assert state.format_level == (2 if name == "log-format-2" else 1)
+    assert state.format_level == LEVEL[name]
+    said = {(*key, record.values) for key, record in state.policies.by_key.items()}
+    assert said == (POLICIES if name == "log-format-3" else set())
 
 
 def test_store_verify_reads_it(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,15 +159,16 @@ def test_the_one_of_level_2_has_every_fact(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["node-of-level-1", "log-format-2"])
+@pytest.mark.parametrize("name", ["node-of-level-1", "node-of-level-2", "log-format-2"])
 def test_a_node_serves_it(name: str, folder: Path) -> None:
     """
-    A checkpoint of before is thrown away; dead letters of both levels look alike; it goes on.
+    A checkpoint of long before is thrown away, one of the last format is read; dead letters of both
+    levels look alike; it goes on.
     """
     node = LocalNode("holdfast", folder.parent)
     node.start()
     try:
-        node.wait_until(lambda status: status["format_level"] == 2, "at level 2")
+        node.wait_until(lambda status: status["format_level"] == NEWEST_LEVEL, "at the newest")
         with StompSocket(node.stomp_port) as client:
             client.connect()
             client.subscribe("/queue/ActiveMQ.DLQ")

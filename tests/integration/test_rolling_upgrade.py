@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast.config.format_level import VARIABLE
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.testing.local_cluster import LocalCluster, LocalNode
 from trials.clients.load import Load, LoadSettings
 from trials.clients.stomp_socket import StompSocket
@@ -20,7 +21,9 @@ from trials.clients.stomp_socket import StompSocket
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 OLD = {VARIABLE: "1"}
-BEYOND = "has reached level 2 of the log's format, and this node knows no level above 1"
+BEYOND = (
+    f"has reached level {NEWEST_LEVEL} of the log's format, and this node knows no level above 1"
+)
 
 
 def restart(node: LocalNode, environment: dict[str, str]) -> None:
@@ -40,7 +43,7 @@ def level_of(node: LocalNode) -> int:
 
 def wait_raised(cluster: LocalCluster) -> None:
     for node in cluster.nodes.values():
-        node.wait_until(lambda status: status["format_level"] == 2, "at level 2")
+        node.wait_until(lambda status: status["format_level"] == NEWEST_LEVEL, "at the newest")
 
 
 @contextmanager
@@ -157,7 +160,7 @@ def test_an_old_witness_ends_as_well(start_cluster) -> None:
     """
     cluster = start_cluster("witness")
     for node in list(cluster.nodes.values())[:2]:
-        node.wait_until(lambda status: status["format_level"] == 2, "at level 2")
+        node.wait_until(lambda status: status["format_level"] == NEWEST_LEVEL, "at the newest")
     witness = cluster.nodes["c"]
     assert witness.stop() == 0
     witness.environment = OLD

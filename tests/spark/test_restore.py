@@ -14,7 +14,7 @@ from holdfast.environment.disk import RealDisk
 from holdfast.errors import ArchiveError, ConfigError
 from holdfast.journal.entry import KIND_RECORDS, parse_entry
 from holdfast.journal.scan import scan_log
-from holdfast.model.records import MessageRecord, ProducerRecord, QueueRecord
+from holdfast.model.records import MessageRecord, PolicyRecord, ProducerRecord, QueueRecord
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
@@ -45,11 +45,12 @@ def archive(spark, log, tmp_path_factory) -> Archive:
     return found
 
 
-def restored(directory: Path) -> tuple[list[Live], dict[str, int]]:
+def restored(directory: Path) -> tuple[list[Live], dict[str, int], dict[tuple[int, str], str]]:
     """What lives in a restored directory, read by the journal's own scan."""
     names: dict[int, str] = {}
     live: list[Live] = []
     producers: dict[str, int] = {}
+    policies: dict[tuple[int, str], str] = {}
     for segment in scan_log(directory / "journal", RealDisk()).segments:
         data = segment.path.read_bytes()
         for index in range(segment.base_index, segment.last_index + 1):
@@ -61,6 +62,8 @@ def restored(directory: Path) -> tuple[list[Live], dict[str, int]]:
                     names[record.queue_number] = record.name
                 elif isinstance(record, ProducerRecord):
                     producers[record.producer_id] = record.sequence
+                elif isinstance(record, PolicyRecord):
+                    policies[record.revision, record.pattern] = record.values
                 elif isinstance(record, MessageRecord):
                     live.append(
                         Live(
@@ -72,7 +75,7 @@ def restored(directory: Path) -> tuple[list[Live], dict[str, int]]:
                             record.stored_at,
                         )
                     )
-    return sorted(live, key=lambda each: (each.queue, each.sequence)), producers
+    return sorted(live, key=lambda each: (each.queue, each.sequence)), producers, policies
 
 
 @pytest.mark.parametrize("rows_here_max", [0, ROWS_MAX], ids=["asked of Spark", "applied here"])
@@ -81,16 +84,19 @@ def test_as_of_a_time_exactly_what_lived_then_comes_back(
     spark, log: OperationLog, archive, tmp_path, share: float, rows_here_max: int
 ) -> None:
     """
-    Headers, bodies, sequences, redelivery counts, times and producers' numbers are as they were.
+    Headers, bodies, sequences, counts, times, producers' numbers and policies are as they were.
     """
     moment: Moment = log.moments[int(share * len(log.moments)) - 1]
     settings = RestoreSettings(as_of_time=moment.time + 1, rows_here_max=rows_here_max)
 
     plan = restore(spark, archive, tmp_path / "new", settings)
 
-    live, producers = restored(tmp_path / "new")
+    live, producers, policies = restored(tmp_path / "new")
     assert moment.live == tuple(live)
     assert moment.producers == producers
+    assert moment.policies == policies
+    assert policies
+    assert sum(bool(pattern) for _, pattern in policies) == plan.policies
     assert (moment.index, len(moment.live)) == (plan.as_of_index, plan.messages)
     assert {q.name: q.messages for q in plan.queues} == {
         name: sum(each.queue == name for each in moment.live)
@@ -125,7 +131,8 @@ def _values(row: Mapping[str, Any]) -> list[Any]:
 def _told(state: LastingState) -> tuple[Any, ...]:
     queues = [(it.queue_number, it.name, it.next_sequence, it.dispatch_mark) for it in state.queues]
     producers = [(it.producer_id, it.sequence, it.used_at) for it in state.producers]
-    return queues, producers, state.next_queue_number
+    policies = sorted((it.revision, it.pattern, it.values) for it in state.policies)
+    return queues, producers, state.next_queue_number, policies
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 A log written directly, and beside it what every operation did: the truth that a restore is held to.
 
 Operations are drawn from a seed: sends by numbered producers, acknowledgements, rejections, purges,
-deletions, copies by the cleaner. After every entry what lives is noted, by plain dictionaries that
-share no code with the broker's state.
+deletions, copies by the cleaner, and beside them policies. After every entry what lives is noted,
+by plain dictionaries that share no code with the broker's state.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from holdfast.model.records import (
     DeleteQueueRecord,
     DispatchMarkRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -54,6 +55,8 @@ class Moment:
     live: tuple[Live, ...]
     """By queue, then sequence."""
     producers: dict[str, int]
+    policies: dict[tuple[int, str], str]
+    """By revision of the file (0: at run time) and pattern."""
 
 
 @dataclass
@@ -73,6 +76,10 @@ class OperationLog:
         self._live: dict[tuple[int, int], MessageRecord] = {}
         self._producers: dict[str, int] = {}
         self._number = 0
+        # Beside the others: a kind of record more draws none of them otherwise.
+        self._policy_chance = random.Random(f"policies {self.seed}")  # noqa: S311 - the same
+        self._policies: dict[tuple[int, str], str] = {}
+        self._revision = 0
 
     def run(self, entry_count: int) -> None:
         """Append so many entries."""
@@ -84,7 +91,7 @@ class OperationLog:
                 log.put(kind=KIND_NOOP)
             for _ in range(entry_count):
                 # Nothing in one entry may depend on another thing in it.
-                records = self._batch(log.time + 1)
+                records = self._batch(log.time + 1) + self._say_policies()
                 entry = log.put(*records)
                 self._note(entry.index, entry.timestamp)
 
@@ -198,6 +205,26 @@ class OperationLog:
         number = self._chance.choice(sorted(self._queues))
         return [DispatchMarkRecord(number, self._next[number] + 5000)]
 
+    def _say_policies(self) -> list[Record]:
+        """An operator says or takes back something now and then, or a newer file does."""
+        chance = self._policy_chance
+        drawn = chance.random()
+        pattern = f"queue://queue-{chance.randrange(5)}.>"
+        values = f'{{"queuePrefetch":{chance.randrange(1, 100)}}}' if chance.random() < 0.7 else ""
+        if drawn > 0.2:
+            return []
+        if drawn > 0.05:
+            self._policies.pop((0, pattern), None)
+            if values:
+                self._policies[0, pattern] = values
+            return [PolicyRecord(pattern, values)]
+        self._revision += 1
+        self._policies = {key: it for key, it in self._policies.items() if not key[0]}
+        for each in ("", pattern) if values else ("",):
+            self._policies[self._revision, each] = values if each else ""
+        of_file = [key for key in self._policies if key[0]]
+        return [PolicyRecord(it[1], self._policies[it], self._revision) for it in of_file]
+
     def _note(self, index: int, time: int) -> None:
         live = sorted(
             (
@@ -213,4 +240,5 @@ class OperationLog:
             ),
             key=lambda each: (each.queue, each.sequence),
         )
-        self.moments.append(Moment(index, time, tuple(live), dict(self._producers)))
+        known = dict(self._producers), dict(self._policies)
+        self.moments.append(Moment(index, time, tuple(live), *known))

@@ -40,6 +40,8 @@ _EFFORT_PER_PIECE: Final = 16 * 1024
 _EFFORT_PER_QUEUE: Final = 16
 _PRODUCER_RECORD_BYTES: Final = 24
 """What a producer's record has beside the id."""
+_POLICY_RECORD_BYTES: Final = 18
+"""What a policy's record has beside pattern and values."""
 _QUEUE_RECORD_BYTES: Final = 64
 """What a queue's record has, with a name of middling length."""
 
@@ -53,6 +55,8 @@ def kept_bytes(state: BrokerState) -> int:
         + len(producers.by_id) * _PRODUCER_RECORD_BYTES
         + producers.id_bytes
         + len(state.queues) * _QUEUE_RECORD_BYTES
+        + len(state.policies.by_key) * _POLICY_RECORD_BYTES
+        + state.policies.size_bytes
     )
 
 
@@ -163,6 +167,7 @@ def homeless(broker: Broker, through_record: int, now_microseconds: int) -> Iter
     """
     records = _homeless_counters(broker, through_record)
     looked_at = chain(
+        _homeless_policies(broker, through_record),
         _homeless_queues(broker, through_record),
         _homeless_producers(broker, through_record, now_microseconds),
     )
@@ -188,6 +193,22 @@ def _homeless_counters(broker: Broker, through_record: int) -> list[Record]:
         if state.hold_homes[name] <= through_record and name not in moving
     )
     return records
+
+
+def _homeless_policies(broker: Broker, through_record: int) -> Iterator[Record | None]:
+    """
+    Give those whose home goes, but those of which a new word is on its way.
+
+    It stands before this, and what is said last counts. A file's counts by its revision.
+    """
+    policies = broker.state.policies
+    for key in list(policies.by_key):
+        record = policies.by_key.get(key)
+        is_homeless = record is not None and policies.homes[key] <= through_record
+        if is_homeless and key not in broker.receipts.policies_under_way():
+            yield record
+        else:
+            yield None
 
 
 def _homeless_queues(broker: Broker, through_record: int) -> Iterator[Record | None]:

@@ -22,6 +22,7 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     QueueRecord,
     Record,
 )
@@ -75,6 +76,8 @@ class Batch:
     others."""
     holds: list[HoldRecord] = field(default_factory=list)
     """Those that set, move or end a hold."""
+    policies: list[PolicyRecord] = field(default_factory=list)
+    """Those that say something of the destinations that match a pattern."""
     replies: list[tuple[Replier, bytes]] = field(default_factory=list)
     publications: list[Publications] = field(default_factory=list)
     """Non-persistent sends of transactions."""
@@ -101,6 +104,8 @@ class Batch:
             self.settling.append(record)  # type: ignore[arg-type]
         elif kind is HoldRecord:
             self.holds.append(record)  # type: ignore[arg-type]
+        elif kind is PolicyRecord:
+            self.policies.append(record)  # type: ignore[arg-type]
 
     def has_room(self, size: int, bytes_max: int) -> bool:
         """Whether `size` bytes more are no too large entry; in an empty one anything has room."""
@@ -126,6 +131,7 @@ class Batch:
             self.unnumbered,
             self.settling,
             self.holds,
+            self.policies,
         )
 
     def take_back(self, mark: list[int]) -> list[Record]:
@@ -145,6 +151,8 @@ class Batch:
 
 def size_of(record: Record) -> int:
     """About how many bytes a record takes in the log."""
+    if type(record) is PolicyRecord:
+        return MESSAGE_OVERHEAD_BYTES + len(record.pattern) + len(record.values)
     if type(record) is not MessageRecord:
         return MESSAGE_OVERHEAD_BYTES
     facts = record.facts

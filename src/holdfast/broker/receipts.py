@@ -23,9 +23,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from operator import length_hint
 
+from holdfast.broker.lasting.policies import PolicyKey, key_of
 from holdfast.broker.outputs import Batch, Publisher, Replier, size_of
 from holdfast.broker.serving.queue import Queue
-from holdfast.model.records import AcknowledgeRecord, HoldRecord, Record
+from holdfast.model.records import AcknowledgeRecord, HoldRecord, PolicyRecord, Record
 
 Broke = Callable[[Replier, Exception], None]
 """Is told of a mistake of ours that came as somebody was told: it costs that one only."""
@@ -237,6 +238,10 @@ class Receipts:
     def holds_under_way(self) -> dict[str, HoldRecord]:
         """Give, by name, the holds that are set, moved or ended by a record on its way."""
         return {record.name: record for batch in self._batches() for record in batch.holds}
+
+    def policies_under_way(self) -> dict[PolicyKey, PolicyRecord]:
+        """Give, by key, the last word of each that is on its way to the log."""
+        return {key_of(each): each for batch in self._batches() for each in batch.policies}
 
     def _batches(self) -> Iterator[Batch]:
         return chain(self.in_flight, self.closed, (self.batch,))

@@ -32,6 +32,7 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -165,6 +166,14 @@ def _describe(record: Record, *, with_bodies: bool) -> tuple[str, Row]:
             return "cleaned", {"through_index": record.through_index}
         case FormatRecord():
             return "format", {"level": record.level}
+        case PolicyRecord():
+            return "policy", policy_fields(record)
+
+
+def policy_fields(record: PolicyRecord) -> Row:
+    """Say of what a policy is, whose word it is, and what it says; null: nothing any more."""
+    values = json.loads(record.values) if record.values else None
+    return {"pattern": record.pattern, "revision": record.revision or None, "values": values}
 
 
 def _message(record: MessageRecord, *, with_bodies: bool) -> Row:

@@ -161,7 +161,8 @@ def _tell_restored(plan: RestorePlan, to: Path | None, name: str) -> None:
     write_line(
         f"as of entry {plan.as_of_index:,} ({_time(plan.as_of_time)}) of"
         f" {plan.archive_last_index:,}: {plan.messages:,} live messages,"
-        f" {format_size(plan.bytes)}, {plan.producers:,} producers' numbers"
+        f" {format_size(plan.bytes)}, {plan.producers:,} producers' numbers,"
+        f" {plan.policies:,} policies"
     )
     for missing in plan.missing:
         write_line(f"missing: {missing}")

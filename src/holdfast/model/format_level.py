@@ -6,7 +6,8 @@ has reached it, which a FORMAT record says. The leader writes that record once e
 that it knows the level, so no member ever meets what it cannot read. From then on there is no way
 back: a version that knows less refuses the log.
 
-Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`.
+Level 1: what the first versions wrote. Level 2: messages with facts, see `model.facts`. Level 3:
+policies, see `model.policies`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ FIRST_LEVEL: Final = 1
 FACTS_LEVEL: Final = 2
 """From here on messages may have facts."""
 
-NEWEST_LEVEL: Final = 2
+POLICIES_LEVEL: Final = 3
+"""From here on the log may hold policies of destinations."""
+
+NEWEST_LEVEL: Final = 3
 
 
 def require_known(reached: int, known: int, what: str) -> None:

@@ -250,6 +250,23 @@ class CleanedRecord:
         self.through_index = through_index
 
 
+class PolicyRecord:
+    """
+    What is said of the destinations that match a pattern, as a whole; no values: nothing any more.
+
+    `values` is JSON, an object. `revision` is that of the file which says so; what a newer one says
+    replaces all of it. 0: an operator said so at run time. Without a pattern it tells only the
+    revision.
+    """
+
+    __slots__ = ("pattern", "revision", "values")
+
+    def __init__(self, pattern: str, values: str, revision: int = 0) -> None:
+        self.pattern = pattern
+        self.values = values
+        self.revision = revision
+
+
 class FormatRecord:
     """From here on the log may hold what belongs to this level; see `model.format_level`."""
 
@@ -273,4 +290,5 @@ Record = (
     | CountersRecord
     | CleanedRecord
     | FormatRecord
+    | PolicyRecord
 )

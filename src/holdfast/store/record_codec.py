@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 import struct
 from array import array
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ from holdfast.model.records import (
     HoldLoss,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -52,6 +54,7 @@ CLEANED: Final = CLEANED_TYPE
 DEAD_LETTER: Final = 26
 HOLD: Final = 27
 FORMAT: Final = 28
+POLICY: Final = 29
 
 TYPE_NAMES: Final = {
     MESSAGE: "message",
@@ -67,6 +70,7 @@ TYPE_NAMES: Final = {
     DEAD_LETTER: "dead-letter",
     HOLD: "hold",
     FORMAT: "format",
+    POLICY: "policy",
 }
 
 FLAG_REWRITTEN: Final = 1
@@ -90,6 +94,8 @@ _NUMBER_AND_SEQUENCE = struct.Struct("<IQ")
 _HOLD_STATE = struct.Struct("<QQQ")
 _HOLD_TIMES = struct.Struct("<IBQ")
 """expiry in seconds, why entries were lost, when the reader was last heard of."""
+_POLICY_STATE = struct.Struct("<QH")
+"""revision, length of the pattern."""
 _NUMBER = struct.Struct("<I")
 
 
@@ -330,6 +336,12 @@ def _encode_format(record: FormatRecord, append: _Append) -> None:
     _framed(FORMAT, _NUMBER.pack(record.level), append)
 
 
+def _encode_policy(record: PolicyRecord, append: _Append) -> None:
+    pattern = record.pattern.encode()
+    state = _POLICY_STATE.pack(record.revision, len(pattern))
+    _framed(POLICY, state + pattern + record.values.encode(), append)
+
+
 def _framed(kind: int, payload: bytes, append: _Append) -> None:
     append(RECORD_HEADER.pack(kind, 0, 0, len(payload)))
     append(payload)
@@ -349,6 +361,7 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     DeadLetterRecord: _encode_acknowledge,
     HoldRecord: _encode_hold,
     FormatRecord: _encode_format,
+    PolicyRecord: _encode_policy,
 }
 
 
@@ -393,6 +406,27 @@ def _decode_producer(payload: bytes) -> ProducerRecord:
     return ProducerRecord(payload[_PRODUCER_STATE.size :].decode(), sequence, used_at)
 
 
+def _decode_policy(payload: bytes) -> PolicyRecord:
+    revision, length = _POLICY_STATE.unpack_from(payload)
+    end = _POLICY_STATE.size + length
+    if end > len(payload):
+        raise ValueError("its pattern is cut off")
+    pattern, values = payload[_POLICY_STATE.size : end].decode(), payload[end:].decode()
+    if not pattern and (values or not revision):
+        raise ValueError("it has no pattern")
+    if values and not is_json_object(values):
+        raise ValueError("its values are no object in JSON")
+    return PolicyRecord(pattern, values, revision)
+
+
+def is_json_object(text: str) -> bool:
+    """Whether a text is an object in JSON."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     ACKNOWLEDGE: _decode_acknowledge,
     QUEUE: _decode_queue,
@@ -406,4 +440,5 @@ _DECODERS: Final[dict[int, Callable[[bytes], Record]]] = {
     DEAD_LETTER: _decode_dead_letter,
     HOLD: _decode_hold,
     FORMAT: lambda payload: FormatRecord(_NUMBER.unpack(payload)[0]),
+    POLICY: _decode_policy,
 }

@@ -32,6 +32,7 @@ from holdfast.model.records import (
     HoldLoss,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -58,7 +59,7 @@ def one_of_each() -> list[Record]:
     )
     hold_times = {"expiry_seconds": 60, "renewed_at": 1_700_000_000_000_001}
     return [
-        FormatRecord(2),
+        FormatRecord(3),
         CountersRecord(12),
         QueueRecord(QUEUE, "orders", 3, 2),
         sent,
@@ -71,6 +72,7 @@ def one_of_each() -> list[Record]:
         ForgetProducerRecord("producer"),
         HoldRecord("plain", 3, 1 << 40),
         HoldRecord("timed", 4, 1 << 41, 2, loss=HoldLoss.SPACE, **hold_times),
+        PolicyRecord("queue://or:d\u00e9rs.>", '{"queuePrefetch":7}', 3),
         CleanedRecord(1),
         DeleteQueueRecord(QUEUE),
     ]

@@ -35,6 +35,7 @@ from holdfast.model.records import (
     HoldLoss,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -99,6 +100,7 @@ RECORDS = st.lists(
         st.builds(CountersRecord, U32),
         st.builds(CleanedRecord, U64),
         st.builds(FormatRecord, U32),
+        st.builds(PolicyRecord, NAMES.filter(bool), st.sampled_from(["", "{}", '{"a":1}']), U64),
         st.builds(HoldRecord, NAMES, U64, U64, U64),
         st.builds(
             HoldRecord,

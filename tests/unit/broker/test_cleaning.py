@@ -17,6 +17,7 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     QueueRecord,
     Record,
@@ -157,6 +158,30 @@ def test_the_level_of_the_format_is_carried_on(three) -> None:
     three.broker.receipts.add_records([level])
     three.turn()
     assert not any(isinstance(it, FormatRecord) for it in homeless(three.broker, last, 1))
+
+
+def test_policies_are_carried_on(three) -> None:
+    """
+    Each whole, and the revision of the file; but none of which a new word is on its way: what is
+    said last counts.
+    """
+    values = '{"queuePrefetch":7}'
+    of_file = [PolicyRecord("", "", 3), PolicyRecord("queue://b", values, 3)]
+    three.broker.receipts.add_records([PolicyRecord("queue://a", values), *of_file])
+    three.turn()
+    last = three.next_record - 1
+
+    def carried_on() -> list[tuple[str, int]]:
+        records = homeless(three.broker, last, 1)
+        return [(it.pattern, it.revision) for it in records if isinstance(it, PolicyRecord)]
+
+    assert sorted(carried_on()) == [("", 3), ("queue://a", 0), ("queue://b", 3)]
+    three.broker.receipts.record(PolicyRecord("queue://a", ""))
+    assert sorted(carried_on()) == [("", 3), ("queue://b", 3)]
+    three.turn()
+    three.broker.receipts.add_records(of_file)
+    three.turn()
+    assert carried_on() == []
 
 
 def test_homes_are_carried_on(three) -> None:

@@ -19,6 +19,7 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     ForgetProducerRecord,
     FormatRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -104,6 +105,8 @@ def test_every_kind_of_record_has_its_row(log) -> None:
         CountersRecord(3),
         CleanedRecord(2),
         FormatRecord(2),
+        PolicyRecord("queue://a.>", '{"queuePrefetch":7}', 3),
+        PolicyRecord("queue://b", ""),
         DeleteQueueRecord(9),
         AcknowledgeRecord(2, list(range(1, 20))),
     )
@@ -111,11 +114,15 @@ def test_every_kind_of_record_has_its_row(log) -> None:
     kinds = [row["type"] for row in found]
     assert kinds == [
         *("queue", "dispatch-mark", "purge", "producer", "forget-producer"),
-        *("counters", "cleaned", "format", "delete-queue", "acknowledge"),
+        *("counters", "cleaned", "format", "policy", "policy", "delete-queue", "acknowledge"),
     ]
     assert found[7]["level"] == 2
-    assert found[8]["queue"] == "#9"
-    assert row_text(found[9]).endswith("mail sequences=1,2,3,4,5,6,7,8,… (19)")
+    assert row_text(found[8]).endswith(
+        'pattern="queue://a.>" revision=3 values={"queuePrefetch":7}'
+    )
+    assert row_text(found[9]).endswith('pattern="queue://b"')
+    assert found[10]["queue"] == "#9"
+    assert row_text(found[11]).endswith("mail sequences=1,2,3,4,5,6,7,8,… (19)")
 
 
 def test_a_message_that_was_written_again_says_so(log) -> None:

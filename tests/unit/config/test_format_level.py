@@ -18,5 +18,5 @@ def test_a_node_speaks_its_newest_level_unless_it_is_held_back() -> None:
 @pytest.mark.parametrize("text", ["0", "99", "1.0", "new"])
 def test_what_is_no_level_is_refused(text: str) -> None:
     """The sentence names the variable and what it may be."""
-    with pytest.raises(ConfigError, match=r"HOLDFAST_FORMAT_LEVEL_MAX: .* it has 1 to 2"):
+    with pytest.raises(ConfigError, match=rf"{VARIABLE}: .* it has 1 to {NEWEST_LEVEL}$"):
         format_level_max({VARIABLE: text})

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.format_level import NEWEST_LEVEL
 from holdfast.model.records import FormatRecord
 from holdfast.server.format_gate import FormatGate
 
@@ -90,7 +91,7 @@ def test_a_later_version_raises_no_more_than_it_knows(broker, told) -> None:
     """The others may be ahead of this leader."""
     told.format_level_of_all = 7
     FormatGate(broker, told).step(is_leading=True)
-    assert asked(broker) == [2]
+    assert asked(broker) == [NEWEST_LEVEL]
 
 
 def test_what_is_asked_for_is_told_while_it_is_not_reached(broker, told) -> None:

@@ -33,6 +33,7 @@ from holdfast.model.records import (
     HoldLoss,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -143,6 +144,10 @@ GOLDEN = [
         (27, 1, u64(1) + u64(2) + u64(3) + u32(4) + b"\x02" + u64(5) + b"a"),
     ),
     (FormatRecord(2), (28, 0, u32(2))),
+    (
+        PolicyRecord("queue://\u00e9", '{"queuePrefetch":7}', 3),
+        (29, 0, u64(3) + b"\x0a\0" + b"queue://\xc3\xa9" + b'{"queuePrefetch":7}'),
+    ),
 ]
 
 
@@ -171,6 +176,26 @@ def test_every_kind_has_its_golden_bytes() -> None:
     A new kind needs a line above.
     """
     assert {kind for _, (kind, _, _) in GOLDEN} == set(TYPE_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (u64(3), "unpack"),
+        (u64(3) + b"\x0b\0queue://q", "its pattern is cut off"),
+        (u64(3) + b"\0\0{}", "it has no pattern"),
+        (u64(0) + b"\0\0", "it has no pattern"),
+        (u64(0) + b"\x03\0a.b[1]", "no object in JSON"),
+        (u64(0) + b"\x03\0a.b{", "no object in JSON"),
+        (u64(0) + b"\x03\0a.b" + b"[" * 100_000, "no object in JSON"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_told(payload, why) -> None:
+    """
+    Whoever reads a log must be able to count upon what stands in a policy.
+    """
+    with pytest.raises(CorruptRecordError, match=why):
+        list(decode_records(framed(29, 0, payload)))
 
 
 def test_bodies_are_handed_through() -> None:

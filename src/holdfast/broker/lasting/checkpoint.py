@@ -1,18 +1,18 @@
 """
 The broker's lasting state as bytes and back, without message contents.
 
-A checkpoint makes a start quick; losing one costs time, never data. So its format may change at any
-time: one of another format is thrown away, and the log read instead. `snapshot` puts the pieces
-together.
+A checkpoint makes a start quick; losing one costs time, never data. So one of a format that is not
+known is thrown away, and the log read instead. Format 5 has no policies, as no log did when it was
+written, and is read like the newest. `snapshot` puts the pieces together.
 
-Layout: a head (magic and format, counters, the level of the log's format, holds, how many queues
-and producers), the queues, the producers. A queue is its own head and its chunks by number. A chunk
-is its first live slot, how many slots there are up to its last live one, and a mask of the columns
-it has beside those that every chunk has; then, where a quarter or more of the slots live, all
-record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for each live
-one its slot, record number and size. So the bytes follow what lives, not how wide it is spread, and
-equal queues give equal bytes. No column is beside those yet: whoever meets one throws the
-checkpoint away.
+Layout: a head (magic and format, counters, the level of the log's format, how many queues and
+producers; holds; policies), the queues, the producers. A queue is its own head and its chunks by
+number. A chunk is its first live slot, how many slots there are up to its last live one, and a mask
+of the columns it has beside those that every chunk has; then, where a quarter or more of the slots
+live, all record numbers (u64), all sizes (u32) and all live flags (u8), dead slots zero; else for
+each live one its slot, record number and size. So the bytes follow what lives, not how wide it is
+spread, and equal queues give equal bytes. No column is beside those yet: whoever meets one throws
+the checkpoint away.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, Final
 
+from holdfast.broker.lasting.policies import Policies, key_of
 from holdfast.broker.lasting.producers import unpack_producer
 from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.lasting.sequence_index import CHUNK_SIZE, Chunk, SequenceIndex
@@ -29,9 +30,11 @@ from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import StoreError
 from holdfast.model.format_level import require_known
-from holdfast.model.records import HoldLoss, HoldRecord
+from holdfast.model.records import HoldLoss, HoldRecord, PolicyRecord
 
-FORMAT: Final = 5
+FORMAT: Final = 6
+_WITHOUT_POLICIES: Final = 5
+"""The format before: the same, but for the policies behind the holds."""
 _MAGIC: Final = b"HFBS"
 _HEAD: Final = struct.Struct("<4sIQQQIQIII")
 """Magic, format, next queue number, home of the counters, cleaned through, level of the log's
@@ -40,6 +43,10 @@ _MAGIC_AND_FORMAT: Final = struct.Struct("<4sI")
 _HOLD: Final = struct.Struct("<HQQQQIBQ")
 """Length of the name, index, bytes, lost through, home, expiry, why entries were lost, when it was
 last heard of."""
+_POLICIES: Final = struct.Struct("<I")
+"""How many there are."""
+_POLICY: Final = struct.Struct("<QHIQ")
+"""Revision, lengths of pattern and values, home."""
 _QUEUE: Final = struct.Struct("<IQQQQQQBHI")
 """Number, next sequence, the term that said so, mark, home, two totals, whether declared, length of
 the name, chunks."""
@@ -78,7 +85,17 @@ def encode_head(state: BrokerState) -> bytes:
         times = (hold.expiry_seconds, hold.loss, hold.renewed_at)
         parts.append(_HOLD.pack(len(encoded), *fields, *times))
         parts.append(encoded)
+    parts += _encode_policies(state.policies)
     return b"".join(parts)
+
+
+def _encode_policies(policies: Policies) -> list[bytes]:
+    parts = [_POLICIES.pack(len(policies.by_key))]
+    for key, record in sorted(policies.by_key.items()):
+        pattern, values = record.pattern.encode(), record.values.encode()
+        head = (record.revision, len(pattern), len(values), policies.homes[key])
+        parts += (_POLICY.pack(*head), pattern, values)
+    return parts
 
 
 def encode_queue_head(queue: LastingQueue, *, canonical: bool) -> bytes:
@@ -170,7 +187,7 @@ class _Decoder:
     def state(self, settings: BrokerSettings) -> BrokerState:
         state = BrokerState(settings)
         try:
-            counters, queue_count, producer_count = self._head(state.holds, state.hold_homes)
+            counters, queue_count, producer_count = self._head(state)
             state.next_queue_number, state.counters_home, state.cleaned_through = counters[:3]
             state.format_level, state.format_home = counters[3:]
             require_known(
@@ -196,7 +213,7 @@ class _Decoder:
     def queue_names(self) -> dict[int, str]:
         names: dict[int, str] = {}
         try:
-            _, queue_count, _ = self._head({}, {})
+            _, queue_count, _ = self._head(BrokerState(BrokerSettings()))
             for _ in range(queue_count):
                 fields = self._take(_QUEUE)
                 name = self._text(fields[8])
@@ -209,11 +226,9 @@ class _Decoder:
             raise StoreError(f"the checkpoint makes no sense: {error}") from error
         return names
 
-    def _head(
-        self, holds: dict[str, HoldRecord], homes: dict[str, int]
-    ) -> tuple[list[int], int, int]:
+    def _head(self, state: BrokerState) -> tuple[list[int], int, int]:
         magic, form = _MAGIC_AND_FORMAT.unpack_from(self.payload)
-        if magic != _MAGIC or form != FORMAT:
+        if magic != _MAGIC or form not in {FORMAT, _WITHOUT_POLICIES}:
             raise StoreError(
                 f"a checkpoint of another format, {magic!r} {form}; this version reads {FORMAT}"
             )
@@ -222,7 +237,7 @@ class _Decoder:
             length, index, bytes_max, lost_through, home, *times = self._take(_HOLD)
             expiry, loss, renewed_at = times
             name = self._text(length)
-            holds[name] = HoldRecord(
+            state.holds[name] = HoldRecord(
                 name,
                 index,
                 bytes_max,
@@ -231,8 +246,16 @@ class _Decoder:
                 renewed_at=renewed_at,
                 loss=HoldLoss(loss),
             )
-            homes[name] = home
+            state.hold_homes[name] = home
+        if form != _WITHOUT_POLICIES:
+            self._policies(state.policies)
         return counters, queue_count, producer_count
+
+    def _policies(self, policies: Policies) -> None:
+        for _ in range(self._take(_POLICIES)[0]):
+            revision, pattern, values, home = self._take(_POLICY)
+            record = PolicyRecord(self._text(pattern), self._text(values), revision)
+            policies.put(key_of(record), record, home)
 
     def _queue(self) -> LastingQueue:
         (

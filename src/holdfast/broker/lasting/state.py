@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
 
 from holdfast.broker.lasting.discards import Discards
+from holdfast.broker.lasting.policies import Policies
 from holdfast.broker.lasting.producer_map import ProducerMap
 from holdfast.broker.lasting.producers import Producers
 from holdfast.broker.lasting.queue import LastingQueue
@@ -34,6 +35,7 @@ from holdfast.model.records import (
     FormatRecord,
     HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -77,6 +79,7 @@ class BrokerState:
         "holds",
         "next_queue_number",
         "planning",
+        "policies",
         "producers",
         "queues",
         "settings",
@@ -105,6 +108,7 @@ class BrokerState:
             CountersRecord: self._apply_counters,
             CleanedRecord: self._apply_cleaned,
             FormatRecord: self._apply_format,
+            PolicyRecord: self._apply_policy,
         }
 
     def begin_anew(self) -> None:
@@ -135,6 +139,7 @@ class BrokerState:
         self.holds: dict[str, HoldRecord] = {}
         """Named readers of the log, and from where on it is kept for each."""
         self.hold_homes: dict[str, int] = {}
+        self.policies = Policies()
         self._live_count = self._live_bytes = 0
         self.enqueued_total = self.acknowledged_total = 0
         """Messages over all queues, also those that are deleted since, or temporary."""
@@ -364,6 +369,9 @@ class BrokerState:
         if record.level >= self.format_level:  # Else the cleaner carried on what was so before.
             self.format_level = record.level
             self.format_home = number
+
+    def _apply_policy(self, record: PolicyRecord, number: int) -> None:
+        self.policies.apply(record, number)
 
     def live_count(self) -> int:
         """How many persistent messages live."""

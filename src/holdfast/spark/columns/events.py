@@ -30,6 +30,7 @@ from holdfast.model.records import (
     DispatchMarkRecord,
     FormatRecord,
     HoldRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -54,6 +55,7 @@ from holdfast.store.record_codec import (
     FORMAT,
     HOLD,
     MESSAGE,
+    POLICY,
     PRODUCER,
     PURGE,
     QUEUE,
@@ -74,6 +76,7 @@ EVENT_KINDS: Final = {
     DEAD_LETTER: "dead-letter",
     HOLD: "hold",
     FORMAT: "format",
+    POLICY: "policy",
 }
 REWRITE: Final = "rewrite"
 NOOP: Final = "noop"
@@ -233,6 +236,13 @@ class _EventRows:
                 self.details[row] = json.dumps(fields)
             case FormatRecord():
                 self.details[row] = json.dumps({"level": record.level})
+            case PolicyRecord():
+                fields = {
+                    "pattern": record.pattern,
+                    "revision": record.revision,
+                    "values": json.loads(record.values) if record.values else None,
+                }
+                self.details[row] = json.dumps(fields)
             case CountersRecord():
                 self.details[row] = json.dumps({"next_queue_number": record.next_queue_number})
             case _:

@@ -101,7 +101,7 @@ _EVENTS: Final = (
     Column("next_sequence", pa.int64(), "declare: the queue's next sequence"),
     Column("dispatch_mark", pa.int64(), "declare, dispatch-mark: up to here may have been seen"),
     Column("index_to", pa.int64(), "cleaned: through this entry; hold: from this entry on"),
-    Column("detail", pa.string(), "hold, producer, counters, format, config: the rest, as JSON"),
+    Column("detail", pa.string(), "hold, policy, producer, counters, format, config: as JSON"),
 )
 
 _BACKLOG: Final = (

@@ -108,7 +108,7 @@ class AppliedArchive:
             self._state.apply(number, [_record(row)], row["entry_time"], row["term"])
 
     def lasting_state(self) -> LastingState:
-        """Give queues, producers and counters."""
+        """Give queues, producers, counters and policies."""
         state = self._state
         queues = [
             QueueRecord(queue.number, queue.name, queue.next_sequence, queue.dispatch_mark)
@@ -120,7 +120,8 @@ class AppliedArchive:
             producer = unpack_producer(value)
             producers.append(ProducerRecord(producer_id, producer.last, producer.used_at))
         next_number = max(state.next_queue_number, *(number + 1 for number in state.queues), 1)
-        return LastingState(tuple(queues), tuple(producers), next_number)
+        policies = tuple(state.policies.by_key.values())
+        return LastingState(tuple(queues), tuple(producers), next_number, policies)
 
     def last_record(self) -> Mapping[str, Any] | None:
         """Give where the last record stands, and what its entry says; None if there is none."""

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
+from holdfast.broker.lasting.policies import Policies
 from holdfast.model.numbering import generation_of
-from holdfast.model.records import ProducerRecord, QueueRecord
+from holdfast.model.records import PolicyRecord, ProducerRecord, QueueRecord
 from holdfast.spark.archive.entries import archived_facts
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.rows import CONTENT, RECORDS, RangeFacts, block_rows
@@ -33,6 +34,7 @@ from holdfast.spark.log.source import NO_CHAIN, LogSource
 from holdfast.spark.source.partitions import split, tasks_for
 from holdfast.spark.worker_memory import keep_loaded
 from holdfast.store.fact_blocks import PLACES
+from holdfast.store.record_codec import decode_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -71,7 +73,9 @@ def archived_records(
     files: Iterable[ArchivedFile] | None = None,
 ) -> DataFrame:
     """
-    Give the archived records up to an entry without contents, and in `file` the name of the file.
+    Give the archived records up to an entry, and in `file` the name of the file.
+
+    They are without contents, but for the bytes of policies.
 
     Workers read the files as they write them, through pyarrow: Spark's own reader knows object
     stores only with packages for Java that are not installed with it. `files` are those to be read,
@@ -105,12 +109,12 @@ def _archived_rows(
 
 
 def _without_content(found: pa.RecordBatch, file: str) -> pa.RecordBatch:
-    """Put nulls where contents were not read, and the name of the file behind."""
+    """Put nulls where contents are not wanted, and the name of the file behind."""
     count = found.num_rows
-    arrays = [
-        pa.nulls(count, field.type) if field.name in CONTENT else found.column(field.name)
-        for field in RECORDS
-    ]
+    packed, is_policy = found.column("record"), pc.equal(found.column("kind"), "policy")
+    columns = {name: pa.nulls(count, RECORDS.field(name).type) for name in CONTENT}
+    columns["record"] = pc.if_else(is_policy, packed, pa.scalar(None, packed.type))
+    arrays = [columns[it] if it in columns else found.column(it) for it in RECORDS.names]
     arrays.append(pa.array([file] * count, pa.string()))
     return pa.RecordBatch.from_arrays(arrays, schema=_WITH_FILE)
 
@@ -172,8 +176,8 @@ def _cut_records(
 
 
 def without_content(records: DataFrame) -> DataFrame:
-    """Leave out what takes the room."""
-    return records.drop(*CONTENT)
+    """Leave out what takes the room, or was not read; of policies the bytes stay."""
+    return records.drop(*(name for name in CONTENT if name != "record"))
 
 
 def messages(records: DataFrame) -> DataFrame:
@@ -289,11 +293,12 @@ def fates(records: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class LastingState:
-    """What a log says beside its messages: queues, producers and counters."""
+    """What a log says beside its messages: queues, producers, counters and policies."""
 
     queues: tuple[QueueRecord, ...]
     producers: tuple[ProducerRecord, ...]
     next_queue_number: int
+    policies: tuple[PolicyRecord, ...] = ()
 
     @property
     def generation(self) -> int:
@@ -302,9 +307,14 @@ class LastingState:
 
 
 def lasting_state(records: DataFrame) -> LastingState:
-    """Collect queues, producers and counters as the last record of `records` leaves them."""
+    """
+    Collect queues, producers, counters and policies as the last record of `records` leaves them.
+
+    Records of policies are needed with their bytes.
+    """
     queues, next_number = _queues(records)
-    return LastingState(tuple(queues), tuple(_producers(records)), next_number)
+    producers = tuple(_producers(records))
+    return LastingState(tuple(queues), producers, next_number, _policies(records))
 
 
 def _queues(records: DataFrame) -> tuple[list[QueueRecord], int]:
@@ -364,6 +374,17 @@ def producer_numbers(records: DataFrame) -> DataFrame:
     )
     left = said.join(forgotten, "producer_id", "left")
     return left.where("forgotten_at IS NULL OR forgotten_at < record_number").drop("forgotten_at")
+
+
+def _policies(records: DataFrame) -> tuple[PolicyRecord, ...]:
+    """There are few of them: they are applied here, by the broker's own."""
+    rows = records.where("kind = 'policy'").select("record_number", "record").collect()
+    found = Policies()
+    for row in sorted(rows, key=lambda row: row["record_number"]):
+        for record in decode_records(bytes(row["record"])):
+            assert isinstance(record, PolicyRecord), "the archive says so"
+            found.apply(record, row["record_number"])
+    return tuple(found.by_key.values())
 
 
 def _producers(records: DataFrame) -> list[ProducerRecord]:

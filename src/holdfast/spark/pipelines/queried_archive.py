@@ -54,7 +54,7 @@ class QueriedArchive:
         self._records.unpersist()
 
     def lasting_state(self) -> LastingState:
-        """Give queues, producers and counters."""
+        """Give queues, producers, counters and policies."""
         return lasting_state(self._records)
 
     def last_record(self) -> Mapping[str, Any] | None:

@@ -3,7 +3,7 @@ Restore: an archive to a data directory that boots, as of its end, an index or a
 
 Spark works out what lived then and packs it into the bodies of entries, in parallel, if that is not
 so little that the driver alone is done sooner. The driver seals and writes them: no disk is faster
-with help. The restored log holds what lived and nothing else: queues, producers' numbers,
+with help. The restored log holds what lived and nothing else: queues, producers' numbers, policies,
 and the messages with their identities, marked as the cleaner marks its copies.
 
 Invariants:
@@ -30,7 +30,7 @@ from holdfast.spark.archive.places import Place, absolute
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.pipelines.applied_archive import ROWS_MAX, AppliedArchive, is_small
-from holdfast.spark.pipelines.log_state import moved_on
+from holdfast.spark.pipelines.log_state import LastingState, moved_on
 from holdfast.spark.pipelines.queried_archive import QueriedArchive
 from holdfast.spark.pipelines.replica_audit import spread
 from holdfast.spark.pipelines.restored_log import LogStart, NewMember, Restored, RestoredLog
@@ -88,6 +88,7 @@ class RestorePlan:
     archive_last_index: int
     queues: list[QueueAccount]
     producers: int
+    policies: int
     messages: int
     bytes: int
     missing: list[str]
@@ -152,7 +153,7 @@ def restore(
         state = moved_on(lived.lasting_state(), QUEUES_SKIPPED)
         steps.end("state read")
         start = _log_start(lived, catalogue, as_of)
-        plan = _account(catalogue, start, len(state.producers))
+        plan = _account(catalogue, start, state)
         plan.missing = missing
         names = {queue.queue_number: queue for queue in state.queues}
         plan.queues = [_named(each, names.get(number)) for number, each in _queue_accounts(lived)]
@@ -162,7 +163,9 @@ def restore(
         if directory is not None:
             with RestoredLog(directory, start, segment_bytes=settings.segment_bytes) as log:
                 log.begin(settings.member, state.generation)
-                log.add_state(state.queues, state.producers, state.next_queue_number)
+                log.add_state(
+                    state.queues, state.producers, state.next_queue_number, state.policies
+                )
                 for each in lived.packed(_scratch(settings, log, archive)):
                     log.add_messages(each.body, each.records, each.places)
                 plan.restored = log.finish()
@@ -353,14 +356,15 @@ def _log_start(
     )
 
 
-def _account(catalogue: Catalogue, start: LogStart, producers: int) -> RestorePlan:
+def _account(catalogue: Catalogue, start: LogStart, state: LastingState) -> RestorePlan:
     return RestorePlan(
         cluster_id=start.cluster_id,
         as_of_index=start.index - 1,
         as_of_time=start.timestamp,
         archive_last_index=catalogue.last_index,
         queues=[],
-        producers=producers,
+        producers=len(state.producers),
+        policies=sum(bool(each.pattern) for each in state.policies),
         messages=0,
         bytes=0,
         missing=[],

@@ -36,6 +36,7 @@ from holdfast.model.records import (
     CleanedRecord,
     CountersRecord,
     FormatRecord,
+    PolicyRecord,
     ProducerRecord,
     QueueRecord,
     Record,
@@ -207,10 +208,12 @@ class RestoredLog:
         queues: tuple[QueueRecord, ...],
         producers: tuple[ProducerRecord, ...],
         next_queue_number: int,
+        policies: tuple[PolicyRecord, ...] = (),
     ) -> None:
-        """Write queues, producers and counters; the new cluster begins at the newest level."""
+        """Write all that is no message; the new cluster begins at the newest level."""
         level = FormatRecord(NEWEST_LEVEL)
-        records: list[Record] = [level, CountersRecord(next_queue_number), *queues, *producers]
+        counters = CountersRecord(next_queue_number)
+        records: list[Record] = [level, counters, *policies, *queues, *producers]
         for first in range(0, len(records), ENTRY_RECORDS_MAX):
             self._add(records[first : first + ENTRY_RECORDS_MAX])
 

@@ -20,7 +20,9 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     FormatRecord,
+    HoldRecord,
     MessageRecord,
+    PolicyRecord,
     ProducerRecord,
     QueueRecord,
 )
@@ -33,6 +35,8 @@ def full_state() -> BrokerState:
         state.apply(sequence * 10, [MessageRecord(1, sequence, b"", b"x" * 9, 9, "p", sequence)], 5)
     state.apply(90_000, [AcknowledgeRecord(1, [4, 7]), MessageRecord(5, 1, b"", b"", 0)], 6)
     state.apply(90_002, [ProducerRecord("q", 3), CleanedRecord(4), FormatRecord(2)], 7)
+    ours, files = PolicyRecord("queue://a", "{}"), PolicyRecord("queue://b.>", '{"x":"\u00e9"}', 3)
+    state.apply(90_010, [ours, files, HoldRecord("reader", 3, 4)], 8)
     NumbersTaken(state.producers).take("taken only", 1)
     return state
 
@@ -53,10 +57,36 @@ def test_a_state_comes_back_whole() -> None:
     assert sorted(back.producers.by_id) == ["p", "q"]
     assert back.cleaned_through == 4
     assert (back.format_level, back.format_home) == (2, 90_004)
+    assert back.policies.revision == 3
+    assert back.policies.homes == state.policies.homes
+    assert back.policies.size_bytes == state.policies.size_bytes > 0
+    found = {key: record.values for key, record in back.policies.by_key.items()}
+    assert found == {
+        (False, "queue://a"): "{}",
+        (True, "queue://b.>"): '{"x":"\u00e9"}',
+        (True, ""): "",
+    }
     more = [MessageRecord(1, 5000, b"", b"", 0), AcknowledgeRecord(1, [1])]
     for each in (state, back):
         each.apply(95_000, more, 8)
     assert digest_of(back) == digest_of(state)
+
+
+def test_a_checkpoint_of_before_policies_is_read() -> None:
+    """
+    The format before has all but them, and a node need not read its log again after an upgrade.
+    """
+    state = BrokerState(BrokerSettings())
+    state.apply(1, [QueueRecord(1, "q"), HoldRecord("reader", 3, 4), ProducerRecord("p", 3)], 1)
+    payload = bytearray(b"".join(encode_state(state)))
+    assert payload[4:8] == (6).to_bytes(4, "little")
+    payload[4] = 5
+    place = payload.index(b"reader") + len("reader")
+    assert payload[place : place + 4] == bytes(4), "how many policies there are"
+    del payload[place : place + 4]
+    back = decode_state(bytes(payload), BrokerSettings())
+    assert digest_of(back) == digest_of(state)
+    assert decode_queue_names(bytes(payload)) == {1: "q"}
 
 
 def test_an_empty_state_comes_back() -> None:
@@ -85,7 +115,7 @@ def test_damage_is_an_error_of_the_store_or_nothing() -> None:
             pass
 
 
-@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 6), (0, 0)])
+@pytest.mark.parametrize("change", [(4, 1), (4, 3), (4, 4), (4, 7), (0, 0)])
 def test_another_format_is_refused(change) -> None:
     """
     Older, newer, or no checkpoint at all.

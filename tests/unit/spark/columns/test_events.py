@@ -17,6 +17,7 @@ from holdfast.model.records import (
     ForgetProducerRecord,
     FormatRecord,
     HoldRecord,
+    PolicyRecord,
     ProducerRecord,
     PurgeRecord,
     QueueRecord,
@@ -63,6 +64,7 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
         HoldRecord("h", 5, 6, 7),
         AcknowledgeRecord(1, []),
         FormatRecord(2),
+        PolicyRecord("queue://a", "{}", 3),
     ]
     one = {"queue_number": 1}
     settled = {"sequences": [7, 5], "first_sequence": 5, "last_sequence": 7, "count": 2}
@@ -95,10 +97,11 @@ def test_every_kind_of_record_says_what_it_is_about() -> None:
         | {"detail": {"name": "h", "bytes_max": 6, "lost_through": 7}},
         one | {"kind": "acknowledge", "sequences": [], "count": 0},
         {"kind": "format", "detail": {"level": 2}},
+        {"kind": "policy", "detail": {"pattern": "queue://a", "revision": 3, "values": {}}},
     ]
     assert {"q", None} == {row["destination"] for row in rows}
-    assert list(range(15)) == [row["ordinal"] for row in rows]
-    assert list(range(100, 115)) == [row["record_number"] for row in rows]
+    assert list(range(16)) == [row["ordinal"] for row in rows]
+    assert list(range(100, 116)) == [row["record_number"] for row in rows]
 
 
 def test_the_clusters_own_entries_stand_in_their_place() -> None:

@@ -48,7 +48,7 @@ def packed_messages(applied: AppliedArchive, tmp_path: Path) -> list[MessageReco
 def test_at_any_moment_exactly_what_lived_is_found(
     log: OperationLog, tmp_path: Path, share: float
 ) -> None:
-    """Messages with all that belongs to them, queues, and producers' numbers."""
+    """Messages with all that belongs to them, queues, producers' numbers and policies."""
     moment: Moment = log.moments[int(share * len(log.moments)) - 1]
     archive = archived_log(LogDirectory(str(log.directory)), tmp_path / "archive", per_range=30)
     files = archive.catalogue().files(last_index=moment.index)
@@ -61,6 +61,7 @@ def test_at_any_moment_exactly_what_lived_is_found(
         last = applied.last_record()
 
     assert {it.producer_id: it.sequence for it in state.producers} == moment.producers
+    assert {(it.revision, it.pattern): it.values for it in state.policies} == moment.policies
     wanted = [(it.queue, it.sequence, it.headers, it.body, it.stored_at) for it in moment.live]
     assert wanted == sorted(
         (names[it.queue_number], it.sequence, it.headers, it.body, it.stored_at) for it in found
