@@ -92,6 +92,9 @@ class LogRepair:
         is_missing = known is not None and known.reason in {MISSING, MISSING_FILE}
         is_open_ended = is_missing or (following is not None and index < segment.last_index)
         fits = len(entry.raw) <= size if is_open_ended else len(entry.raw) == size
+        if index == segment.last_index < last_index:
+            # Where its header was lost, zeros that it ended in were taken for the empty rest.
+            fits |= size < len(entry.raw) <= segment.header.capacity - start
         try:
             before = self._reader.previous(index)[1]
             is_lost = index > 1 and before == FIRST_CHAIN  # as `previous` says

@@ -111,6 +111,31 @@ def test_neighbours_whose_bounds_are_lost_are_repaired_in_order(
         assert log.journal.locate_record(number) == (log.stored[number], 0)
 
 
+@pytest.mark.parametrize("lost", [1, 2])
+def test_the_end_of_a_sealed_segment_is_repaired_though_it_ends_in_zeros(
+    log: LocalJournal, disk: SimulatedDisk, lost: int
+) -> None:
+    """
+    A lost header's entry was taken to end where only zeros follow, and then its peers' copy, which
+    is longer, was refused for ever.
+    """
+    while len(log.journal.segments()) < 3:
+        log.append(b"x" + bytes(2_000))
+    sealed = log.journal.segments()[0]
+    image = disk.content(sealed.path)
+    damaged = range(sealed.last_index - lost + 1, sealed.last_index + 1)
+    for index in damaged:
+        place = log.journal.place_of(index)
+        disk.flip_bit(place.path, place.byte * 8)
+    log.reopen()
+    assert [it.index for it in log.journal.damage] == list(damaged)
+    for index in damaged:
+        assert log.repair(log.stored[index])
+    assert disk.content(sealed.path) == image
+    assert log.journal.segments()[0] == sealed
+    assert log.reopen().damage == []
+
+
 def test_a_damaged_last_entry_is_repaired_with_the_logs_end(
     log: LocalJournal, disk: SimulatedDisk
 ) -> None:
