@@ -64,6 +64,12 @@ class DamageList:
         """Give the damage of an entry, None if it is good as far as is known."""
         return self._by_index.get(index)
 
+    def has_any(self, first: int, last: int) -> bool:
+        """Tell whether any entry from the one to the other is damaged."""
+        if last - first < len(self._by_index):
+            return any(index in self._by_index for index in range(first, last + 1))
+        return any(first <= index <= last for index in self._by_index)
+
     def sorted(self) -> list[Damage]:
         """Return all of it, oldest first; what belongs to no entry before the entries."""
         return [*self._of_files, *(self._by_index[index] for index in sorted(self._by_index))]

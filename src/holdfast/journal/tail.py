@@ -234,7 +234,7 @@ class LogTail:
         position = index - segment.base_index
         segment.first_records[position] = entry.first_record
         if index == segment.last_index:
-            segment.end_at(start + len(entry.raw))
+            self.segments.end_at(segment, start + len(entry.raw))
         elif len(entry.raw) < size:
             segment.offsets[position + 1] = start + len(entry.raw)
         is_last = index == self.last_index

@@ -162,12 +162,7 @@ def far_lag(
         start = journal.place_of(first).byte
     except StoreError:
         return None, None, None
-    size = 0
-    for segment in journal.segments():
-        if segment.base_index > first:
-            size += segment.bytes
-        elif segment.last_index >= first:
-            size += segment.bytes - start
+    size = journal.table.bytes_from(first) - start
     since_last = state.now - (ledger.newest_at or state.leader_since)
     seconds = (journal.last_timestamp - entry.timestamp) / 1e6 + since_last
     return max(seconds, 0.0), journal.next_record_number - entry.first_record, size

@@ -198,14 +198,14 @@ class Cleaner:
     def _start(self, *, is_low: bool) -> bool:
         """Choose the oldest segment, if cleaning pays; where space is low, little is enough."""
         kept_count = 0 if is_low else self.settings.clean_segment_count_min
-        sealed = self.store.sealed_segments()
+        sealed_count = self.store.sealed_count
         pays = self._pays(kept_count, is_low=is_low)
         self._tell_whether_full(is_full=is_low and not pays)
-        if not pays or len(sealed) <= kept_count:
+        if not pays or sealed_count <= kept_count:
             return False
-        oldest = sealed[0]
+        oldest = self.store.oldest_segment()
         is_stuck = oldest.base_index == self.stuck_at and self.refilled_at < self.stuck_until
-        if is_stuck and self.store.is_damaged(oldest.base_index):
+        if is_stuck and self.store.has_damage(oldest.base_index, oldest.last_index):
             return False
         if oldest.base_index <= self.through_index:
             return False  # Written again already; it goes when that is committed.
@@ -251,8 +251,8 @@ class Cleaner:
         leaving: list[tuple[HoldRecord, HoldLoss]] = []
         known = holds_to_come(self.broker).values()
         holds = [hold for hold in known if hold.index <= last_index]
-        kept = self.store.bytes_from(hold.index for hold in holds) if holds else []
-        for hold, held_bytes in zip(holds, kept, strict=True):
+        for hold in holds:
+            held_bytes = self.store.bytes_from(hold.index)
             loss = why_it_goes(hold, held_bytes, self.settings, is_space_low=is_low)
             if loss is HoldLoss.NONE:
                 return True

@@ -64,7 +64,7 @@ def log_position(
         commit_index=readable,
         last_timestamp=node.journal.last_timestamp,
         through_index=_reach(node, from_index, bytes_max, readable) if from_index else 0,
-        bases=node.journal.bases() if with_bases else (),
+        bases=node.journal.table.bases() if with_bases else (),
     )
 
 
@@ -126,10 +126,7 @@ def hold_record(node: Parts, name: str, wanted: HoldRequest) -> HoldRecord:
 
 def hold_statuses(node: Parts, holds: Collection[HoldRecord]) -> list[HoldStatus]:
     """Say how much of the log each hold keeps, by whole segments, and how old it is."""
-    if not holds:
-        return []
-    kept = node.store.bytes_from(hold.index for hold in holds)
-    return [_status(node, hold, held) for hold, held in zip(holds, kept, strict=True)]
+    return [_status(node, hold, node.store.bytes_from(hold.index)) for hold in holds]
 
 
 def _status(node: Parts, hold: HoldRecord, held: int) -> HoldStatus:

@@ -129,7 +129,7 @@ def _store(node: Parts, replication: ReplicationStatus) -> StoreStatus:
     node.conductor.look_for_room(now)  # Whoever reads "ok" may publish from then on.
     return StoreStatus(
         bytes_on_disk=journal.bytes_on_disk,
-        segments=len(journal.segments()),
+        segments=len(journal.table),
         live_messages=node.broker.state.live_count(),
         first_index=journal.first_index,
         last_index=journal.last_index,
@@ -166,7 +166,7 @@ def _damaged_places(journal: Journal) -> list[Damage]:
     if journal.unknown_through and not any(it.index == start for it in found):
         tail = journal.recovered_tail
         reason = f"damaged or interrupted, it cannot be told which: {tail.reason}"
-        segment = journal.segments()[-1].path.name
+        segment = journal.table.last.path.name
         found.append(Damage(segment, tail.start, start, reason))
     return found
 

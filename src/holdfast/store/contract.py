@@ -18,7 +18,7 @@ Everything is called on the loop's thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from holdfast.errors import CorruptEntryError, JournalFailedError
@@ -97,8 +97,8 @@ class WriteReport(Protocol):
         ...
 
 
-class SealedSegment(Protocol):
-    """A part of the log that is not written any more, and goes as a whole."""
+class Segment(Protocol):
+    """A part of the log that goes as a whole."""
 
     @property
     def base_index(self) -> int:
@@ -314,16 +314,21 @@ class KeptLog(Protocol):
         """The last entry of the newest segment that is not written any more."""
         ...
 
-    def sealed_segments(self) -> Sequence[SealedSegment]:
-        """Give the segments that are not written any more, oldest first."""
+    @property
+    def sealed_count(self) -> int:
+        """How many segments are not written any more."""
+        ...
+
+    def oldest_segment(self) -> Segment:
+        """Give the segment that goes first; it is still written if it is the only one."""
         ...
 
     def segment_base(self, index: int) -> int:
         """The first entry of the segment that holds `index`, or of the oldest or newest one."""
         ...
 
-    def bytes_from(self, indexes: Iterable[int]) -> list[int]:
-        """For each of these entries the bytes of the segments that hold it or later ones."""
+    def bytes_from(self, index: int) -> int:
+        """The bytes of the segments that hold this entry or later ones; takes no time."""
         ...
 
     def place_of(self, index: int) -> tuple[int, bytes, int]:
@@ -334,8 +339,8 @@ class KeptLog(Protocol):
         """Through which entry each that follows without a vote holds the log; 0 if not known."""
         ...
 
-    def is_damaged(self, base_index: int) -> bool:
-        """Whether the segment that begins there has damage that is not repaired."""
+    def has_damage(self, first_index: int, last_index: int) -> bool:
+        """Whether any entry from the one to the other has damage that is not repaired."""
         ...
 
     def is_damaged_entry(self, index: int) -> bool:

@@ -12,9 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Iterator
 from typing import Final
 
 from holdfast.errors import CorruptEntryError, RecordNotFoundError
@@ -303,7 +301,7 @@ class ReplicatedStore:
     @property
     def log_bytes(self) -> int:
         """Bytes of the entries that are kept; what is empty in segments does not count."""
-        return sum(segment.content_bytes for segment in self.journal.segments())
+        return self.journal.table.content_bytes
 
     def learner_matches(self) -> dict[str, int]:
         """On the leader: through which entry each learner holds the log; 0 if not known."""
@@ -311,16 +309,11 @@ class ReplicatedStore:
 
     def segment_base(self, index: int) -> int:
         """The first entry of the segment that holds `index`, or of the oldest or newest one."""
-        bases = [segment.base_index for segment in self.journal.segments()]
-        return max((base for base in bases if base <= index), default=bases[0])
+        return self.journal.table.base_of(index)
 
-    def bytes_from(self, indexes: Iterable[int]) -> list[int]:
-        """For each of these entries the bytes of the segments that hold it or later ones."""
-        segments = self.journal.segments()
-        ends = [segment.last_index for segment in segments]
-        # One pass however many ask: a thousand readers may hold a log of thousands of segments.
-        sums = [0, *accumulate(segment.bytes for segment in segments)]
-        return [sums[-1] - sums[bisect_left(ends, index)] for index in indexes]
+    def bytes_from(self, index: int) -> int:
+        """The bytes of the segments that hold this entry or later ones."""
+        return self.journal.table.bytes_from(index)
 
     @staticmethod
     def entry_bytes(body_length: int) -> int:
@@ -346,15 +339,18 @@ class ReplicatedStore:
         """The last entry of the newest segment that is not written any more."""
         return self.journal.sealed_through
 
-    def sealed_segments(self) -> list[SegmentStatistics]:
-        """Give the segments that are not written any more, oldest first."""
-        return [segment for segment in self.journal.segments() if segment.sealed]
+    @property
+    def sealed_count(self) -> int:
+        """How many segments are not written any more."""
+        return self.journal.sealed_count
 
-    def is_damaged(self, base_index: int) -> bool:
-        """Whether a segment has damage that is known and not repaired."""
-        segments = {segment.base_index: segment.last_index for segment in self.journal.segments()}
-        last = segments.get(base_index, 0)
-        return any(base_index <= damage.index <= last for damage in self.journal.damage)
+    def oldest_segment(self) -> SegmentStatistics:
+        """Give the segment that goes first."""
+        return self.journal.oldest_segment()
+
+    def has_damage(self, first_index: int, last_index: int) -> bool:
+        """Whether any of these entries has damage that is known and not repaired."""
+        return self.journal.has_damage(first_index, last_index)
 
     def is_damaged_entry(self, index: int) -> bool:
         """Whether an entry has damage that is known and not repaired."""

@@ -16,7 +16,7 @@ def test_segments_are_described(log: LocalJournal) -> None:
     log.fill()
     segments = log.journal.segments()
     assert [it.sealed for it in segments] == [True] * (len(segments) - 1) + [False]
-    assert [it.base_index for it in segments] == list(log.journal.bases())
+    assert [it.base_index for it in segments] == list(log.journal.table.bases())
     assert [it.last_index + 1 for it in segments[:-1]] == [it.base_index for it in segments[1:]]
     assert log.journal.bytes_on_disk == len(segments) * 16 * KiB
     assert log.journal.sealed_through == segments[-1].base_index - 1

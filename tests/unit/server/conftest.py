@@ -168,14 +168,16 @@ class FakeStore:
     def sealed_through(self) -> int:
         return len(self.entries) // 2 * 2
 
-    def sealed_segments(self) -> list[SimpleNamespace]:
-        last = len(self.entries) // 2 * 2 - 1
-        bases = range((self.first_index - 1) // 2 * 2 + 1, last + 1, 2)
+    @property
+    def sealed_count(self) -> int:
         self.look_count += 1
-        return [SimpleNamespace(base_index=base, last_index=base + 1) for base in bases]
+        return (len(self.entries) - self.first_index + 1) // 2
 
-    def is_damaged(self, base_index: int) -> bool:
-        return bool(self.damaged & {base_index, base_index + 1})
+    def oldest_segment(self) -> SimpleNamespace:
+        return SimpleNamespace(base_index=self.first_index, last_index=self.first_index + 1)
+
+    def has_damage(self, first_index: int, last_index: int) -> bool:
+        return any(first_index <= index <= last_index for index in self.damaged)
 
     def is_damaged_entry(self, index: int) -> bool:
         return index in self.damaged
@@ -201,8 +203,8 @@ class FakeStore:
     def log_bytes(self) -> int:
         return sum(len(entry.raw) for entry in self.entries[self.first_index - 1 :])
 
-    def bytes_from(self, indexes):
-        return [sum(len(entry.raw) for entry in self.entries[it - 1 :]) for it in indexes]
+    def bytes_from(self, index: int) -> int:
+        return sum(len(entry.raw) for entry in self.entries[index - 1 :])
 
     def learner_matches(self) -> dict[str, int]:
         return self.learners

@@ -5,6 +5,7 @@ What operators may ask of a node, asked of one that runs in this process.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from holdfast.errors import (
     MembershipError,
     NotLeaderError,
 )
+from holdfast.journal.segment import Segment
+from holdfast.journal.segment_table import SegmentTable
+from holdfast.model.records import HoldRecord
 from holdfast.server.node import Node
 from holdfast.server.role import Role
 from holdfast.server.waiting import wait_until
@@ -54,6 +58,33 @@ def test_the_status_says_who_it_is(tmp_path) -> None:
     assert status.store.live_messages == 3
     assert found["queues"] == {"a": 3}
     assert not found["segments"][-1].sealed
+
+
+def test_no_scrape_goes_through_all_segments(tmp_path, monkeypatch) -> None:
+    """
+    Of 160,000 files that was 90 ms of every turn in which somebody asked for the status.
+    """
+
+    def gone_through(_: SegmentTable) -> Iterator[Segment]:
+        raise AssertionError("it goes through all segments")
+
+    async def scrape(node: Node) -> bytes:
+        await store(node, 3)
+        node.parts.broker.state.holds["r"] = HoldRecord("r", 1, 1 << 30)
+        monkeypatch.setattr(SegmentTable, "__iter__", gone_through)
+        (hold,) = node.administration.status().holds
+        assert hold.held_bytes > 0
+        metrics = Metrics(Operations(node.administration))
+        pieces = await metrics.pieces(Slices(), is_proven=True)
+        cleaner = node.parts.conductor.cleaner
+        cleaner.look_again_at = 0.0
+        cleaner.step(node.parts.clock.monotonic(), lambda: False)
+        monkeypatch.undo()
+        del node.parts.broker.state.holds["r"]
+        return b"".join(pieces)
+
+    found, _ = run(tmp_path, scrape)
+    assert b"\nholdfast_store_segments 1.0\n" in found
 
 
 def test_an_operator_purges_and_deletes(tmp_path) -> None:

@@ -611,7 +611,7 @@ def test_a_step_without_time_goes_through_some_small_entries(new_node, send) -> 
     """
     node = new_node(settings=ServerSettings(clean_segment_count_min=0))
     node.serve()
-    node.store.sealed_segments = lambda: [SimpleNamespace(base_index=1, last_index=60)]
+    node.store.oldest_segment = lambda: SimpleNamespace(base_index=1, last_index=60)
     producer = node.connect()
     for _ in range(60):
         producer.data_received(send(b"x"))

@@ -25,7 +25,6 @@ from holdfast.server.log_access import (
 from holdfast.server.reader_holds import HOLD_BYTES_DEFAULT
 from holdfast.server.settings import ServerSettings
 from holdfast.spark.log.entry_block import cut_entries
-from holdfast.store.replicated_store import ReplicatedStore
 from trials.simulation.local_journal import LocalJournal
 
 NOW = 1_700_000_000_000_000
@@ -56,9 +55,7 @@ class PaperNode:
         self.config = SimpleNamespace(name="a")
         status = SimpleNamespace(name="a", role="follower", cluster_id="c1", generation=2)
         self.driver = SimpleNamespace(commit_index=11, is_witness=False, status=lambda: status)
-        self.store = SimpleNamespace(
-            applied_index=10, bytes_from=lambda indexes: [900 for _ in indexes]
-        )
+        self.store = SimpleNamespace(applied_index=10, bytes_from=lambda _: 900)
         self.broker = SimpleNamespace(
             state=SimpleNamespace(holds={}),
             receipts=Receipts(),
@@ -225,22 +222,6 @@ def test_what_is_on_its_way_to_the_log_comes_first(node: PaperNode) -> None:
     node.broker.receipts.batch.holds = [HoldRecord("h", 0, 0)]
     assert 0 == hold_record(node, "c", HoldRequest(index=3)).lost_through
     assert 3 == hold_record(node, "a", HoldRequest(index=9, only_renews=True)).index
-
-
-def test_the_log_is_gone_through_once_for_all_holds(node: PaperNode) -> None:
-    """
-    A thousand holds, each with its own look at a thousand segments, keep the loop for seconds.
-    """
-    looks = []
-    store = ReplicatedStore.__new__(ReplicatedStore)
-    store.journal = SimpleNamespace(segments=lambda: looks.append(1) or node.journal.segments())
-    node.store = store
-    node.broker.state.holds |= {f"h{index}": hold(index, GiB) for index in range(1, 11)}
-    HoldWatch(node).step(100.0)
-    assert 1 == len(looks)
-    segments = node.journal.segments()
-    expected = [sum(it.bytes for it in segments if it.last_index >= at) for at in range(15)]
-    assert expected == store.bytes_from(range(15))
 
 
 def test_a_reader_that_is_silent_for_long_is_an_alarm(node: PaperNode) -> None:
