@@ -1,5 +1,5 @@
 """
-Messages that stand on several queues: audit and restore go by each place.
+Messages that stand on several queues: audit, restore, report and backlog go by each place.
 
 No broker writes such messages yet; the log is built by the record codec, as log format 2 says.
 """
@@ -21,9 +21,10 @@ from holdfast.spark.pipelines.applied_archive import ROWS_MAX
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.audit import audit
 from holdfast.spark.pipelines.replica_proof import Replica
+from holdfast.spark.pipelines.report import make_report
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import live_by_queue
-from trials.pipeline.written_log import WrittenLog, message, records_of
+from trials.pipeline.written_log import CLUSTER_ID, WrittenLog, message, records_of
 
 DISK, SETTINGS = RealDisk(), JournalSettings()
 
@@ -103,3 +104,39 @@ def test_a_restored_message_stands_where_it_lived(
     assert {it.body for it in found} == {b"1-3", b"alone", b"3-1", b"2-3"}
     priorities = {it.body: it.facts and it.facts.attributes.priority for it in found}
     assert priorities == {b"1-3": 7, b"alone": None, b"3-1": 7, b"2-3": 7}
+
+
+def test_a_report_counts_a_message_under_each_queue(spark, log: Path) -> None:
+    """Of its producer, and among the largest, it is one."""
+    report = make_report(spark, {"path": str(log)})
+
+    told = {
+        it["destination"]: tuple(
+            it[name] for name in ("stored", "acknowledged", "purged", "backlog")
+        )
+        for it in report["destinations"]
+    }
+    assert {"one": (4, 2, 0, 2), "two": (3, 2, 1, 0), "three": (3, 0, 0, 3)} == told
+    assert (10, 4, 1, 5) == tuple(
+        report["totals"][name] for name in ("stored", "acknowledged", "purged", "backlog")
+    )
+    producers = {it["producer_id"]: it["messages"] for it in report["top_producers"]}
+    assert {"p": 4, None: 1} == producers
+    assert 5 == len(report["largest_messages"])
+
+
+def test_the_backlog_has_a_message_under_each_queue(spark, log: Path) -> None:
+    """On which it lives, at its newest record."""
+    view = spark.read.format("holdfast").option("view", "backlog").load(str(log))
+    rows = view.select("destination", "sequence", "body", "rewritten").collect()
+
+    assert {
+        ("one", 3, b"1-3", False),
+        ("one", 4, b"alone", False),
+        ("three", 1, b"3-1", True),
+        ("three", 2, b"1-3", False),
+        ("three", 3, b"2-3", False),
+    } == {(it.destination, it.sequence, bytes(it.body), it.rewritten) for it in rows}
+    assert len(rows) == sum(LIVES.values())
+    two = view.where("destination = 'three' and sequence = 2").select("message_id").collect()
+    assert [f"ID:{CLUSTER_ID.hex()[:8]}-3-2"] == [it.message_id for it in two]

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from holdfast.journal.entry import KIND_CONFIG, KIND_NOOP
 from holdfast.journal.record import RECORD_HEADER_BYTES
+from holdfast.model.facts import MessageFacts
 from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
@@ -37,12 +38,14 @@ from holdfast.model.records import (
     Record,
 )
 from holdfast.spark.columns.arrow_cut import cut_binary, integers, with_nulls
+from holdfast.spark.columns.facts import FACT_COLUMNS, fact_column
 from holdfast.spark.columns.messages import queue_column
 from holdfast.spark.columns.schema import SEQUENCES, TIMESTAMP, arrow_schema
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.record_table import MESSAGE_TYPE, MessageRows, RecordTable
 from holdfast.spark.log.row_filter import INDEX_MAX, RowFilter
+from holdfast.store.fact_blocks import PLACES
 from holdfast.store.record_codec import (
     ACKNOWLEDGE,
     CLEANED,
@@ -142,6 +145,7 @@ class _EventRows:
 
     __slots__ = (
         "details",
+        "facts",
         "naming",
         "numbers",
         "producer_ends",
@@ -158,6 +162,8 @@ class _EventRows:
         self.producer_starts: Integers = np.zeros(count, dtype=np.int64)
         self.producer_ends: Integers = np.zeros(count, dtype=np.int64)
         self.details: dict[int, str] = {}
+        self.facts: dict[int, MessageFacts] = {}
+        """Of messages that stand on several queues."""
         self.sequences: dict[int, list[int]] = {}
         self._take_messages()
         self._take_others()
@@ -173,6 +179,7 @@ class _EventRows:
         put["count"].put(rows, 1)
         put["stored_at"].put(rows, messages.stored_at)
         put["message_bytes"].put(rows, messages.body_ends - messages.header_starts)
+        self.facts = {int(rows[row]): it for row, it in messages.facts(PLACES).items()}
         has = messages.has_producer
         if has.any():
             starts = messages.starts[has] + MESSAGE_TYPE.itemsize
@@ -282,6 +289,8 @@ class _EventRows:
         if name == "producer_id":
             ids = cut_binary(block.buffer, self.producer_starts, self.producer_ends)
             return with_nulls(ids.cast(pa.string()), self.producer_ends > 0)
+        if name in FACT_COLUMNS:
+            return fact_column(name, self.facts, count)
         if name == "detail" and self.details:
             return pa.array([self.details.get(row) for row in range(count)], pa.string())
         return pa.nulls(count, pa.string())  # detail without any; problem

@@ -101,6 +101,8 @@ _EVENTS: Final = (
     Column("next_sequence", pa.int64(), "declare: the queue's next sequence"),
     Column("dispatch_mark", pa.int64(), "declare, dispatch-mark: up to here may have been seen"),
     Column("index_to", pa.int64(), "cleaned: through this entry; hold: from this entry on"),
+    Column("place_queues", SEQUENCES, "enqueue, rewrite: the other queues on which it is", False),
+    Column("place_sequences", SEQUENCES, "and its sequences there", False),
     Column("detail", pa.string(), "hold, policy, producer, counters, format, config: as JSON"),
 )
 

@@ -10,6 +10,8 @@ Invariants:
     was removed need not be remembered.
     Of several records of the same message the last one counts.
 
+    A message that stands on several queues is live on each by itself.
+
 Pure but for the source it reads. Memory: 20 bytes per live message.
 """
 
@@ -33,7 +35,6 @@ from holdfast.model.records import (
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.record_table import MessageRows, RecordTable
 from holdfast.spark.log.source import LogPosition, LogSource
-from holdfast.store.fact_blocks import PLACES
 from holdfast.store.record_codec import decode_records
 
 _SETTLE_MIN: Final = 1_000_000
@@ -100,6 +101,8 @@ class Backlog:
         self.names: dict[int, str] = {}
         self.cleaned_by: dict[int, int] = {}
         """Which entry says that the log up to an index may go."""
+        self.has_several = False
+        """Whether a message was seen that stands on several queues."""
 
     def take(self, block: EntryBlock) -> None:
         """
@@ -110,13 +113,13 @@ class Backlog:
         """
         table = RecordTable(block)
         rows = MessageRows(table)
+        self.has_several |= rows.spread()
         numbers = rows.field("queue_number")
         sequences = rows.field("sequence")
         places = place_of(rows.entries + block.first_index, rows.ordinals)
         for number in np.unique(numbers).tolist():
             mask = numbers == number
             self._queue(number).add(sequences[mask], places[mask])
-        self._take_more_places(rows)
         others = np.flatnonzero(~table.is_message)
         starts = table.starts[others].tolist()
         ends = (table.starts[others] + RECORD_HEADER_BYTES + table.lengths[others]).tolist()
@@ -125,23 +128,24 @@ class Backlog:
             for record in decode_records(block.buffer[start:end]):
                 self._take(record, index)
 
-    def _take_more_places(self, rows: MessageRows) -> None:
-        """Note messages on the queues beside the first on which they stand."""
-        first_index = rows.table.block.first_index
-        for row, facts in rows.facts(PLACES).items():
-            index = np.array([rows.entries[row] + first_index])
-            place = place_of(index, rows.ordinals[row : row + 1])
-            for number, sequence in facts.places:
-                self._queue(number).add(np.array([sequence], dtype=np.int64), place)
-
     def marks(self) -> dict[int, int]:
         """Up to which sequence each queue's messages may have been seen."""
         return {number: queue.mark for number, queue in self.queues.items()}
 
-    def places(self) -> Integers:
-        """The places of all live messages, in the order of the log."""
-        found = [queue.settle()[1] for queue in self.queues.values()]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+    def live(self) -> tuple[Integers, Integers]:
+        """
+        The places of all live messages, in the order of the log, and the queue of each.
+
+        The queues are left out (none are given) where no message stands on several.
+        """
+        empty = np.empty(0, dtype=np.int64)
+        found = {number: queue.settle()[1] for number, queue in self.queues.items()}
+        places = np.concatenate([empty, *found.values()])
+        if not self.has_several:
+            return np.sort(places), empty
+        numbers = np.repeat([*found], [len(it) for it in found.values()]).astype(np.int64)
+        order = np.lexsort((numbers, places))
+        return places[order], numbers[order]
 
     def _queue(self, number: int) -> QueueBacklog:
         queue = self.queues.get(number)

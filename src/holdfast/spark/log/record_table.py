@@ -15,7 +15,8 @@ Pure: no disk, no clock.
 from __future__ import annotations
 
 import struct
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,10 @@ import numpy.typing as npt
 from holdfast.errors import CorruptRecordError
 from holdfast.journal.entry import KIND_RECORDS
 from holdfast.journal.record import RECORD_HEADER_BYTES
-from holdfast.model.facts import MessageFacts
+from holdfast.model.facts import MessageFacts, Place
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.fact_places import find_facts, structures
-from holdfast.store.fact_blocks import FACT_FLAGS, decode_facts
+from holdfast.store.fact_blocks import FACT_FLAGS, PLACES, decode_facts
 from holdfast.store.record_codec import (
     FLAG_PRODUCER,
     FLAG_TIMED,
@@ -214,22 +215,58 @@ class MessageRows:
             strict=True,
         ):
             try:
-                found[row] = decode_facts(buffer, bits, start, end)[0]
+                facts = decode_facts(buffer, bits, start, end)[0]
             except ValueError as error:  # A text that is none: where it ends was right.
                 raise record_fault(self.table.block, int(self.entries[row])) from error
+            found[row] = self._seen_from(row, facts) if facts.places else facts
         return found
+
+    def _seen_from(self, row: int, facts: MessageFacts) -> MessageFacts:
+        """The facts of a row for a place that its record does not name first."""
+        here = self._place(self.fixed[row])
+        first = self._place(
+            structures(self.table.block.buffer, self.starts[row : row + 1], MESSAGE_TYPE)[0]
+        )
+        if here == first:
+            return facts
+        return replace(facts, places=(first, *(it for it in facts.places if it != here)))
+
+    def _place(self, fixed: Any) -> Place:
+        return Place(int(fixed["queue_number"]), int(fixed["sequence"]))
+
+    def spread(self) -> bool:
+        """
+        Put a row for each other place behind that of a message that stands on several queues.
+
+        Gives whether there is such a message.
+        """
+        several = {row: facts.places for row, facts in self.facts(PLACES).items()}
+        if not several:
+            return False
+        counts = np.ones(len(self), dtype=np.int64)
+        for row, places in several.items():
+            counts[row] += len(places)
+        firsts = np.cumsum(counts) - counts
+        self._choose(np.repeat(np.arange(len(self)), counts))
+        for row, places in several.items():
+            for at, place in enumerate(places, int(firsts[row]) + 1):
+                self.fixed["queue_number"][at], self.fixed["sequence"][at] = place
+        return True
 
     def keep(self, mask: Mask) -> None:
         """Forget the rows for which `mask` is false."""
-        self.starts = self.starts[mask]
-        self.entries = self.entries[mask]
-        self.ordinals = self.ordinals[mask]
-        self.fixed = self.fixed[mask]
-        self.has_producer = self.has_producer[mask]
-        self.fact_starts = self.fact_starts[mask]
-        self.header_starts = self.header_starts[mask]
-        self.body_starts = self.body_starts[mask]
-        self.body_ends = self.body_ends[mask]
+        self._choose(mask)
+
+    def _choose(self, which: Mask | Integers) -> None:
+        self.starts = self.starts[which]
+        self.entries = self.entries[which]
+        self.ordinals = self.ordinals[which]
+        self.fixed = self.fixed[which]
+        self.has_producer = self.has_producer[which]
+        self.fact_starts = self.fact_starts[which]
+        self.header_starts = self.header_starts[which]
+        self.body_starts = self.body_starts[which]
+        self.body_ends = self.body_ends[which]
 
 
 def record_fault(block: EntryBlock, position: int) -> CorruptRecordError:

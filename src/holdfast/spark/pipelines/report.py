@@ -10,7 +10,8 @@ The log tells that messages up to a mark *may* have been delivered, no more: the
 which entry on it knows.
 
 Invariants:
-    Every message is counted once, however often the cleaner wrote it again.
+    Every message is counted once on each queue on which it stands, however often the cleaner wrote
+    it again; among those of its producer, and the largest, once in all.
     stored = acknowledged + dead-lettered + purged + backlog, per destination and in total.
 """
 
@@ -45,7 +46,7 @@ _STEPS: Final = tuple(
 )
 _EVENT_COLUMNS: Final = (
     "index,time,kind,destination,queue_number,first_sequence,last_sequence,sequences,"
-    "producer_id,stored_at,message_bytes,dispatch_mark"
+    "producer_id,stored_at,message_bytes,dispatch_mark,place_queues,place_sequences"
 )
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _FATES: Final = ("acknowledged", "dead-lettered", "purged")
@@ -135,35 +136,25 @@ def summarize(events: DataFrame) -> Report:
 
 def lives(events: DataFrame) -> DataFrame:
     """
-    Return a row per message: when it was stored, when and how it was settled.
+    Return a row per message and queue: when it was stored, when and how it was settled there.
 
-    Columns: queue_number, sequence, index, stored_at, bytes, producer_id, settled_at,
-    fate (acknowledged, dead-lettered, purged or null), all times in microseconds.
+    Columns: queue_number, sequence, index, is_first (of the queues on which it stands), stored_at,
+    bytes, producer_id, settled_at, fate (acknowledged, dead-lettered, purged or null), all times in
+    microseconds.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
     stored = (
-        events.where(f.col("kind").isin("enqueue", "rewrite"))
-        .groupBy("queue_number", f.col("first_sequence").alias("sequence"))
+        _placed(events.where(f.col("kind").isin("enqueue", "rewrite")))
+        .groupBy("place.queue_number", "place.sequence")
         .agg(
             f.min("index").alias("index"),
+            # Of a copy by the cleaner the first queue may be another one: the first record decides.
+            f.min_by("place.is_first", "index").alias("is_first"),
             f.min(f.unix_micros(f.coalesce("stored_at", "time"))).alias("stored_at"),
             f.first("message_bytes").alias("bytes"),
             f.first("producer_id", ignorenulls=True).alias("producer_id"),
         )
-    )
-    settled = (
-        events.where(f.col("kind").isin("acknowledge", "dead-letter"))
-        .select(
-            "queue_number",
-            f.explode("sequences").alias("sequence"),
-            f.unix_micros("time").alias("settled_at"),
-            f.when(f.col("kind") == "acknowledge", "acknowledged")
-            .otherwise("dead-lettered")
-            .alias("fate"),
-        )
-        .groupBy("queue_number", "sequence")
-        .agg(f.min(f.struct("settled_at", "fate")).alias("end"))
     )
     # A purge settles all up to a sequence, a deletion all of the queue; there are few of them.
     purged = (
@@ -180,7 +171,7 @@ def lives(events: DataFrame) -> DataFrame:
     )
     reached = f.filter("purges", lambda each: each["through"] >= f.col("sequence"))
     purged_at = f.array_min(f.transform(reached, lambda each: each["at"]))
-    joined = stored.join(settled, ["queue_number", "sequence"], "left").join(
+    joined = stored.join(_settled(events), ["queue_number", "sequence"], "left").join(
         f.broadcast(purged), "queue_number", "left"
     )
     return (
@@ -191,6 +182,47 @@ def lives(events: DataFrame) -> DataFrame:
         )
         .drop("end", "purges")
     )
+
+
+def _settled(events: DataFrame) -> DataFrame:
+    """Give for each message that consumers have settled when and how, in `end`."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    return (
+        events.where(f.col("kind").isin("acknowledge", "dead-letter"))
+        .select(
+            "queue_number",
+            f.explode("sequences").alias("sequence"),
+            f.unix_micros("time").alias("settled_at"),
+            f.when(f.col("kind") == "acknowledge", "acknowledged")
+            .otherwise("dead-lettered")
+            .alias("fate"),
+        )
+        .groupBy("queue_number", "sequence")
+        .agg(f.min(f.struct("settled_at", "fate")).alias("end"))
+    )
+
+
+def _placed(messages: DataFrame) -> DataFrame:
+    """Give each message once for every queue on which it stands, with that in `place`."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
+
+    def places(number: Column, sequence: Column, *, is_first: bool) -> Column:
+        return f.struct(
+            number.alias("queue_number"),
+            sequence.alias("sequence"),
+            f.lit(is_first).alias("is_first"),
+        )
+
+    first = places(f.col("queue_number"), f.col("first_sequence"), is_first=True)
+    others = f.transform(
+        f.arrays_zip("place_queues", "place_sequences"),
+        lambda it: places(it["place_queues"], it["place_sequences"], is_first=False),
+    )
+    every = f.when(f.col("place_queues").isNull(), f.array(first)).otherwise(
+        f.concat(f.array(first), others)
+    )
+    return messages.withColumn("place", f.explode(every))
 
 
 def _aggregates() -> list[Column]:
@@ -355,7 +387,8 @@ def _top_producers(table: DataFrame) -> list[Report]:
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
     rows = (
-        table.groupBy("producer_id")
+        table.where("is_first")
+        .groupBy("producer_id")
         .agg(
             f.count(f.lit(1)).alias("messages"),
             f.sum("bytes").alias("bytes"),
@@ -382,7 +415,8 @@ def _largest(table: DataFrame, names: dict[int, str]) -> list[Report]:
     from pyspark.sql import functions as f  # noqa: PLC0415 - the packages are an extra
 
     rows = (
-        table.orderBy(f.desc("bytes"), "index", "queue_number", "sequence")
+        table.where("is_first")
+        .orderBy(f.desc("bytes"), "index", "queue_number", "sequence")
         .limit(TOP_COUNT)
         .collect()
     )

@@ -87,7 +87,10 @@ def read_partition(
         source = open_source(options) if partition.source is None else partition.source
         live = None
         if isinstance(partition, BacklogPartition):
-            live = LiveRows(np.frombuffer(partition.places, dtype=np.int64), partition.marks)
+            places, queues = (
+                np.frombuffer(it, dtype=np.int64) for it in (partition.places, partition.queues)
+            )
+            live = LiveRows(places, partition.marks, queues)
         log = source if options.fails_on_loss or live is not None else lenient(source)
         reading = LogReading(log, options, partition.names, partition.cluster_id, wanted, live)
         with kept_while_reading(source, partition.held, partition.first_index):
@@ -153,7 +156,7 @@ def plan_backlog(
         )
     backlog = backlog_as_of(source, position, as_of, is_strict=options.mode == "fail")
     names = carried(source.queue_names() | backlog.names)
-    places, marks = backlog.places(), backlog.marks()
+    (places, queues), marks = backlog.live(), backlog.marks()
     indexes = index_of(places)
     planned: list[LogPartition] = []
     ranges = split(position.first_index, as_of, position.bases)
@@ -171,6 +174,7 @@ def plan_backlog(
                     position.cluster_id,
                     source=part,
                     places=chosen,
+                    queues=queues[start:stop].tobytes(),
                     marks=marks,
                 )
             )

@@ -28,7 +28,7 @@ from holdfast.spark.columns.messages import (
 from holdfast.spark.log.backlog import place_of
 from holdfast.spark.log.entry_block import EntryBlock, Integers
 from holdfast.spark.log.naming import Naming
-from holdfast.spark.log.record_table import MessageRows, RecordTable
+from holdfast.spark.log.record_table import Mask, MessageRows, RecordTable
 from holdfast.spark.log.row_filter import INDEX_MAX, RowFilter
 from holdfast.spark.log.source import DamagedRange, LogSource, search_names
 from holdfast.spark.source.losses import LenientArchive
@@ -38,20 +38,40 @@ _Files = ArchivedFiles | LenientArchive
 
 
 class LiveRows:
-    """The rows of the view `backlog`: places of live messages, sorted, and their queues' marks."""
+    """
+    The rows of the view `backlog`: places of live messages, sorted, and their queues' marks.
 
-    __slots__ = ("marks", "places")
+    Where messages stand on several queues `queues` has that of each place; else it is empty.
+    """
 
-    def __init__(self, places: Integers, marks: dict[int, int]) -> None:
+    __slots__ = ("marks", "places", "queues")
+
+    def __init__(
+        self, places: Integers, marks: dict[int, int], queues: Integers | None = None
+    ) -> None:
         self.places = places
         self.marks = marks
+        self.queues = queues if queues is not None else places[:0]
 
     def keep(self, rows: MessageRows) -> None:
-        """Forget the rows that are not live."""
+        """Have one row for each queue on which a message is live, and no other."""
+        if len(self.queues):
+            rows.spread()
         places = place_of(rows.entries + rows.table.block.first_index, rows.ordinals)
         found = np.searchsorted(self.places, places)
         found[found == len(self.places)] = 0
-        rows.keep(self.places[found] == places)
+        is_live = self.places[found] == places
+        if len(self.queues):
+            is_live &= self._is_on(rows.field("queue_number"), found, places)
+        rows.keep(is_live)
+
+    def _is_on(self, numbers: Integers, found: Integers, places: Integers) -> Mask:
+        """Tell whether each row's queue is among those of its place, which stand side by side."""
+        ends = np.searchsorted(self.places, places, "right")
+        is_on = self.queues[found] == numbers
+        for row in np.flatnonzero(~is_on & (ends - found > 1)).tolist():
+            is_on[row] = numbers[row] in self.queues[found[row] : ends[row]]
+        return np.asarray(is_on, dtype=np.bool_)
 
     def seen(self, rows: MessageRows) -> pa.Array:
         """Tell which messages a consumer may have seen."""

@@ -45,6 +45,8 @@ class BacklogPartition(LogPartition):
     """Of these entries the messages at `places`; see `backlog.place_of`."""
 
     places: bytes = b""
+    queues: bytes = b""
+    """The queue of each where a message may stand on several; empty: the one it names first."""
     marks: dict[int, int] = field(default_factory=dict)
 
 

@@ -27,7 +27,7 @@ from holdfast.spark.columns.schema import default_columns
 from holdfast.spark.log.naming import Naming
 from holdfast.spark.log.row_filter import RowFilter
 from holdfast.store.record_codec import TYPE_NAMES
-from trials.pipeline.written_log import block_of, message
+from trials.pipeline.written_log import block_of, knowing, message
 
 ALL = default_columns("events")
 
@@ -142,3 +142,14 @@ def test_a_few_columns_are_enough() -> None:
 def test_every_type_of_record_has_a_kind() -> None:
     """A new record must not come out without a name."""
     assert set(TYPE_NAMES) == set(EVENT_KINDS)
+
+
+def test_a_message_on_several_queues_tells_the_others() -> None:
+    """Its row is one all the same: where it is, and where else."""
+    columns = ("kind", "queue_number", "place_queues", "place_sequences")
+    block = block_of([QueueRecord(1, "q"), knowing(message(1, 5), "places"), message(1, 6)])
+    assert [
+        ("declare", 1, None, None),
+        ("enqueue", 1, [8, 9], [80, 90]),
+        ("enqueue", 1, None, None),
+    ] == [tuple(row.values()) for row in rows_of(block, columns=columns)]

@@ -92,7 +92,7 @@ def test_the_backlog_is_the_brokers(
         for queue in state.queues.values()
         for sequence in queue.index.sequences(1, 10**6)
     )
-    assert wanted == backlog.places().tolist()
+    assert wanted == backlog.live()[0].tolist()
     for queue in state.queues.values():
         assert queue.dispatch_mark == backlog.marks()[queue.number]
         assert queue.name == backlog.names[queue.number]
@@ -122,8 +122,8 @@ def test_a_moment_before_the_survivors_were_written_again_cannot_be_told(tmp_pat
         written.journal.drop_before(dropped + 1)
     source = LogDirectory(str(tmp_path))
     position = source.position()
-    assert 19 == len(backlog_as_of(source, position, cleaned).places())
-    assert 20 == len(backlog_as_of(source, position, cleaned + 1).places())
+    assert 19 == len(backlog_as_of(source, position, cleaned).live()[0])
+    assert 20 == len(backlog_as_of(source, position, cleaned + 1).live()[0])
     with pytest.raises(RecordNotFoundError, match="cannot be told"):
         backlog_as_of(source, position, cleaned - 1)
 
@@ -138,14 +138,40 @@ def test_damage_is_raised_or_passed_over(monkeypatch: pytest.MonkeyPatch) -> Non
     position = type("Position", (), {"first_index": 1})()
     with pytest.raises(CorruptEntryError):
         backlog_as_of(source, position, 2)
-    assert 1 == len(backlog_as_of(source, position, 2, is_strict=False).places())
+    assert 1 == len(backlog_as_of(source, position, 2, is_strict=False).live()[0])
 
 
-def test_a_message_on_several_queues_is_live_until_it_is_settled_on_all() -> None:
-    """It is one row, however many queues have it."""
-    several = knowing(message(1, 1), "places")
+def test_a_message_on_several_queues_is_live_on_each_by_itself() -> None:
+    """With the queues on which it is; the newest record of each counts."""
+    several, again = knowing(message(1, 1), "places"), message(9, 90)
+    again.rewritten = True
     backlog = Backlog()
-    backlog.take(block_of([several, AcknowledgeRecord(1, [1])], [AcknowledgeRecord(8, [80])]))
-    assert [place_of(1, 0)] == backlog.places().tolist()
-    backlog.take(block_of([AcknowledgeRecord(9, [90])], first_index=3))
-    assert [] == backlog.places().tolist()
+    backlog.take(block_of([several, message(1, 2)]))
+    first, second = place_of(1, 0), place_of(1, 1)
+    assert [(first, 1), (first, 8), (first, 9), (second, 1)] == listed(backlog)
+    backlog.take(block_of([AcknowledgeRecord(1, [1])], [AcknowledgeRecord(8, [80])]))
+    assert [(first, 9), (second, 1)] == listed(backlog)
+    backlog.take(block_of([again], first_index=2))
+    assert [(second, 1), (place_of(2, 0), 9)] == listed(backlog)
+
+
+def test_a_copy_in_the_same_block_is_the_newest_record_of_each_place() -> None:
+    """Though its first place is another one."""
+    several, again = knowing(message(1, 1), "places"), message(9, 90)
+    again.rewritten = True
+    backlog = Backlog()
+    backlog.take(block_of([several, again, AcknowledgeRecord(1, [1]), AcknowledgeRecord(8, [80])]))
+    assert [(place_of(1, 1), 9)] == listed(backlog)
+
+
+def listed(backlog: Backlog) -> list[tuple[int, int]]:
+    places, queues = backlog.live()
+    return list(zip(places.tolist(), queues.tolist(), strict=True))
+
+
+def test_queues_are_only_told_where_it_takes_them() -> None:
+    """Of a million messages they would be eight million bytes for every task."""
+    backlog = Backlog()
+    backlog.take(block_of([message(1, 1), message(2, 1)]))
+    places, queues = backlog.live()
+    assert (2, 0) == (len(places), len(queues))

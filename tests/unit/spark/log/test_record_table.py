@@ -168,3 +168,19 @@ def test_a_text_among_facts_that_is_none_is_an_error_that_names_the_entry() -> N
     rows = MessageRows(RecordTable(block))
     with pytest.raises(CorruptRecordError, match=r"^entry 1: message record at byte 8 .*utf-8"):
         rows.facts()
+
+
+def test_a_message_on_several_queues_is_spread_over_them() -> None:
+    """A row for each, side by side; from each the others are its other places."""
+    table = RecordTable(block_of([message(1, 4), knowing(message(1, 5), "places"), message(2, 6)]))
+    rows = MessageRows(table)
+    assert rows.spread()
+    queues, sequences = rows.field("queue_number").tolist(), rows.field("sequence").tolist()
+    assert [(1, 4), (1, 5), (8, 80), (9, 90), (2, 6)] == list(zip(queues, sequences, strict=True))
+    assert [0, 1, 1, 1, 2] == rows.ordinals.tolist()
+    assert {1: ((8, 80), (9, 90)), 2: ((1, 5), (9, 90)), 3: ((1, 5), (8, 80))} == {
+        row: facts.places for row, facts in rows.facts().items()
+    }
+    rows.keep(rows.field("queue_number") == 9)
+    assert [((1, 5), (8, 80))] == [facts.places for facts in rows.facts().values()]
+    assert not MessageRows(RecordTable(block_of([message(1, 4)]))).spread()

@@ -17,7 +17,7 @@ from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.row_filter import RowFilter
 from holdfast.spark.source.log_reading import LiveRows, LogReading
 from holdfast.spark.source.options import read_options
-from trials.pipeline.written_log import WrittenLog, message
+from trials.pipeline.written_log import WrittenLog, knowing, message
 
 
 @pytest.fixture
@@ -118,3 +118,25 @@ def test_only_what_lives_is_given(log: Path) -> None:
     assert [b"", b"5", b""] == [
         row["body"] for row in read(log, 1, 7, view="backlog", live=live, columns=columns)
     ]
+
+
+def test_a_message_lives_on_each_of_its_queues(tmp_path: Path) -> None:
+    """A row for each on which it lives, told by that queue's name, sequence and mark."""
+    with WrittenLog(tmp_path) as written:
+        written.put(*(QueueRecord(number, f"q{number}") for number in (1, 8, 9)))
+        written.put(knowing(message(1, 1, b"x"), "places"), message(1, 2, b"y"))
+        written.put(knowing(message(1, 3, b"z"), "places"))
+    at = place_of(np.array([2, 2, 2, 3]), np.array([0, 0, 1, 0]))
+    live = LiveRows(at, {1: 2, 8: 79, 9: 90}, np.array([1, 9, 1, 8]))
+    columns = "destination,sequence,message_id,body,place_queues,place_sequences,may_have_been_seen"
+    names = {1: "q1", 8: "q8", 9: "q9"}
+    rows = read(tmp_path, 2, 3, view="backlog", live=live, columns=columns, names=names)
+    assert [
+        ("q1", 1, "ID:cccccccc-1-1", b"x", [8, 9], [80, 90], True),
+        ("q9", 90, "ID:cccccccc-9-90", b"x", [1, 8], [1, 80], True),
+        ("q1", 2, "ID:cccccccc-1-2", b"y", None, None, True),
+        ("q8", 80, "ID:cccccccc-8-80", b"z", [1, 9], [3, 90], False),
+    ] == [tuple(row.values()) for row in rows]
+    wanted = RowFilter(destinations=frozenset({"q9"}))
+    found = read(tmp_path, 2, 3, view="backlog", live=live, names=names, wanted=wanted)
+    assert [(90, b"x")] == [(row["sequence"], row["body"]) for row in found]
