@@ -27,7 +27,7 @@ _PREFIXES: Final = ("convert_string_expressions:", _HYPHENATED)
 class Selector:
     """A condition on what messages say."""
 
-    __slots__ = ("_evaluate", "cost_bytes", "effort", "text")
+    __slots__ = ("_evaluate", "cost_bytes", "effort", "text", "__weakref__")
 
     def __init__(self, text: str) -> None:
         """

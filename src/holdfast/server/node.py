@@ -31,6 +31,7 @@ from holdfast.config.node import NodeConfig
 from holdfast.errors import CorruptEntryError, FencedError, HoldfastError
 from holdfast.journal.scrub import Scrubber
 from holdfast.replication.peer_address import split_address
+from holdfast.selectors.grammar import prepare
 from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
 from holdfast.server.checkpoints import Checkpoints
@@ -289,6 +290,7 @@ def run(config: NodeConfig) -> int:
         OSError: A port could not be opened.
     """
     node = Node(config)
+    prepare()  # A tenth of a second that no client waits for.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(node.run())
         if node.is_disk_abandoned:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from holdfast.sessions.credentials import Check, anybody
 from holdfast.sessions.refusals import Refusals
+from holdfast.sessions.selection import Selections
 from holdfast.sessions.session import Session
 from holdfast.sessions.shared_frames import SharedFrames
 
@@ -33,6 +34,7 @@ class SessionContext:
         "receipt_count",
         "refusal",
         "refusals",
+        "selections",
         "server",
         "session_count",
         "shared_frames",
@@ -80,6 +82,8 @@ class SessionContext:
         """Header lines that say nothing a MESSAGE has from us; some thousand at most."""
         self.shared_frames = SharedFrames()
         """What several subscribers of a topic get of the message that is being written."""
+        self.selections = Selections()
+        """The selectors of all subscriptions, and what the message they are asked of says."""
         self.client_ids: dict[str, Session] = {}
         """Who has which client-id now."""
         self.shown_by: dict[str, Session] = {}
@@ -89,6 +93,7 @@ class SessionContext:
         """Begin anew, as all clients are sent away: nothing of theirs is given back one by one."""
         self.dirty.clear()
         self.shared_frames.clear()
+        self.selections.clear()
         self.waiting.clear()
         self.client_ids.clear()
         self.shown_by.clear()

@@ -17,7 +17,12 @@ from collections.abc import Callable, Iterator
 
 from holdfast.broker.broker import Broker
 from holdfast.broker.errands import IsSpent
-from holdfast.broker.serving.consumer import AcknowledgeMode, DeliveryForm, subscription_cost
+from holdfast.broker.serving.consumer import (
+    AcknowledgeMode,
+    DeliveryForm,
+    MessageSelector,
+    subscription_cost,
+)
 from holdfast.broker.serving.late import settled_by
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
@@ -103,7 +108,12 @@ class Holdings:
             return broker.temporaries.topic(f"{session.id}.{name}", owner=session)
         return broker.temporaries.topic(name)
 
-    def require_place(self, subscription_id: str | None, written: Destination) -> None:
+    def require_place(
+        self,
+        subscription_id: str | None,
+        written: Destination,
+        selector: MessageSelector | None = None,
+    ) -> None:
         """
         Refuse a consumer that there may not be.
 
@@ -114,6 +124,7 @@ class Holdings:
             raise DestinationError(f"subscription id {subscription_id!r} is in use already")
         require_short(subscription_id or "", "subscription id")
         cost = subscription_cost(subscription_id or "", str(written))
+        cost += 0 if selector is None else selector.cost_bytes
         count_max = self.broker.settings.subscription_count_max
         if len(self.subscriptions) >= count_max:
             raise DestinationError(f"at most {count_max:,} subscriptions on one connection")
@@ -137,6 +148,7 @@ class Holdings:
         mode: AcknowledgeMode,
         prefetch: int,
         form: Callable[[Subscription], DeliveryForm],
+        selector: MessageSelector | None = None,
     ) -> Subscription:
         """Add a consumer with a place (`require_place`); without an id it is given one."""
         self._ordinal += 1
@@ -147,6 +159,7 @@ class Holdings:
             prefetch=prefetch,
             destination=str(written),
             client=session.client,
+            selector=selector,
         )
         subscription.ordinal = self._ordinal
         self.subscriptions[subscription.id] = subscription

@@ -102,7 +102,7 @@ class Sending:
         waiting.is_refusing = False
         if type(destination) is Topic:
             broker.publish(destination, target.lines, sending.body)
-            session.effort = len(destination.subscriptions)
+            session.effort = destination.effort
             if destination.spread_count:
                 self.spreading = destination
                 self.spreading_receipt = receipt

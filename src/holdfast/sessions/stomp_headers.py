@@ -18,7 +18,6 @@ ZERO: Final = 0x30
 """Which begins no id: a number has one spelling."""
 
 _NOT_SERVED: Final = {
-    "selector": "selectors",
     "browser": "queue browsers",
     "durable-subscription-name": "durable subscriptions",
     "durable-subscriber-name": "durable subscriptions",
@@ -27,7 +26,6 @@ _NOT_SERVED: Final = {
 
 _WISHES_NOT_SERVED: Final = {
     "browser": "queue browsers",
-    "selector": "selectors",
     "subscriptionName": "durable subscriptions",
     "subcriptionName": "durable subscriptions",
     "exclusive": "exclusive consumers",
@@ -41,9 +39,8 @@ _WISHES_NOT_SERVED: Final = {
 _ASKS_NOTHING: Final = {"priority": ("0",), "maximumPendingMessageLimit": ("0", "-1")}
 """Values beside `false` that are what is done anyway."""
 
-_WISHES_SERVED: Final = {"prefetchSize", "dispatchAsync"}
+_WISHES_SERVED: Final = {"prefetchSize", "dispatchAsync", "selector"}
 """Whatever is said of `dispatchAsync`: nobody here waits for a consumer."""
-
 
 _SEND_NOT_SERVED: Final = {
     "AMQ_SCHEDULED_DELAY": "scheduled messages",
@@ -80,6 +77,15 @@ def require_served(headers: dict[str, str], options: dict[str, str]) -> list[str
         elif name.removeprefix("consumer.") not in _WISHES_SERVED | _WISHES_NOT_SERVED.keys():
             raise DestinationError(f"option {name!r} of the destination is not known")
     return unknown
+
+
+def read_selector(headers: dict[str, str], options: dict[str, str]) -> str | None:
+    """Give the selector of a SUBSCRIBE; None if it has none, as one of blanks says."""
+    names = ("selector", "activemq.selector")
+    for text in (*map(headers.get, names), options.get("consumer.selector")):
+        if text is not None and text.strip():
+            return text
+    return None
 
 
 def require_obeyable(headers: dict[str, str], now_milliseconds: int) -> bool:

@@ -13,14 +13,17 @@ from functools import partial
 
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.errors import DestinationError
-from holdfast.model.destination import parse_destination
+from holdfast.model.destination import Destination, Kind, parse_destination
 from holdfast.protocols.stomp.frames import Frame
 from holdfast.protocols.stomp.states import Version
 from holdfast.sessions.client_session import ClientSession
 from holdfast.sessions.holdings import unnamed
 from holdfast.sessions.requirements import read_number
+from holdfast.sessions.selection import Selection
+from holdfast.sessions.sending import MUCH
 from holdfast.sessions.stomp_delivery import DeliveryFormat
-from holdfast.sessions.stomp_headers import read_mode, require_served
+from holdfast.sessions.stomp_headers import read_mode, read_selector, require_served
+from holdfast.sessions.stomp_values import written_by_jms
 from holdfast.sessions.target import Action
 
 
@@ -38,7 +41,8 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
     context.refusals.note_ignored(session, require_served(headers, options))
     holdings.require_allowed(written, Action.CONSUME)
     subscription_id = headers.get("id")
-    holdings.require_place(subscription_id, written)
+    selector = _selection(session, written, read_selector(headers, options))
+    holdings.require_place(subscription_id, written, selector)
     mode = read_mode(headers.get("ack", "auto"))
     destination = holdings.target(session, written, Action.CONSUME)
     holdings.subscribe(
@@ -58,10 +62,31 @@ def subscribe(session: ClientSession, frame: Frame, version: Version) -> None:
             known_plain=context.known_plain,
             shared=context.shared_frames,
         ),
+        selector=selector,
     )
     if frame.receipt is not None:
         # The queue that it declares must be there after a failover too.
         holdings.reply_after_pending(session, frame.receipt)
+
+
+def _selection(session: ClientSession, written: Destination, text: str | None) -> Selection | None:
+    """
+    Give what selects the messages of a topic that a consumer wants; None: it wants all.
+
+    Raises:
+        DestinationError: It consumes from a queue.
+        SelectorError: The selector cannot be read.
+    """
+    if text is None:
+        return None
+    if written.kind not in {Kind.TOPIC, Kind.TEMPORARY_TOPIC}:
+        raise DestinationError(
+            f"selectors are served on topics only, not yet on queues ('{written}' is one)"
+        )
+    session.effort = MUCH  # Reading it takes up to some milliseconds.
+    context = session.context
+    identity = f"ID:{context.cluster}-0-t{context.term}."
+    return context.selections.read(text, written_by_jms(written, session.id), identity)
 
 
 def _wanted(headers: dict[str, str], options: dict[str, str]) -> int | None:

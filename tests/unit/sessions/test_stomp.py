@@ -423,14 +423,14 @@ def test_a_producer_id_needs_a_number(desk) -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        *("selector", "browser", "activemq.subscriptionName", "activemq.subcriptionName"),
+        *("browser", "activemq.subscriptionName", "activemq.subcriptionName"),
         *("durable-subscription-name", "durable-subscriber-name", "activemq.exclusive"),
         *("activemq.noLocal", "activemq.retroactive"),
     ],
 )
 def test_what_is_not_served_is_refused_by_name(desk, header) -> None:
     """
-    Ignoring a selector would deliver what nobody asked for: a clear ERROR instead.
+    Ignoring a wish would deliver what nobody asked for: a clear ERROR instead.
     """
     client = desk.connect()
     client.raw(b"SUBSCRIBE\ndestination:/queue/a\nid:1\nreceipt:r\n%b:true\n\n\0" % header.encode())

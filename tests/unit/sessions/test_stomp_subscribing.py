@@ -141,6 +141,127 @@ def test_options_that_ask_for_what_is_done_anyway_are_fine(desk) -> None:
     assert "activemq.priority" in error.headers["message"]
 
 
+# Selectors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+def test_a_topic_gives_each_what_it_selects(desk, version) -> None:
+    """
+    Whatever version it speaks; who has no selector gets all.
+    """
+    producer, choosy, everything = desk.connect(), desk.connect(version), desk.connect()
+    choosy.subscribe("/topic/t", selector="price > 2 AND region IN ('north')")
+    everything.subscribe("/topic/t", selector=" ")
+    for price, region in ("1", "north"), ("2.5", "north"), ("9", "south"), ("10", "north"):
+        producer.send(price.encode(), "/topic/t", price=price, region=region)
+    producer.send(b"none", "/topic/t")
+    desk.turn()
+    assert choosy.bodies() == ["2.5", "10"]
+    assert everything.bodies() == ["1", "2.5", "9", "10", "none"]
+
+
+@pytest.mark.parametrize(
+    ("option", "headers"),
+    [
+        ("", {"selector": "a = 1"}),
+        ("", {"activemq__selector": "a = 1"}),
+        ("?consumer.selector=a%20%3D%201", {}),
+        ("?consumer.selector=a%3D2", {"selector": "a = 1", "activemq__selector": "a = 2"}),
+        ("", {"selector": "convert_string_expressions:a = 1"}),
+    ],
+)
+def test_a_selector_stands_where_activemq_takes_it(desk, option, headers) -> None:
+    """
+    As a header, which goes first, and behind the destination.
+    """
+    client = desk.connect()
+    client.subscribe(f"/topic/t{option}", **headers)
+    for number in ("1", "2"):
+        client.send(number.encode(), "/topic/t", a=number)
+    desk.turn()
+    assert client.bodies() == ["1"]
+
+
+def test_what_the_broker_says_of_a_message_can_be_selected(desk) -> None:
+    """
+    What its MESSAGE frame will say, by the names of JMS: nobody else knows all of it.
+    """
+    client = desk.connect()
+    text = (
+        "JMSDestination = 'temp-topic://n1-1-1.t' AND JMSMessageID LIKE 'ID:c0ffee-0-t1.%' AND"
+        " JMSPriority = 4 AND JMSDeliveryMode = 'PERSISTENT' AND JMSTimestamp IS NOT NULL"
+    )
+    client.subscribe("/temp-topic/t", selector=text)
+    client.send(b"x", "/temp-topic/t")
+    desk.turn()
+    (frame,) = client.frames()
+    assert frame.headers["message-id"].startswith("ID:c0ffee-0-t1.")
+
+
+def test_a_selector_that_cannot_be_read_is_refused_with_its_column(desk) -> None:
+    """
+    The connection lives, nothing is left behind, and the receipt is answered.
+    """
+    client = desk.connect()
+    error = client.refusal(
+        "SUBSCRIBE", destination="/topic/t", id="1", selector="a = 1 AN b = 2", receipt="r"
+    )
+    assert error.headers["code"] == "invalid-selector"
+    assert error.headers["receipt-id"] == "r"
+    assert "selector, column 7: unexpected 'AN'; expected AND, OR" in error.headers["message"]
+    assert not client.session.subscriptions
+    assert not desk.broker.destinations.topics
+    assert not client.session.is_closing
+
+
+@pytest.mark.parametrize("queue", ["/queue/q", "q", "/temp-queue/q"])
+def test_a_queue_does_not_select_yet(desk, queue) -> None:
+    """
+    Ignoring it would deliver what nobody asked for, and take it from who did.
+    """
+    client = desk.connect()
+    error = client.refusal("SUBSCRIBE", destination=queue, id="1", selector="a = 1", receipt="r")
+    assert error.headers["code"] == "destination"
+    assert "selectors are served on topics only" in error.headers["message"]
+    assert not client.session.subscriptions
+    assert not set(desk.broker.destinations.queue_names())
+
+
+def test_selectors_take_of_the_memory_for_subscriptions(new_desk) -> None:
+    """
+    A long one becomes a hundred times its bytes: they are charged before there is one too many.
+    """
+    desk = new_desk(BrokerSettings(subscriptions_bytes_max=500_000))
+    client = desk.connect()
+    text = " OR ".join(["a = 1"] * 125)
+    for id in ("1", "2"):
+        client.subscribe("/topic/t", id, selector=text)
+    error = client.refusal("SUBSCRIBE", destination="/topic/t", id="3", selector=text)
+    assert "subscriptions of all connections take" in error.headers["message"]
+    client.say("UNSUBSCRIBE", id="1")
+    client.subscribe("/topic/t", "3", selector=text)
+    assert set(client.session.subscriptions) == {"2", "3"}
+    for id in ("2", "3"):
+        client.say("UNSUBSCRIBE", id=id)
+    assert desk.broker.flow.subscription_bytes == 0
+
+
+def test_after_a_selector_was_read_the_clock_is_looked_at(desk) -> None:
+    """
+    A thousand of them come in one read of a socket, and each takes up to some milliseconds.
+    """
+    client = desk.connect()
+    frames = b"".join(
+        b"SUBSCRIBE\nid:%d\ndestination:/topic/t\nselector:a=%d\n\n\0" % (number, number)
+        for number in range(5)
+    )
+    client.session.receive(frames, lambda: True)
+    assert len(client.session.subscriptions) == 1
+    while client.session.is_left_off:
+        client.session.proceed(lambda: True)
+    assert len(client.session.subscriptions) == 5
+
+
 # STOMP 1.0 ----------------------------------------------------------------------------------------
 
 

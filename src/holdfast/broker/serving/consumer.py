@@ -76,6 +76,21 @@ class DeliveryForm(Protocol):
         """Append a topic message, of which all who want the same bytes may share them."""
 
 
+class MessageSelector(Protocol):
+    """Which messages a consumer wants, where it does not want every one."""
+
+    @property
+    def effort(self) -> int:
+        """What asking it takes at most, counted in deliveries."""
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it takes of the memory for subscriptions."""
+
+    def selects(self, message: TransientMessage) -> bool:
+        """Whether its consumer wants a message. It never fails, whatever the message says."""
+
+
 class Consumer:
     """One consumer on one queue or topic."""
 
@@ -94,6 +109,7 @@ class Consumer:
         "pending_bytes",
         "prefetch",
         "receiver",
+        "selector",
         "unacknowledged",
     )
 
@@ -106,6 +122,7 @@ class Consumer:
         prefetch: int,
         destination: str = "",
         client: str = "",
+        selector: MessageSelector | None = None,
     ) -> None:
         self.receiver = receiver
         self.id = subscription_id
@@ -117,6 +134,10 @@ class Consumer:
         """By what its client can be known again on another connection; empty: by nothing."""
         self.cost_bytes = subscription_cost(subscription_id, destination)
         """What it takes of the memory for subscriptions."""
+        self.selector = selector
+        """Which messages it wants; None: all."""
+        if selector is not None:
+            self.cost_bytes += selector.cost_bytes
         self.unacknowledged: dict[int, None] = {}
         self.is_ready = False
         """Whether it stands in its queue's ring of consumers with room."""
@@ -131,6 +152,11 @@ class Consumer:
         """The session's number for it."""
         self.form: DeliveryForm | None = None
         """How its session writes a delivery; None before it is subscribed."""
+
+    @property
+    def effort(self) -> int:
+        """What handing it a message takes at most, counted in deliveries."""
+        return 1 if self.selector is None else 1 + self.selector.effort
 
     def has_room(self) -> bool:
         """Whether one more message may be delivered now."""

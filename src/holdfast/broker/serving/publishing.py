@@ -1,9 +1,9 @@
 """
 Topics' deliveries: one line for all topics, with what waits for slow subscribers beside it.
 
-A message for few subscribers is handed to all of them as it comes. One for many is spread: some of
-its subscribers at a time, while its deliveries are asked for, so that neither the turn that took it
-nor the line grows with their number.
+A message for few subscribers is handed to all of them as it comes. One for many, or where it takes
+long to find out who wants it, is spread: some of its subscribers at a time, while its deliveries
+are asked for, so that neither the turn that took it nor the line grows with their number.
 
 Whoever published is told so when it is out: a message that is still in the line dies with this
 leader. What waits in memory on a queue is confirmed in the same line.
@@ -79,7 +79,7 @@ class Publishing:
     def publish(self, topic: Topic, message: TransientMessage) -> None:
         """Hand a message to every live subscription of a topic, or begin to."""
         self.published_total += 1
-        if topic.spread_count or len(topic.subscriptions) > self._settings.step_count_max:
+        if topic.spread_count or topic.effort > self._settings.step_count_max:
             self._begin_spread(topic, message)
             return
         pending_bytes_max = self._settings.topic_pending_bytes_max
@@ -194,7 +194,7 @@ class Publishing:
             self.spread_count += 1
             while self.unspread and self.unspread[0][0] <= self.spread_count:
                 self.confirm(*self.unspread.popleft()[1:])
-        return len(subscribers) + 1
+        return spread.topic.effort_of(subscribers) + 1
 
     def clear(self) -> tuple[Collection[object], ...]:
         """Forget all, as nobody is connected any more; gives what was long, to be let go of."""

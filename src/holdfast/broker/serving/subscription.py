@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
+from holdfast.broker.serving.consumer import (
+    AcknowledgeMode,
+    Consumer,
+    MessageSelector,
+    Receiver,
+)
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.topic import Topic
 
@@ -29,6 +34,7 @@ class Subscription(Consumer):
         prefetch: int,
         destination: str = "",
         client: str = "",
+        selector: MessageSelector | None = None,
     ) -> None:
         super().__init__(
             receiver,
@@ -37,6 +43,7 @@ class Subscription(Consumer):
             prefetch=prefetch,
             destination=destination,
             client=client,
+            selector=selector,
         )
         self.queue: Queue | None = None
         self.topic: Topic | None = None

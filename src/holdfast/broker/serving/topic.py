@@ -1,5 +1,5 @@
 """
-A topic: each message goes to every live subscription.
+A topic: each message goes to every live subscription that wants it.
 
 Nothing of a topic is lasting: a message is handed to those who are there. Where they are many it is
 *spread*, some at a time, and what comes meanwhile goes behind it. A subscriber without room keeps a
@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Final
 
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
@@ -104,11 +104,22 @@ class Spread:
         self.subscribers = topic.audience()
         self.place = 0
 
-    def next(self, count: int) -> list[Consumer]:
-        """Give the next of them that are still there."""
-        some = self.subscribers[self.place : self.place + count]
-        self.place += count
-        return [each for each in some if not each.is_closed]
+    def next(self, effort_max: int) -> list[Consumer]:
+        """Give the next of them that are still there: one, and more for so much effort."""
+        start = self.place
+        self.place += self._count_for(effort_max)
+        return [each for each in self.subscribers[start : self.place] if not each.is_closed]
+
+    def _count_for(self, effort_max: int) -> int:
+        if not self.topic.selective_count:
+            return effort_max
+        count = effort = 0
+        while self.place + count < len(self.subscribers):
+            effort += self.subscribers[self.place + count].effort
+            if count and effort > effort_max:
+                break
+            count += 1
+        return count
 
     @property
     def is_done(self) -> bool:
@@ -122,10 +133,12 @@ class Topic:
     __slots__ = (
         "_audience",
         "blocked_by",
+        "effort",
         "is_deleted",
         "is_temporary",
         "name",
         "owner",
+        "selective_count",
         "spread_count",
         "subscriptions",
     )
@@ -135,6 +148,10 @@ class Topic:
         self.subscriptions: dict[Consumer, None] = {}
         self._audience: list[Consumer] | None = None
         """The subscriptions, for all messages until one comes or goes."""
+        self.effort = 0
+        """What handing out one message takes at most, counted in deliveries."""
+        self.selective_count = 0
+        """How many of the subscriptions do not want every message."""
         self.spread_count = 0
         """Messages on their way to many subscribers; what comes goes behind them."""
         self.blocked_by: set[Consumer] = set()
@@ -155,6 +172,14 @@ class Topic:
         subscription.is_on_topic = True
         self.subscriptions[subscription] = None
         self._audience = None
+        self.effort += subscription.effort
+        self.selective_count += subscription.selector is not None
+
+    def effort_of(self, subscribers: Collection[Consumer]) -> int:
+        """Give what handing a message to some subscribers takes at most."""
+        if not self.selective_count:
+            return len(subscribers)
+        return sum(each.effort for each in subscribers)
 
     def hand_out(
         self,
@@ -164,7 +189,17 @@ class Topic:
         pending_bytes: int,
         backlogs: Backlogs,
     ) -> None:
-        """Hand a message to some subscribers; those over `pending_bytes` block the topic."""
+        """
+        Hand a message to those of some subscribers who want it.
+
+        Who has more than `pending_bytes` waiting then blocks the topic.
+        """
+        if self.selective_count:
+            subscribers = [
+                each
+                for each in subscribers
+                if each.selector is None or each.selector.selects(message)
+            ]
         key = message.key
         size = message.size
         for subscription in subscribers:
@@ -198,6 +233,8 @@ class Topic:
         subscription.is_closed = True
         del self.subscriptions[subscription]
         self._audience = None
+        self.effort -= subscription.effort
+        self.selective_count -= subscription.selector is not None
         backlogs.drop(subscription)
         subscription.unacknowledged.clear()
         if subscription not in self.blocked_by:

@@ -8,7 +8,7 @@ what the server itself says in MESSAGE and what only the producer's connection w
 
 from __future__ import annotations
 
-from holdfast.protocols.stomp.codec import escape, parse_headers, parse_length
+from holdfast.protocols.stomp.codec import escape, parse_headers, parse_length, unescape
 from holdfast.protocols.stomp.frames import HeaderBlock, PlainLines
 from holdfast.protocols.stomp.states import Version
 
@@ -58,6 +58,24 @@ def header_block(
     is_plain = b"\\" not in head and b"\r" not in head and head.count(b":") == head.count(b"\n") - 1
     cost_bytes = 3 * len(head) + _HEADER_BYTES * (1 + len(headers))
     return HeaderBlock(headers, visible_lines(headers, is_plain=is_plain), length, cost_bytes)
+
+
+def lookup(lines: bytes, name: str) -> str | None:
+    """Give what the lines of a message (`visible_lines`) say under a name; None if nothing."""
+    mark = f"\n{escape(name, '1.2')}:".encode()
+    if lines.startswith(mark[1:]):
+        start = len(mark) - 1
+    else:
+        found = lines.find(mark)
+        if found < 0:
+            return None
+        start = found + len(mark)
+    return unescape(lines[start : lines.index(b"\n", start)].decode(), "1.2")
+
+
+def read_lines(lines: bytes) -> dict[str, str]:
+    """Give all that the lines of a message say."""
+    return parse_headers(b"\n" + lines, "1.2")
 
 
 def visible_lines(headers: dict[str, str], *, is_plain: bool = False) -> bytes:

@@ -4,6 +4,8 @@ When a consumer has room.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
@@ -22,3 +24,16 @@ def test_room_is_prefetch_and_socket(new_client, held, room_bytes, expected) -> 
     consumer = Consumer(client, "s", mode=AcknowledgeMode.CLIENT, prefetch=2)
     consumer.unacknowledged = dict.fromkeys(range(held))
     assert consumer.has_room() is expected
+
+
+def test_who_selects_takes_more_memory_and_more_effort(new_client) -> None:
+    """
+    What the selector says of itself is added: it is bounded with all that subscriptions take.
+    """
+    selector = SimpleNamespace(effort=3, cost_bytes=1000)
+    plain, selecting = (
+        Consumer(new_client(), "s", mode=AcknowledgeMode.AUTO, prefetch=1, selector=each)
+        for each in (None, selector)
+    )
+    assert (plain.effort, selecting.effort) == (1, 4)
+    assert selecting.cost_bytes == plain.cost_bytes + 1000

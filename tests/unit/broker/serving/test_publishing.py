@@ -168,3 +168,88 @@ def test_large_messages_count_for_several_in_a_step(new_client) -> None:
     for _ in range(5):
         publishing.publish(few, message(4))
     assert [len(step) for step in publishing.take([])] == [8, 2]
+
+
+class Odd:
+    """Wants messages with odd numbers; asking is as dear as the test says."""
+
+    cost_bytes = 100
+
+    def __init__(self, effort: int = 0) -> None:
+        self.effort = effort
+        self.asked: list[int] = []
+
+    def selects(self, message: TransientMessage) -> bool:
+        self.asked.append(-message.key)
+        return message.key % 2 == 1
+
+
+def selective(client, name: str, selector: Odd) -> Subscription:
+    return Subscription(client, name, mode=AcknowledgeMode.AUTO, prefetch=9, selector=selector)
+
+
+def test_who_selects_is_handed_only_what_it_wants(new_client) -> None:
+    """
+    Beside one who wants all, and in the order they came.
+    """
+    publishing = Publishing(SETTINGS)
+    client = new_client()
+    topic = topic_of(client, 1)
+    topic.add_subscription(selective(client, "odd", Odd()))
+    for serial in (1, 2, 3):
+        publishing.publish(topic, message(serial))
+    assert taken(publishing) == [("s0", 1), ("odd", 1), ("s0", 2), ("s0", 3), ("odd", 3)]
+
+
+def test_what_is_not_wanted_neither_waits_nor_blocks(new_client) -> None:
+    """
+    A subscriber without room keeps only what it asked for, and only that counts against it.
+    """
+    publishing = Publishing(SETTINGS)
+    client = new_client()
+    topic = Topic("t")
+    odd = selective(client, "odd", Odd())
+    topic.add_subscription(odd)
+    client.room_bytes = 0
+    for serial in (1, 2, 3, 4):
+        publishing.publish(topic, message(serial))
+    assert [-each.key for each in odd.pending or ()] == [1, 3]
+    assert odd.pending_bytes == 2
+
+
+def test_what_takes_long_to_ask_is_spread(new_client) -> None:
+    """
+    As many of those subscribers in one step as their selectors' effort allows, but one at least.
+    """
+    publishing = Publishing(BrokerSettings(step_count_max=4))
+    client = new_client()
+    topic = Topic("t")
+    selectors = [Odd(effort) for effort in (1, 1, 9, 0, 0)]
+    for number, selector in enumerate(selectors):
+        topic.add_subscription(selective(client, f"s{number}", selector))
+    assert topic.effort == 16
+    publishing.publish(topic, message(1))
+    assert not any(each.asked for each in selectors)
+    steps = publishing.take([])
+    assert [it[0].id for it in next(steps)] == ["s0", "s1"]
+    assert [it[0].id for it in next(steps)] == ["s2"]
+    assert [it[0].id for it in next(steps)] == ["s3", "s4"]
+    assert not list(steps)
+    for subscription in list(topic.subscriptions):
+        publishing.close(topic, subscription)
+    assert (topic.effort, topic.selective_count) == (0, 0)
+
+
+def test_nobody_is_asked_where_nobody_selects(new_client) -> None:
+    """
+    The last of them may be gone: then all is as if there had never been one.
+    """
+    publishing = Publishing(SETTINGS)
+    client = new_client()
+    topic = topic_of(client, 2)
+    odd = selective(client, "odd", Odd())
+    topic.add_subscription(odd)
+    publishing.close(topic, odd)
+    publishing.publish(topic, message(2))
+    assert taken(publishing) == [("s0", 2), ("s1", 2)]
+    assert odd.selector is not None and odd.selector.asked == []

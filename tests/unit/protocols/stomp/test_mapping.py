@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import RemoteProtocolError
-from holdfast.protocols.stomp.mapping import HIDDEN_HEADERS, header_block, visible_lines
+from holdfast.protocols.stomp.mapping import (
+    HIDDEN_HEADERS,
+    header_block,
+    lookup,
+    read_lines,
+    visible_lines,
+)
 from holdfast.protocols.stomp.states import Version
 
 
@@ -80,3 +86,29 @@ def test_a_body_over_the_limit_is_refused_by_its_header() -> None:
         header_block(b"SEND\ndestination:/q\ncontent-length:11\n", "1.2", body_bytes_max=10)
 
     assert caught.value.code == "body-too-large"
+
+
+HEADERS = {"a": "1", "colour": "r\ned", "b": "", "x:y\\z": "a:b\\c", "größe": "ü", "aa": "b:1"}
+
+
+@pytest.mark.parametrize("name", [*HEADERS, "c", "olour", "", "1", "\n", "a:1\ncolour"])
+def test_a_header_is_found_among_the_lines(name: str) -> None:
+    """
+    The whole name, as it was before it was escaped, wherever it stands; a value holds no name.
+    """
+    assert HEADERS.get(name) == lookup(visible_lines(HEADERS), name)
+
+
+@pytest.mark.parametrize("headers", [{}, HEADERS])
+def test_lines_are_read_as_they_were_written(headers: dict[str, str]) -> None:
+    """
+    Decoded, whatever had to be escaped.
+    """
+    assert headers == read_lines(visible_lines(headers))
+
+
+def test_nothing_is_found_where_there_are_no_lines() -> None:
+    """
+    A message may have no headers of its own.
+    """
+    assert lookup(b"", "a") is None
