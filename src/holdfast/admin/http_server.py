@@ -135,6 +135,8 @@ class AdminConnection(H11Protocol):
         self.app_state = self.app_state | {CONNECTION_STATE: self}
         self.is_proven = False
         """Whether a request came with a proof; set by the application."""
+        self.is_lost = False
+        """Whether nobody is there any more to take an answer."""
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._ignored_bytes = 0
@@ -155,6 +157,7 @@ class AdminConnection(H11Protocol):
         self._stop_watching()
         self._stop_patience()
         super().connection_lost(exc)
+        self.is_lost = True
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; a request that has begun must come to its end in time."""

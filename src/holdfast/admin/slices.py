@@ -25,6 +25,9 @@ _T = TypeVar("_T")
 
 SLICE_SECONDS: Final = 0.001
 PAUSE_SECONDS: Final = 0.004
+_PAUSES_PER_WORK: Final = PAUSE_SECONDS / SLICE_SECONDS
+_PAUSE_SECONDS_MAX: Final = 0.05
+"""A machine that is busy with other things makes any work long."""
 _AT_ONCE: Final = 32
 """So many values are taken between two looks at the clock: 0.1 ms at 3 µs each."""
 
@@ -143,6 +146,44 @@ class Pace:
         """Wait for the time for one short piece of work, which is done before the next wait."""
         async with self._one_at_a_time:
             await self._slices.rest()
+
+
+class Turnstile:
+    """
+    One after the other, whoever comes; how long each worked decides when the next may.
+
+    All together have a fifth of the time. Who comes when nobody was let in just now waits for
+    nothing. Where several lines wait, those who stand first in them take turns.
+    """
+
+    __slots__ = ("_clock", "_free_at", "_let_in_at", "_lines", "_one_at_a_time")
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lines: dict[Hashable, asyncio.Lock] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._let_in_at = 0.0
+        self._free_at = 0.0
+
+    async def enter(self, line: Hashable) -> None:
+        """Wait for the time for some work, which is done before the next wait."""
+        async with self._lines.setdefault(line, asyncio.Lock()):
+            await self._one_at_a_time.acquire()
+            try:
+                pause = self._free_at - self._clock()
+                if pause > 0.0:
+                    await asyncio.sleep(pause)
+            except BaseException:
+                self._one_at_a_time.release()
+                raise
+            self._let_in_at = self._clock()
+            asyncio.get_running_loop().call_soon(self._leave)  # Once the work is done.
+
+    def _leave(self) -> None:
+        now = self._clock()
+        pause = _PAUSES_PER_WORK * (now - self._let_in_at)
+        self._free_at = now + min(pause, _PAUSE_SECONDS_MAX)
+        self._one_at_a_time.release()
 
 
 class Remembered(Generic[_T]):
