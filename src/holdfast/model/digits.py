@@ -13,6 +13,9 @@ from typing import Final
 DIGITS_MAX: Final = 19
 """Of 2^63-1."""
 
+NAME_DIGITS: Final = 20
+"""A file that is named for an entry of the log has so many in its name, with zeros in front."""
+
 WHOLE_END: Final = 1 << 63
 """A ballot, a record and a message have room for whole numbers below this one."""
 
@@ -22,6 +25,12 @@ def read_digits(text: str | bytes, digits_max: int = DIGITS_MAX) -> int | None:
     if text.isascii() and text.isdigit() and len(text) <= digits_max:
         return int(text)
     return None
+
+
+def read_count(text: str | bytes) -> int | None:
+    """The number from 1 on that these digits say, and that a record has room for; else None."""
+    number = read_digits(text)
+    return number if number and number < WHOLE_END else None
 
 
 def read_whole(value: object, *, least: int = 0) -> int:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.digits import DIGITS_MAX, WHOLE_END, read_digits, read_whole
+from holdfast.model.digits import DIGITS_MAX, WHOLE_END, read_count, read_digits, read_whole
 
 NO_DIGITS = ("", "-1", "+1", " 1", "1 ", "1_0", "1\n", "1.0", "0x1", "1e3", "\u0663", "\u00b2", "x")
 
@@ -31,6 +31,15 @@ def test_a_number_has_an_end() -> None:
     assert read_digits(longest + "9") is None
     assert read_digits("1" * 10_000) is None
     assert read_digits("123", 2) is None
+
+
+@pytest.mark.parametrize("text", [*NO_DIGITS, "0", "000", str(WHOLE_END)])
+def test_a_count_begins_with_one_and_has_room_in_a_record(text: str) -> None:
+    """
+    What stands for how many, or for an entry.
+    """
+    assert read_count(text) is None
+    assert (1, 7, WHOLE_END - 1) == tuple(map(read_count, ("1", "007", str(WHOLE_END - 1))))
 
 
 @given(st.text(max_size=30) | st.binary(max_size=30))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from holdfast.broker.lasting.producers import Producers
 from holdfast.errors import ProducerFinishedError
+from holdfast.model.digits import read_digits
 from holdfast.model.limits import FLOOR_ID
 
 
@@ -78,5 +79,6 @@ class ProducerFloors:
 
 def number_behind(producer_id: str, at: int) -> int:
     """Give the number between this dash and the next one; -1 if there is none, or no dash."""
-    number, dash, _ = producer_id[at + 1 :].partition("-")
-    return int(number) if dash and number.isdecimal() else -1
+    digits, dash, _ = producer_id[at + 1 :].partition("-")
+    number = read_digits(digits) if dash else None
+    return -1 if number is None else number

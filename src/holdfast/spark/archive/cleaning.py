@@ -28,6 +28,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from holdfast.errors import ArchiveError
+from holdfast.model.digits import NAME_DIGITS, read_digits
 from holdfast.spark.archive.manifest_reader import MANIFESTS, Look, ManifestReader
 from holdfast.spark.archive.manifests import Catalogue, Manifest, Span, joined_spans, range_of_name
 from holdfast.spark.archive.places import DRAFT_MARK
@@ -175,8 +176,8 @@ def _still_read(archive: Archive, since: datetime) -> list[Span]:
 
 def starts_within(path: str, span: Span) -> bool:
     """Whether a data file begins in this range; its name tells where it begins, if it is ours."""
-    start = posixpath.basename(path).partition("-")[0]
-    return start.isdecimal() and span[0] <= int(start) <= span[1]
+    start = read_digits(posixpath.basename(path).partition("-")[0], NAME_DIGITS)
+    return start is not None and span[0] <= start <= span[1]
 
 
 def unnamed_before(archive: Archive, catalogue: Catalogue) -> list[str]:

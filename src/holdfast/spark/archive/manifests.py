@@ -35,7 +35,7 @@ _KNOWN_FORMATS: Final = frozenset((_PLAIN_NAMES, FORMAT))
 Span = tuple[int, int]
 """The first and the last of some entries that follow each other."""
 
-_NAME: Final = re.compile(r"(\d{20})-(\d{20})(?:-[0-9a-f]{12})?\.json")
+_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{20})(?:-[0-9a-f]{12})?\.json")
 _NAME_DIGITS: Final = 12
 """So much of its digest stands in a manifest's name."""
 

@@ -20,6 +20,7 @@ from typing import Final
 from holdfast.errors import CorruptEntryError
 from holdfast.journal.entry import CHAIN_BYTES, FIRST_CHAIN, HEADER, KIND_CONFIG, Entry
 from holdfast.journal.segment import SEGMENT_HEADER_BYTES, decode_segment_header, segment_name
+from holdfast.model.digits import NAME_DIGITS, read_digits
 from holdfast.replication.membership import Membership, decode_membership
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
@@ -177,7 +178,7 @@ def committed_index(directory: LogDirectory, position: LogPosition) -> int:
         return position.last_index
     folder = Path(directory.path) / "checkpoints"
     names = [path.stem for path in folder.glob("*.checkpoint")] if folder.is_dir() else []
-    covered = [int(name) for name in names if name.isdigit()]
+    covered = [index for name in names if (index := read_digits(name, NAME_DIGITS)) is not None]
     return min(max([position.first_index - 1, *covered]), position.last_index)
 
 

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from holdfast.errors import ConfigError
+from holdfast.model.digits import read_count
 from holdfast.spark.source.offsets import Taken, taken_of
 
 _LIKENESS_MIN: Final = 0.6
@@ -96,11 +97,12 @@ def _offset(text: str) -> Taken | None:
         return None
     try:
         return taken_of(json.loads(text))
-    except (ConfigError, json.JSONDecodeError) as error:
+    except (ConfigError, ValueError) as error:
         raise ValueError('expected an offset of Holdfast, such as {"index": 7}') from error
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    number = read_count(text)
+    if number is None:
         raise ValueError("expected an entry's number from 1, earliest, latest, or an offset")
-    return int(text)
+    return number

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from holdfast.admin.remote import admin_token
 from holdfast.errors import ConfigError
+from holdfast.model.digits import WHOLE_END, read_count, read_digits
 from holdfast.model.limits import (
     HOLD_EXPIRY_SECONDS_DEFAULT,
     HOLD_EXPIRY_SECONDS_MAX,
@@ -35,9 +36,11 @@ Mode = Literal["fail", "report"]
 
 KiB: Final = 1024
 
-_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
-_DURATION: Final = re.compile(r"(\d{1,9})\s*([smhd])", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE | re.ASCII)
+_DURATION: Final = re.compile(r"(\d{1,9})\s*([smhd])", re.IGNORECASE | re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MILLISECONDS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999: Spark and Python know no later time."""
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -200,10 +203,13 @@ def size_of(text: str) -> int:
         ValueError: It means none.
     """
     match = _SIZE.fullmatch(text.strip())
-    if match is None or int(match[1]) < 1:
+    number = read_count(match[1]) if match else None
+    if match is None or number is None:
         raise ValueError("expected a size such as 67108864, 64m or 10 GiB")
-    scale: int = KiB ** _POWERS[match[2].lower()]
-    return int(match[1]) * scale
+    size = number * int(KiB ** _POWERS[match[2].lower()])
+    if size >= WHOLE_END:
+        raise ValueError("expected a size below 8 million TiB")
+    return size
 
 
 def duration_of(text: str) -> int:
@@ -214,16 +220,18 @@ def duration_of(text: str) -> int:
         ValueError: It means none that a hold may have.
     """
     match = _DURATION.fullmatch(text.strip())
-    seconds = int(match[1]) * _SECONDS[match[2].lower()] if match else 0
+    number = read_digits(match[1]) if match else None
+    seconds = number * _SECONDS[match[2].lower()] if match and number else 0
     if not HOLD_EXPIRY_SECONDS_MIN <= seconds <= HOLD_EXPIRY_SECONDS_MAX:
         raise ValueError("expected a time such as 90s, 45m, 12h or 7d, from 10s to 366d")
     return seconds
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    number = read_count(text)
+    if number is None:
         raise ValueError("expected a whole number from 1")
-    return int(text)
+    return number
 
 
 def _flag(text: str) -> bool:
@@ -247,7 +255,12 @@ def microseconds(text: str) -> int:
 
 def _timestamp(text: str) -> int:
     """As the Kafka source has it: milliseconds since the epoch."""
-    return int(text) * 1_000 if text.isdecimal() else microseconds(text)
+    milliseconds = read_digits(text)
+    if milliseconds is None:
+        return microseconds(text)
+    if milliseconds > _MILLISECONDS_MAX:
+        raise ValueError("expected milliseconds of a time before the year 10000")
+    return milliseconds * 1_000
 
 
 def _mode(text: str) -> Mode:

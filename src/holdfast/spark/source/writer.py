@@ -40,6 +40,7 @@ from pyspark.sql.types import StructType
 
 from holdfast.client import Producer, connect
 from holdfast.errors import ConfigError, HoldfastError, ProducerFinishedError
+from holdfast.model.digits import read_count
 from holdfast.spark.columns.schema import COLUMNS
 from holdfast.spark.log.client import RemoteLog
 from holdfast.spark.source.options import urls_of
@@ -126,16 +127,16 @@ def write_options(options: Mapping[str, str], schema: StructType) -> WriteOption
         f"columns: {name!r} has no meaning in a message; drop it, or put it into headers"
         for name in sorted(columns - _KNOWN_COLUMNS)
     ]
-    window = given.get("window", str(WINDOW_DEFAULT))
-    if not window.isdecimal() or not int(window):
-        problems.append(f"window: {window!r} is not a whole number from 1")
-    if problems:
+    window = read_count(given.get("window", str(WINDOW_DEFAULT)))
+    if window is None:
+        problems.append(f"window: {given['window']!r} is not a whole number from 1")
+    if problems or window is None:
         raise ConfigError(problems)
     return WriteOptions(
         uri=given.get("uri") or _clients_uri(addresses),
         destination=given.get("destination", ""),
         write_id=given.get("write_id") or uuid.uuid4().hex,
-        window=int(window),
+        window=window,
     )
 
 

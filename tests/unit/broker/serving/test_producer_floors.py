@@ -9,7 +9,7 @@ import pytest
 from holdfast.broker.cleaning import homeless
 from holdfast.broker.lasting.snapshot import digest_of
 from holdfast.broker.serving.finished_producers import NAME_BYTES_MAX
-from holdfast.broker.serving.producer_floors import ProducerFloors
+from holdfast.broker.serving.producer_floors import ProducerFloors, number_behind
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import ProducerFinishedError, RefusedError
 from holdfast.model.limits import FLOOR_ID
@@ -190,3 +190,21 @@ def test_a_name_that_leaves_no_room_for_a_floor_is_refused(desk) -> None:
     finish(desk, 1, "x" * NAME_BYTES_MAX)
     with pytest.raises(RefusedError, match="bytes is needed"):
         desk.broker.finished.forget("x" * (NAME_BYTES_MAX + 1), 2)
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "number"),
+    [
+        ("app-7-x", 7),
+        ("app-7", -1),
+        ("app-\u0667-x", -1),
+        ("app-\u00b2-x", -1),
+        ("app-1_0-x", -1),
+        ("app-" + "9" * 5_000 + "-x", -1),
+    ],
+)
+def test_the_number_behind_a_name_is_its_digits_alone(producer_id: str, number: int) -> None:
+    """
+    An id is whatever a client sends: nothing in it may be read in two ways.
+    """
+    assert number == number_behind(producer_id, 3)

@@ -16,7 +16,7 @@ from holdfast.errors import ArchiveError, CorruptArchiveError
 from holdfast.model.records import QueueRecord
 from holdfast.spark.archive import cleaning as archive_cleaning
 from holdfast.spark.archive import manifest_snapshot
-from holdfast.spark.archive.cleaning import UNNAMED_SECONDS, retire, sweep
+from holdfast.spark.archive.cleaning import UNNAMED_SECONDS, retire, starts_within, sweep
 from holdfast.spark.archive.manifests import Manifest
 from holdfast.spark.archive.places import FoundFile, Place
 from holdfast.spark.archive.source import ArchivedSource
@@ -382,3 +382,14 @@ def test_a_file_that_was_changed_is_not_merged(paper: PaperArchive) -> None:
         paper.merge()
 
     assert 3 == len(paper.archive.catalogue().ranges)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_within"),
+    [("7-x", True), ("0" * 19 + "7-x", True), ("\u0667-x", False), ("9" * 200 + "-x", False)],
+)
+def test_a_data_file_tells_by_digits_where_it_begins(name: str, is_within: bool) -> None:
+    """
+    What is named in another way is none of ours, and stays.
+    """
+    assert is_within == starts_within(f"records/day=2026-11-25/{name}.parquet", (1, 9))

@@ -92,6 +92,8 @@ def test_only_what_a_checkpoint_covers_is_certain_in_a_cluster(tmp_path: Path) -
         second = log.put(QueueRecord(1, "q"))
         log.put(message(1, 1))
         CheckpointStore(tmp_path / "log", RealDisk()).save(2, 1, second.chain, 2, 1, [b"state"])
+    # Somebody's file, with a name whose every character is a digit and which is no number.
+    (tmp_path / "log" / "checkpoints" / "\u00b2.checkpoint").touch()
     source = LogDirectory(str(tmp_path / "log"))
 
     membership = newest_membership(source, source.position())

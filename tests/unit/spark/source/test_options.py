@@ -173,3 +173,36 @@ def test_sizes_and_times() -> None:
     for text in ("", "0", "-1", "5x", "k"):
         with pytest.raises(ValueError, match="size"):
             size_of(text)
+
+
+ODD_NUMBERS = ("\u0667", "\u00b2", "1_0", "+7", "7.0", "9" * 19, "9" * 5_000)
+"""Of another script, raised, as `int` takes them, and such that no log has."""
+
+
+@pytest.mark.parametrize("text", ODD_NUMBERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("start_index", "end_index", "as_of", "maxEntriesPerTrigger", "maxBytesPerTrigger"),
+        *("holdExpiry", "startingOffsets", "startingTimestamp", "maxOffsetsPerTrigger"),
+    ],
+)
+def test_a_number_is_its_digits_alone(name: str, text: str, tmp_path: Path) -> None:
+    """
+    One sentence says what was expected; what can be written in two ways may be read in two.
+    """
+    given = {"path": str(tmp_path), "view": "backlog" if name == "as_of" else "messages"}
+    written = text + "s" if name == "holdExpiry" else text
+
+    with pytest.raises(ConfigError, match=f"{name}: .* cannot be used") as caught:
+        read_options({**given, name: written})
+    assert 1 == len(caught.value.problems)
+
+
+@pytest.mark.parametrize("offset", ['{"index": %s}' % ("9" * 5_000), '{"index": 1.5}', "{", "{}"])
+def test_an_offset_that_is_none_is_told(offset: str, tmp_path: Path) -> None:
+    """
+    However it fails to be one.
+    """
+    with pytest.raises(ConfigError, match="startingOffsets: .* expected an offset of Holdfast"):
+        read_options({"path": str(tmp_path), "startingOffsets": offset})
