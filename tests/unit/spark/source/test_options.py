@@ -204,5 +204,5 @@ def test_an_offset_that_is_none_is_told(offset: str, tmp_path: Path) -> None:
     """
     However it fails to be one.
     """
-    with pytest.raises(ConfigError, match="startingOffsets: .* expected an offset of Holdfast"):
+    with pytest.raises(ConfigError, match=r"startingOffsets: .* expected an offset of Holdfast"):
         read_options({"path": str(tmp_path), "startingOffsets": offset})

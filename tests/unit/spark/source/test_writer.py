@@ -115,5 +115,5 @@ def test_a_row_without_a_destination_is_refused() -> None:
 @pytest.mark.parametrize("text", ["\u0667", "\u00b2", "1_0", "+7", "-1", "", "9" * 5_000])
 def test_a_window_is_a_number_in_digits(text: str) -> None:
     """A raised two is a digit to Python, and no number: it ended the write with a trace."""
-    with pytest.raises(ConfigError, match="window: .* is not a whole number from 1"):
+    with pytest.raises(ConfigError, match=r"window: .* is not a whole number from 1"):
         write_options({"uri": "stomp://a:1", "destination": "q", "window": text}, BODY)
