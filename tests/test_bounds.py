@@ -123,6 +123,10 @@ NOTICED: dict[Bound, str] = {
     (BrokerSettings, "topic_count_max"): (
         f"{_SESSIONS}test_stomp_limits.py::test_one_topic_too_many_is_refused"
     ),
+    (BrokerSettings, "policy_count_max"): (
+        "tests/unit/broker/test_policy_changes.py::"
+        "test_there_are_never_more_patterns_than_the_settings_say"
+    ),
     (BrokerSettings, "queue_count_max"): (
         f"{_SESSIONS}test_stomp_limits.py::test_one_queue_too_many_is_refused"
     ),

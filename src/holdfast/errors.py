@@ -21,6 +21,8 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── BusyError                the node does as much of this at once as it does: later
     │   ├── DestinationError         a destination that cannot be used in this way
     │   ├── SelectorError            .column: where a selector cannot be read
+    │   ├── PolicyError              what cannot be said of destinations, and why
+    │   ├── LevelNotReachedError     what needs a level of the log's format that not all know
     │   └── NotServedError           a wish that would have to be ignored
     ├── StoreError
     │   ├── SegmentsMissingError     files at the beginning of the log are gone
@@ -170,6 +172,27 @@ class SelectorError(RefusedError):
     def __init__(self, reason: str, *, column: int) -> None:
         super().__init__(f"selector, column {column:,}: {reason}")
         self.column = column
+
+
+class PolicyError(RefusedError):
+    """Something that cannot be said of destinations; the sentence names pattern or key."""
+
+    code = "policy"
+
+
+class LevelNotReachedError(RefusedError):
+    """What may only be written at a level of the log's format that this log has not reached."""
+
+    code = "format-level"
+
+    @classmethod
+    def of(cls, what: str, needed: int, reached: int) -> LevelNotReachedError:
+        """Say what needs which level, and what the log has reached."""
+        return cls(
+            f"{what} need level {needed} of the log's format, and this log is at level {reached}:"
+            f" not every member knows that level, or one has not told so yet; see 'holdfast"
+            f" status' of each"
+        )
 
 
 class LimitReachedError(RefusedError):

@@ -8,6 +8,7 @@ The admin port's HTTP interface: JSON for programs, and Prometheus' metrics.
     GET  /log/position /log /holds    POST, DELETE /holds/{name}    (see log_api)
     POST /cluster/transfer /cluster/add /cluster/remove /cluster/promote
     POST /queues/{name}/purge       DELETE /queues/{name}
+    GET, POST /policies             (see policy_api)
 
 Any node answers. A change that only the leader can make is passed on to it, once: a request that
 was passed on already is never passed on again. Errors are `{"error": {"code", "message"}}`.
@@ -35,6 +36,7 @@ from holdfast.admin.leader_questions import Ask, LeaderQuestions
 from holdfast.admin.log_api import LogInterface, read_number
 from holdfast.admin.metrics import CONTENT_TYPE, Metrics, Selection, read_selection
 from holdfast.admin.operations import Operations
+from holdfast.admin.policy_api import PolicyInterface
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
 from holdfast.admin.remote import (
     ERRORS,
@@ -117,6 +119,7 @@ def build_application(
     name = operations.status().name
     api = _Interface(operations, ask or _ask_over_http(name, operations.secret))
     log = LogInterface(operations)
+    policies = PolicyInterface(operations, api.leaders_answer)
     application = Starlette(
         routes=[
             Route("/health", api.health),
@@ -131,6 +134,8 @@ def build_application(
             Route("/holds", log.holds),
             Route("/holds/{name}", api.guarded(log.keep), methods=["POST"]),
             Route("/holds/{name}", api.guarded(log.release), methods=["DELETE"]),
+            Route("/policies", policies.policies),
+            Route("/policies", api.guarded(policies.change), methods=["POST"]),
             Route("/cluster/transfer", api.guarded(api.transfer), methods=["POST"]),
             Route("/cluster/add", api.guarded(api.add), methods=["POST"]),
             Route("/cluster/remove", api.guarded(api.remove), methods=["POST"]),
@@ -189,7 +194,7 @@ class _Interface:
         status = self._operations.status()
         count, after = read_page(request.query_params)
         is_local = status.role == "leader" or "local" in request.query_params
-        if not is_local and (answer := await self._leaders_answer(request)) is not None:
+        if not is_local and (answer := await self.leaders_answer(request)) is not None:
             return _in_pieces(answer)
         head = {"node": status.name, "role": status.role}
 
@@ -289,7 +294,8 @@ class _Interface:
             raise LinkLostError(f"{error}; {lost}") from lost
         return JSONResponse(answer.body, status_code=answer.status)
 
-    async def _leaders_answer(self, request: Request) -> list[bytes] | None:
+    async def leaders_answer(self, request: Request) -> list[bytes] | None:
+        """What the leader says to the same question, in pieces; None if it cannot be asked."""
         address = self._operations.leader_admin()
         if address is None or FORWARDED_HEADER in request.headers:
             return None

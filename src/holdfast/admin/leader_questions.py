@@ -12,6 +12,7 @@ Owned by the loop.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -29,7 +30,7 @@ TURN_SECONDS_MAX: Final = 1.0
 
 
 class LeaderQuestions:
-    """The questions about queues of one node that its leader answers."""
+    """The questions of one node that its leader answers."""
 
     __slots__ = ("_ask", "_turns", "_under_way")
 
@@ -69,5 +70,7 @@ class LeaderQuestions:
 
 async def _written(body: dict[str, Any]) -> list[bytes]:
     """Write the leader's queues anew, so many rows at a time: a page of long names takes long."""
-    queues = body.pop("queues", [])
+    queues = body.pop("queues", None)
+    if queues is None:  # It was about something else, of which there is little.
+        return [json.dumps(body).encode()]
     return await listed(body, "queues", queues, Slices(), as_row=lambda row: row)

@@ -15,10 +15,11 @@ Called on the node's loop. Cancelling a change stops the wait for it, not the ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.admin.health import Readiness, readiness
+from holdfast.admin.policy_status import PoliciesStatus, PolicyValue
 from holdfast.admin.promotion import PromotionReport, promotion_report
 from holdfast.admin.status import (
     ConnectionStatus,
@@ -33,6 +34,9 @@ from holdfast.admin.status import (
     SegmentStatus,
 )
 from holdfast.errors import DestinationError, MembershipError, NotLeaderError
+from holdfast.model.destination import Kind
+from holdfast.model.policies import Value
+from holdfast.model.wildcards import Pattern
 from holdfast.replication.promotion import LogEnd
 
 
@@ -105,6 +109,22 @@ class Node(Protocol):
         self, companions: Sequence[LogEnd], *, is_incomplete_accepted: bool
     ) -> None:
         """Make this node the only voter of a new generation; only companions are not shut out."""
+        ...
+
+    def policies(self) -> PoliciesStatus:
+        """All that its log says of destinations, by pattern."""
+        ...
+
+    def policy_of(self, kind: Kind, name: str) -> list[PolicyValue]:
+        """What every key is for one destination, and whose word that is."""
+        ...
+
+    async def say_policy(self, pattern: Pattern, values: Mapping[str, Value]) -> dict[str, Value]:
+        """Say something of a pattern's destinations; returns all that is, once it is committed."""
+        ...
+
+    async def take_back_policy(self, pattern: Pattern, names: Collection[str]) -> dict[str, Value]:
+        """Take some of it back, or all; returns what is left, once that is committed."""
         ...
 
     async def purge(self, queue: str) -> int:
@@ -312,6 +332,38 @@ class Operations:
             tuple(companions), is_incomplete_accepted=is_incomplete_accepted
         )
         return report
+
+    def policies(self) -> PoliciesStatus:
+        """All that the node's log says of destinations, by pattern."""
+        return self._node.policies()
+
+    def policy_of(self, kind: Kind, name: str) -> list[PolicyValue]:
+        """What every key is for one destination, and whose word that is."""
+        return self._node.policy_of(kind, name)
+
+    async def say_policy(self, pattern: Pattern, values: Mapping[str, Value]) -> dict[str, Value]:
+        """
+        Say something more of the destinations that match a pattern; give all that is said.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            LevelNotReachedError: Not every member could read it.
+            LimitReachedError: There are too many patterns.
+        """
+        self._require_leader()
+        return await self._node.say_policy(pattern, values)
+
+    async def take_back_policy(self, pattern: Pattern, names: Collection[str]) -> dict[str, Value]:
+        """
+        Take back some of what was said at run time, or without names all; give what is left.
+
+        Raises:
+            NotLeaderError: This node does not lead.
+            LevelNotReachedError: Nothing can have been said.
+            PolicyError: It was not said.
+        """
+        self._require_leader()
+        return await self._node.take_back_policy(pattern, names)
 
     async def purge(self, queue: str) -> int:
         """

@@ -24,12 +24,14 @@ from holdfast.broker.flow_control import FlowControl
 from holdfast.broker.lasting.state import BrokerState
 from holdfast.broker.operating import Operating
 from holdfast.broker.outputs import Batch
+from holdfast.broker.policy_changes import PolicyChanges
 from holdfast.broker.receipts import Receipts
 from holdfast.broker.routing import Routing
 from holdfast.broker.sending import Sending
 from holdfast.broker.serving.delivery import Delivery
 from holdfast.broker.serving.finished_producers import FinishedProducers
 from holdfast.broker.serving.plain import Plain
+from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.temporaries import Temporaries
 from holdfast.broker.settings import BrokerSettings
@@ -53,6 +55,7 @@ class Broker:
         """Long work for clients; it ends with the leadership."""
         self.flow = FlowControl(settings)
         self.publishing = Publishing(settings)
+        self.policies = PolicyBook(settings, self.state)
         self.destinations = Destinations(settings, self.state, self.receipts, self.flow, Plain)
         self.sending = Sending(
             self.state, self.receipts, self.destinations, self.flow, self.publishing
@@ -82,8 +85,10 @@ class Broker:
             routing=self.routing,
             sending=self.sending,
             committing=self.committing,
+            policies=self.policies,
         )
         self.operating = Operating(self.receipts, self.destinations)
+        self.policy_changes = PolicyChanges(settings, self.state, self.receipts)
         self.finished = FinishedProducers(
             self.state, self.receipts, self.destinations, self.errands
         )

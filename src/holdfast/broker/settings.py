@@ -108,5 +108,8 @@ class BrokerSettings:
     dead_letter_queue: Annotated[str, Allowed(1, QUEUE_NAME_BYTES_MAX)] = "ActiveMQ.DLQ"
     """Where rejected messages go."""
 
+    policy_count_max: int = 1_000
+    """Patterns of which a policy says something, in files and at run time. One more is refused."""
+
     known_format_level: Annotated[int, NO_SETTING] = NEWEST_LEVEL
     """The level of the log's format that this node knows; a log beyond it is refused."""

@@ -24,6 +24,7 @@ from holdfast.broker.serving import late
 from holdfast.broker.serving.consumer import AcknowledgeMode
 from holdfast.broker.serving.dead_letters import with_origin
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.policies import PolicyBook
 from holdfast.broker.serving.queue import Queue
 from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.serving.transactions import Transaction
@@ -40,6 +41,7 @@ class Settling:
     __slots__ = (
         "_committing",
         "_destinations",
+        "_policies",
         "_receipts",
         "_routing",
         "_sending",
@@ -57,6 +59,7 @@ class Settling:
         routing: Routing,
         sending: Sending,
         committing: Committing,
+        policies: PolicyBook,
     ) -> None:
         self._settings = settings
         self._state = state
@@ -65,6 +68,7 @@ class Settling:
         self._routing = routing
         self._sending = sending
         self._committing = committing
+        self._policies = policies
 
     def acknowledge(
         self,
@@ -185,9 +189,10 @@ class Settling:
         message_id: str = "",
     ) -> None:
         """
-        Move a delivery to the dead-letter queue; `record` brings its content, `message_id` its id.
+        Move a delivery to its dead-letter queue; `record` brings its content, `message_id` its id.
 
-        Without a record it is only settled: there is nothing to keep.
+        Without a record it is only settled: there is nothing to keep. So it is where a policy says
+        that it is discarded, and on its dead-letter queue itself.
 
         Raises:
             UnknownDeliveryError: It is not in delivery on this subscription.
@@ -217,10 +222,11 @@ class Settling:
         size = record.size if record is not None else 0
         if not receipts.batch.has_room(size, self._settings.batch_bytes_max):
             receipts.close_batch()  # Many small frames can move many large messages.
-        is_moved = record is not None and queue.name != self._settings.dead_letter_queue
+        target = self._policies.of(queue).dead_letter_queue
+        is_moved = record is not None and target not in {"", queue.name}
         with self._sending.all_or_nothing():
             if record is not None and is_moved:
-                self._send_dead_letter(queue, record, replier, message_id)
+                self._send_dead_letter(queue, target, record, replier, message_id)
             if key > 0:
                 receipts.record(DeadLetterRecord(queue.number, [key]))
         receipts.batch.dead_letter_count += is_moved
@@ -230,13 +236,14 @@ class Settling:
     def _send_dead_letter(
         self,
         queue: Queue,
+        target: str,
         record: MessageRecord | TransientMessage,
         replier: Replier,
         message_id: str,
     ) -> None:
         assert record.headers is not None and record.body is not None
         origin = Origin(Cause.REJECTED, queue.name, message_id)
-        dead_letters = self._destinations.queue(self._settings.dead_letter_queue)
+        dead_letters = self._destinations.queue(target)
         send = self._sending.send
         if self._state.format_level < FACTS_LEVEL:
             send(dead_letters, with_origin(record.headers, origin), record.body, replier, None)

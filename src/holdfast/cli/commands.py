@@ -28,7 +28,7 @@ MODULES: Final = {
     "report": "stored_messages",
     "config": "config",
     "cluster": "cluster",
-    "queues": "destinations",
+    "queues": "queues",
     "store": "store_tools",
 }
 """Where each command stands, in the order of the help."""

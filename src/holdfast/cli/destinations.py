@@ -31,7 +31,7 @@ from holdfast.cli.output import confirm, console, format_size, make_table, write
 
 WATCH_SECONDS_DEFAULT = 1.0
 
-queues = typer.Typer(help="The queues: list, purge, delete.")
+queues = typer.Typer(help="The queues: list, purge, delete, and what holds for them.")
 
 AdminAfterOption = Annotated[
     str | None,

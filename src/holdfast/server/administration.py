@@ -14,9 +14,10 @@ Called on the node's loop. Cancelling a change stops the wait for it, not the ch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from holdfast.admin.policy_status import PoliciesStatus, PolicyValue
 from holdfast.admin.status import (
     ConnectionStatus,
     HoldRequest,
@@ -30,11 +31,15 @@ from holdfast.admin.status import (
     SegmentStatus,
 )
 from holdfast.errors import NotLeaderError, QuorumLostError
+from holdfast.model.destination import Kind
+from holdfast.model.policies import Value
 from holdfast.model.records import HoldRecord
+from holdfast.model.wildcards import Pattern
 from holdfast.replication.membership import Member
 from holdfast.replication.promotion import LogEnd
 from holdfast.server.log_access import hold_record, hold_statuses, log_position, log_slice
 from holdfast.server.parts import Parts
+from holdfast.server.policies import policies_status, policy_values
 from holdfast.server.requests import OperatorReply
 from holdfast.server.segment_digests import SegmentDigests
 from holdfast.server.status import (
@@ -116,6 +121,26 @@ class Administration:
         self._require_serving()
         record = HoldRecord(name, 0, 0)
         await self._stored(lambda reply: self._broker.keep_log(record, reply, b""))
+
+    def policies(self) -> PoliciesStatus:
+        """All that its log says of destinations, by pattern."""
+        return policies_status(self._broker)
+
+    def policy_of(self, kind: Kind, name: str) -> list[PolicyValue]:
+        """What every key is for one destination, and whose word that is."""
+        return policy_values(self._broker, kind, name)
+
+    async def say_policy(self, pattern: Pattern, values: Mapping[str, Value]) -> dict[str, Value]:
+        """Say something of a pattern's destinations; returns all that is, once it is committed."""
+        self._require_serving()
+        changes = self._broker.policy_changes
+        return await self._stored(lambda reply: changes.say(pattern, values, reply, b""))
+
+    async def take_back_policy(self, pattern: Pattern, names: Collection[str]) -> dict[str, Value]:
+        """Take some of it back, or all; returns what is left, once that is committed."""
+        self._require_serving()
+        changes = self._broker.policy_changes
+        return await self._stored(lambda reply: changes.take_back(pattern, names, reply, b""))
 
     async def transfer(self, to: str | None) -> str:
         """Hand leadership over; gives the new leader's name."""

@@ -132,11 +132,10 @@ class Holdings:
 
     def prefetch(self, destination: Queue | Topic, wanted: int | None) -> int:
         """Give how much a consumer may have at once that wishes so much; 0: as much as may be."""
-        settings = self.broker.settings
         if wanted is None:
-            is_queue = isinstance(destination, Queue)
-            return settings.prefetch_default if is_queue else settings.prefetch_max
-        return min(wanted, settings.prefetch_max) or settings.prefetch_max
+            return self.broker.policies.of(destination).prefetch
+        prefetch_max = self.broker.settings.prefetch_max
+        return min(wanted, prefetch_max) or prefetch_max
 
     def subscribe(
         self,

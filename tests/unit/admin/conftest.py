@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.admin.policy_status import PoliciesStatus, PolicyStatus, PolicyValue
 from holdfast.admin.status import (
     BatchCounters,
     ConnectionStatus,
@@ -29,6 +30,7 @@ from holdfast.admin.status import (
     SegmentStatus,
     StoreStatus,
 )
+from holdfast.model.destination import Kind
 
 MEMBERS = (
     MemberStatus(name="a", address="127.0.0.1:1", connected=True, admin="127.0.0.1:8161"),
@@ -156,6 +158,22 @@ class PaperNode:
 
     async def release_log(self, name: str) -> None:
         self._note("release", name)
+
+    def policies(self) -> PoliciesStatus:
+        said = PolicyStatus(pattern="queue://a.>", source="set", values={"queuePrefetch": 7})
+        return PoliciesStatus(revision=3, policies=(said,))
+
+    def policy_of(self, kind: Kind, name: str) -> list[PolicyValue]:
+        key = f"{kind.value} {name}"
+        return [PolicyValue(key=key, value=1, source="default", setting="x.y")]
+
+    async def say_policy(self, pattern, values) -> dict[str, object]:
+        self._note("say", str(pattern), values)
+        return values
+
+    async def take_back_policy(self, pattern, names) -> dict[str, object]:
+        self._note("take back", str(pattern), names)
+        return {}
 
     async def transfer(self, to: str | None) -> str:
         self._note("transfer", to)

@@ -14,7 +14,7 @@ from holdfast.broker.serving.subscription import Subscription
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError
 from holdfast.model.facts import Attributes, Cause, MessageFacts, Origin, Place
-from holdfast.model.records import FormatRecord
+from holdfast.model.records import FormatRecord, PolicyRecord
 
 
 @pytest.mark.parametrize("mode", list(AcknowledgeMode))
@@ -76,6 +76,30 @@ def test_what_is_moved_to_the_dead_letter_queue_is_counted(desk) -> None:
     desk.broker.follow()
     desk.broker.begin_anew()
     assert desk.broker.receipts.dead_lettered_total == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "target"),
+    [
+        ('{"deadLetterQueue":"theirs"}', "theirs"),
+        ('{"deadLetterStrategy":"individual","queuePrefix":"D."}', "D.orders"),
+        ('{"deadLetterStrategy":"discard"}', ""),
+    ],
+)
+def test_a_policy_says_where_rejected_messages_go(desk, values, target) -> None:
+    """
+    Also from one moment to the next, and to a queue that is declared for it; discarded, they end.
+    """
+    subscription, key = delivered(desk)
+    desk.broker.receipts.record(PolicyRecord("queue://orders", values))
+    desk.turn()
+    reject(desk, subscription, key)
+    desk.turn()
+    assert desk.queue("orders").index.live_count == 0
+    assert desk.broker.receipts.dead_lettered_total == bool(target)
+    live = {queue.name: queue.index.live_count for queue in desk.state.by_name.values()}
+    assert live == {"orders": 0} | ({target: 1} if target else {})
+    assert digest_of(desk.replayed()) == digest_of(desk.state)
 
 
 def test_a_dead_letter_keeps_what_it_was_and_says_where_it_was(desk) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.model.format_level import NEWEST_LEVEL
+
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
@@ -33,10 +35,10 @@ def test_a_mistake_is_told_before_spark_starts(
 @pytest.mark.parametrize(
     ("level", "told"),
     [
-        ("1", "a restored log begins at level 2, and a node that is held back at 1"),
-        ("7", "'7' is no level of this version; it has 1 to 2"),
+        ("1", f"a restored log begins at level {NEWEST_LEVEL}, and a node that is held back at 1"),
+        ("7", f"'7' is no level of this version; it has 1 to {NEWEST_LEVEL}"),
         ("", "--to: store is there already"),
-        ("2", "--to: store is there already"),
+        (str(NEWEST_LEVEL), "--to: store is there already"),
     ],
 )
 def test_a_log_that_its_node_would_refuse_is_not_written(

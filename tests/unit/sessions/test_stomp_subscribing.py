@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.broker.settings import BrokerSettings
+from holdfast.model.records import PolicyRecord
 
 # How a destination is written ---------------------------------------------------------------------
 
@@ -338,3 +339,21 @@ def test_1_0_a_search_for_a_destination_counts_as_the_work_it_is(new_desk) -> No
     client.session.receive(frames, lambda: bool(asked.append(None)))
     assert len(asked) >= 5
     assert len(client.session.subscriptions) == 25
+
+
+# What a policy says -------------------------------------------------------------------------------
+
+
+def test_a_policy_says_the_prefetch_of_who_says_nothing(desk) -> None:
+    """
+    One that asks for more, or less, gets that; who has subscribed keeps what it got.
+    """
+    client = desk.connect()
+    client.subscribe("/queue/a.b", "before")
+    desk.broker.state.policies.apply(PolicyRecord("queue://a.>", '{"queuePrefetch":2}'), 1)
+    desk.broker.state.policies.apply(PolicyRecord("topic://a.>", '{"topicPrefetch":3}'), 1)
+    client.subscribe("/queue/a.b", "after")
+    client.subscribe("/queue/a.b", "own", prefetch_count="5")
+    client.subscribe("/topic/a.b", "topic")
+    found = {name: it.prefetch for name, it in client.session.subscriptions.items()}
+    assert found == {"before": 1_000, "after": 2, "own": 5, "topic": 3}

@@ -24,6 +24,7 @@ from holdfast.broker.lasting.queue import LastingQueue
 from holdfast.broker.serving.choice import Choice
 from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
+from holdfast.broker.serving.effective import Effective
 from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
@@ -71,6 +72,7 @@ class Queue:
         "newest_before",
         "number",
         "owner",
+        "policy",
         "purging_through",
         "redelivered_total",
         "subscriptions",
@@ -99,6 +101,8 @@ class Queue:
         self.is_temporary = False
         self.owner: Hashable = None
         """A temporary queue's connection."""
+        self.policy: Effective | None = None
+        """What holds for it, kept by the policies; None until somebody asks."""
         self.redelivered_total = 0
         self.is_touched = False
         """Whether it stands in the leadership's `touched`, which alone says so."""

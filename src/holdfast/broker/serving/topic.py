@@ -18,6 +18,7 @@ from typing import Final
 
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer, Receiver
 from holdfast.broker.serving.delivery import Delivery
+from holdfast.broker.serving.effective import Effective
 from holdfast.broker.serving.message import TransientMessage
 
 _PLACE_BYTES: Final = 16
@@ -138,6 +139,7 @@ class Topic:
         "is_temporary",
         "name",
         "owner",
+        "policy",
         "selective_count",
         "spread_count",
         "subscriptions",
@@ -160,6 +162,8 @@ class Topic:
         self.is_deleted = False
         self.owner: Hashable = None
         """A temporary topic's connection."""
+        self.policy: Effective | None = None
+        """What holds for it, kept by the policies; None until somebody asks."""
 
     def audience(self) -> list[Consumer]:
         """Give who subscribes now, as a list that nobody changes."""

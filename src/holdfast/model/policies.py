@@ -1,0 +1,347 @@
+"""
+What may be said of destinations by pattern: every key, what it may be, and which are not served.
+
+The names are those of ActiveMQ's policy entries. A key is here if something obeys it. Those that
+tune what there is none of here (pages of a store, caches, audits) are taken with a notice; those of
+what is not built yet are refused, as to take them would be a lie.
+
+Invariants:
+    What `read_values` gives is what may stand in a policy record, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.errors import DestinationError
+from holdfast.model.allowed import Allowed
+from holdfast.model.destination import Kind, parse_destination
+from holdfast.model.digits import read_digits
+from holdfast.model.limits import QUEUE_NAME_BYTES_MAX
+
+PREFETCH_MAX: Final = 65_535
+_NAME_PART_BYTES_MAX: Final = 256
+
+Value = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOption:
+    """One key."""
+
+    name: str
+    kind: Kind
+    """What it can be said of."""
+    meaning: str
+    allowed: Allowed | None = None
+    """Of a number, its range; of a text, its length in bytes."""
+    choices: tuple[str, ...] = ()
+    default: Value = ""
+    setting: str = ""
+    """Where its default is from, if that is a setting."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number, else a text."""
+        return self.allowed is not None and not self.is_name
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is, or is a part of, the name of a queue."""
+        return self.name in _NAMES
+
+    @property
+    def says_allowed(self) -> str:
+        """What it may be, for people."""
+        if self.choices:
+            return ", ".join(self.choices)
+        return f"{self.allowed} bytes" if self.is_name else str(self.allowed)
+
+
+SHARED: Final = "shared"
+INDIVIDUAL: Final = "individual"
+DISCARD: Final = "discard"
+
+_NAMES: Final = {"deadLetterQueue": "", "queuePrefix": "x", "queueSuffix": "x"}
+"""Keys that are names of queues; what a part of one is tried with."""
+
+_WRITTEN: Final = ("queue://", "topic://", "/queue/", "/topic/", "/temp-")
+"""How a destination begins where its kind is told: no name is meant to."""
+
+OPTIONS: Final = {
+    option.name: option
+    for option in (
+        PolicyOption(
+            name="queuePrefetch",
+            kind=Kind.QUEUE,
+            meaning="most deliveries unacknowledged at once, of a subscription that says nothing",
+            allowed=Allowed(1, PREFETCH_MAX),
+            setting="broker.prefetch_default",
+        ),
+        PolicyOption(
+            name="topicPrefetch",
+            kind=Kind.TOPIC,
+            meaning="the same of a subscription of a topic",
+            allowed=Allowed(1, PREFETCH_MAX),
+            setting="broker.prefetch_max",
+        ),
+        PolicyOption(
+            name="deadLetterStrategy",
+            kind=Kind.QUEUE,
+            meaning="where rejected messages go: to one queue for all, to one of their queue's own,"
+            " nowhere",
+            choices=(SHARED, INDIVIDUAL, DISCARD),
+            default=SHARED,
+        ),
+        PolicyOption(
+            name="deadLetterQueue",
+            kind=Kind.QUEUE,
+            meaning="the queue for all, if the strategy is shared",
+            allowed=Allowed(1, QUEUE_NAME_BYTES_MAX),
+            setting="broker.dead_letter_queue",
+        ),
+        PolicyOption(
+            name="queuePrefix",
+            kind=Kind.QUEUE,
+            meaning="what stands before the queue's name, if the strategy is individual",
+            allowed=Allowed(1, _NAME_PART_BYTES_MAX),
+            default="ActiveMQ.DLQ.Queue.",
+        ),
+        PolicyOption(
+            name="queueSuffix",
+            kind=Kind.QUEUE,
+            meaning="and what stands behind it",
+            allowed=Allowed(0, _NAME_PART_BYTES_MAX),
+        ),
+    )
+}
+
+MOOT: Final = frozenset(
+    [
+        "blockedProducerWarningInterval",
+        "cursorMemoryHighWaterMark",
+        "doOptimzeMessageStorage",
+        "durableTopicPendingPolicy",
+        "enableAudit",
+        "lazyDispatch",
+        "maxAuditDepth",
+        "maxBrowsePageSize",
+        "maxExpirePageSize",
+        "maxPageSize",
+        "maxProducersToAudit",
+        "maxQueueAuditDepth",
+        "minimumMessageSize",
+        "optimizeMessageStoreInFlightLimit",
+        "optimizedDispatch",
+        "pendingDurableSubscriberPolicy",
+        "pendingQueuePolicy",
+        "pendingSubscriberPolicy",
+        "persistJMSRedelivered",
+        "reduceMemoryFootprint",
+        "sendDuplicateFromStoreToDLQ",
+        "storeUsageHighWaterMark",
+        "useCache",
+        "usePrefetchExtension",
+        "useTopicSubscriptionInflightStats",
+    ]
+)
+"""ActiveMQ's keys that tune what there is none of here."""
+
+UNBUILT: Final = frozenset(
+    [
+        "advancedMessageStatisticsEnabled",
+        "advancedNetworkStatisticsEnabled",
+        "advisoryForConsumed",
+        "advisoryForDelivery",
+        "advisoryForDiscardingMessages",
+        "advisoryForDispatched",
+        "advisoryForFastProducers",
+        "advisoryForSlowConsumers",
+        "advisoryWhenFull",
+        "allConsumersExclusiveByDefault",
+        "alwaysRetroactive",
+        "backOffMultiplier",
+        "collisionAvoidanceFactor",
+        "consumersBeforeDispatchStarts",
+        "deadLetterOverflow",
+        "deliverySecondsMax",
+        "destinationPerDurableSubscriber",
+        "dispatchPolicy",
+        "durableTopicPrefetch",
+        "expiration",
+        "expireMessagesPeriod",
+        "gcInactiveDestinations",
+        "gcWithNetworkConsumers",
+        "groupRebalance",
+        "inactiveTimeoutBeforeGC",
+        "inactiveTimoutBeforeGC",
+        "includeBodyForAdvisory",
+        "initialRedeliveryDelay",
+        "maxDestinations",
+        "maxLength",
+        "maxLengthBytes",
+        "maximumRedeliveries",
+        "maximumRedeliveryDelay",
+        "memoryLimit",
+        "messageEvictionStrategy",
+        "messageGroupBuckets",
+        "messageGroupMapFactoryType",
+        "messageInterceptorStrategy",
+        "networkBridgeFilterFactory",
+        "offlineDurableSubscriberTimeout",
+        "overflow",
+        "paused",
+        "pendingMessageLimitStrategy",
+        "prioritizedMessages",
+        "priorityWeights",
+        "processExpired",
+        "processNonPersistent",
+        "producerFlowControl",
+        "queueBrowserPrefetch",
+        "redeliveryDelay",
+        "redeliveryKeepsOrder",
+        "sendAdvisoryIfNoConsumers",
+        "sendFailIfNoSpace",
+        "sendFailIfNoSpaceAfterTimeout",
+        "slowConsumerStrategy",
+        "strictOrderDispatch",
+        "subscriptionRecoveryPolicy",
+        "suspectAfter",
+        "timeBeforeDispatchStarts",
+        "topicPrefix",
+        "topicSuffix",
+        "ttlCeiling",
+        "useCollisionAvoidance",
+        "useConsumerPriority",
+        "useExponentialBackOff",
+        "zeroExpirationOverride",
+    ]
+)
+"""Keys of what is still to be built; each moves up when something obeys it."""
+
+REVISION_MAX: Final = (1 << 62) - 1
+"""Of a file; a number that every language and TOML have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What one pattern was said to have, as far as it can be taken."""
+
+    values: dict[str, Value]
+    moot: tuple[str, ...]
+    """Keys that were taken and mean nothing here."""
+    faults: tuple[tuple[str, str], ...]
+    """Keys that cannot be taken, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePolicies:
+    """What a node's configuration file says of destinations."""
+
+    revision: int = 0
+    """The higher one counts, whichever node leads; 0: it says nothing."""
+    values: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    """By pattern."""
+    moot: tuple[str, ...] = ()
+    """Keys in it that mean nothing here."""
+    places: Mapping[tuple[str, str], str] = field(default_factory=dict, compare=False)
+    """Where in it each stands, by pattern and key."""
+
+
+NO_POLICIES: Final = FilePolicies()
+
+
+def read_values(kind: Kind, said: Mapping[str, object]) -> Spoken:
+    """Read what is said of destinations of a kind: as it was written, or as a number or text."""
+    values: dict[str, Value] = {}
+    moot: list[str] = []
+    faults: list[tuple[str, str]] = []
+    for name, value in said.items():
+        try:
+            if name in MOOT:
+                moot.append(name)
+            else:
+                values[name] = _read_value(require_option(name, kind), value)
+        except ValueError as error:
+            faults.append((name, str(error)))
+    return Spoken(values, tuple(moot), tuple(faults))
+
+
+def require_option(name: str, kind: Kind) -> PolicyOption:
+    """
+    Give what a key is that can be said of destinations of a kind.
+
+    Raises:
+        ValueError: It is not known, not built yet, or of destinations of another kind.
+    """
+    option = OPTIONS.get(name)
+    if option is None:
+        raise ValueError(_why_not(name))
+    if option.kind is not kind:
+        raise ValueError(f"is a key of {option.kind.value}s, and the pattern is of {kind.value}s")
+    return option
+
+
+def _why_not(name: str) -> str:
+    if name in UNBUILT:
+        return "is not built yet: nothing would obey it"
+    near = difflib.get_close_matches(name[:80], [*OPTIONS, *MOOT, *UNBUILT], n=1)
+    return "unknown key" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _read_value(option: PolicyOption, value: object) -> Value:
+    if option.is_number:
+        number = read_digits(value, 9) if isinstance(value, str) else value
+        if not isinstance(number, int) or isinstance(number, bool) or not _fits(number, option):
+            raise ValueError(f"{_shown(value)} is out of range; allowed: {option.says_allowed}")
+        return number
+    if not isinstance(value, str):
+        raise ValueError(f"{_shown(value)} is no text; allowed: {option.says_allowed}")
+    if option.choices and value not in option.choices:
+        raise ValueError(f"{_shown(value)} is not one of them; allowed: {option.says_allowed}")
+    if option.is_name:
+        _require_name(option, value)
+    return value
+
+
+def _require_name(option: PolicyOption, value: str) -> None:
+    """Make sure that a queue can be called so, and that consumers can say its name."""
+    if not _fits(len(value.encode()), option) or not value.isprintable():
+        raise ValueError(f"{_shown(value)} is no such name; allowed: {option.says_allowed}")
+    if value.startswith(_WRITTEN):
+        raise ValueError(f"{_shown(value)}: write the name alone, without what stands before it")
+    rest = _NAMES[option.name]
+    name = value + rest if option.name == "queuePrefix" else rest + value
+    try:
+        found = parse_destination(f"/queue/{name}")
+    except DestinationError as error:
+        raise ValueError(f"no queue can be called so: {error}") from None
+    if found.name != name:
+        raise ValueError(f"{_shown(value)}: no queue can be called so")
+
+
+def _fits(number: int, option: PolicyOption) -> bool:
+    allowed = option.allowed
+    assert allowed is not None and allowed.most is not None, "it has a range"
+    return allowed.least <= number <= allowed.most
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 64 else "such a number"
+    return text if len(text) <= 80 else f"{text[:40]}…{text[-40:]}"
+
+
+def as_text(values: Mapping[str, Value]) -> str:
+    """Write values as a record holds them: the same ones always as the same text."""
+    if not values:
+        return ""
+    return json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def moot_notice(names: tuple[str, ...]) -> str:
+    """Say of keys that they were taken and mean nothing."""
+    return f"{', '.join(sorted(set(names)))}: nothing is done with them, as there is no such thing"

@@ -1,0 +1,104 @@
+"""What may be said of destinations, and what each mistake is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from holdfast.broker.settings import BrokerSettings
+from holdfast.model.destination import Kind
+from holdfast.model.policies import (
+    MOOT,
+    OPTIONS,
+    UNBUILT,
+    as_text,
+    moot_notice,
+    read_values,
+)
+
+
+def fault(kind: Kind, **said: object) -> str:
+    spoken = read_values(kind, said)
+    assert spoken.values == {}
+    ((name, why),) = spoken.faults
+    assert [name] == list(said)
+    return why
+
+
+def test_values_are_read_as_they_are_written() -> None:
+    """From a command line all are texts; a file has numbers."""
+    said = {"queuePrefetch": "10", "deadLetterStrategy": "individual", "queuePrefix": "DLQ."}
+    spoken = read_values(Kind.QUEUE, said)
+    assert spoken.values == {**said, "queuePrefetch": 10}
+    assert (spoken.moot, spoken.faults) == ((), ())
+    assert read_values(Kind.TOPIC, {"topicPrefetch": 1}).values == {"topicPrefetch": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("queuePrefetch", 0, "0 is out of range; allowed: 1 to 65,535"),
+        ("queuePrefetch", True, "True is out of range"),
+        ("queuePrefetch", "ten", "'ten' is out of range"),
+        ("queuePrefetch", 1.5, "1.5 is out of range"),
+        ("queuePrefetch", [1], "is out of range"),
+        ("queuePrefetch", 1 << 70, "such a number is out of range"),
+        ("deadLetterStrategy", "nowhere", "is not one of them; allowed: shared, individual, disc"),
+        ("deadLetterStrategy", 1, "1 is no text"),
+        ("deadLetterQueue", "", "is no such name; allowed: 1 to 1,024 bytes"),
+        ("deadLetterQueue", "a,b", "composite names are not served"),
+        ("deadLetterQueue", "a.>", "wildcards are not served"),
+        ("deadLetterQueue", " a", "no queue can be called so"),
+        ("deadLetterQueue", "/queue/a", "write the name alone"),
+        ("deadLetterQueue", "queue://a", "write the name alone"),
+        ("deadLetterQueue", "a?b=c", "no queue can be called so"),
+        ("deadLetterQueue", "a\nb", "is no such name"),
+        ("queuePrefix", "", "is no such name; allowed: 1 to 256 bytes"),
+        ("queuePrefix", "*.", "wildcards are not served"),
+        ("queueSuffix", ".>", "wildcards are not served"),
+        ("queueSuffix", "x" * 300, "is no such name; allowed: 0 to 256 bytes"),
+        ("maximumRedeliveries", 6, "is not built yet"),
+        ("queuePrefech", 6, "unknown key; did you mean queuePrefetch?"),
+        ("x" * 100_000, 6, "unknown key"),
+        ("topicPrefetch", 6, "is a key of topics, and the pattern is of queues"),
+    ],
+)
+def test_a_mistake_is_told_with_what_is_allowed(name: str, value: object, why: str) -> None:
+    """What nothing obeys is not taken: to take it would be a lie."""
+    told = fault(Kind.QUEUE, **{name: value})
+    assert why in told
+    assert len(told) < 250
+
+
+def test_keys_that_tune_what_there_is_none_of_are_taken_with_a_notice() -> None:
+    """A policy of ActiveMQ's moves over as it is."""
+    spoken = read_values(Kind.QUEUE, {"useCache": "x", "queuePrefetch": 7, "maxPageSize": 9})
+    assert spoken.values == {"queuePrefetch": 7}
+    assert moot_notice(spoken.moot).startswith("maxPageSize, useCache: nothing is done")
+
+
+def test_every_key_is_in_one_of_the_lists() -> None:
+    """And none in two of them; they are ActiveMQ's and those of the design."""
+    assert not (MOOT & UNBUILT or MOOT & OPTIONS.keys() or UNBUILT & OPTIONS.keys())
+    assert len(MOOT) > 20
+    assert len(UNBUILT) > 50
+
+
+def test_a_default_is_a_setting_of_the_broker_or_can_be_said() -> None:
+    """What holds without a policy could be said by one."""
+    settings = {each.name: each.default for each in fields(BrokerSettings)}
+    for option in OPTIONS.values():
+        section, _, name = option.setting.partition(".")
+        assert not section or section == "broker"
+        default = settings[name] if option.setting else option.default
+        assert read_values(option.kind, {option.name: default}).values == {option.name: default}
+
+
+def test_equal_values_are_equal_texts() -> None:
+    """In whatever order they were said; none are no text."""
+    both = {"b": "\u00e9", "a": 1}
+    assert as_text(both) == as_text(dict(reversed(both.items()))) == '{"a":1,"b":"\u00e9"}'
+    assert json.loads(as_text(both)) == both
+    assert as_text({}) == ""
