@@ -67,14 +67,36 @@ def show(*, as_json: _JSON = False, flags: dict[str, Any], config: Path | None) 
     defaults.
     """
     settings = load_config(flags, config, [], is_data_needed=False)
+    policies = _policies(settings)
     if as_json:
-        write_json({"settings": [_as_json(it, settings) for it in CATALOGUE.values()]})
+        found = [_as_json(it, settings) for it in CATALOGUE.values()]
+        write_json({"settings": found, "policies": policies})
         return
     rows = [
         (it.name, _as_text(it, settings), it.unit, _from(settings.origins.get(it.path, DEFAULT)))
         for it in CATALOGUE.values()
     ]
+    rows += [
+        (f'policies."{it["pattern"]}".{it["key"]}', it["value"], "", f"file {it['place']}")
+        for it in policies
+    ]
     write_table(("setting", "value", "unit", "from"), rows)
+
+
+def _policies(settings: NodeConfig) -> list[dict[str, object]]:
+    """What the file says of destinations, and on which line."""
+    file = settings.policies
+    return [
+        {
+            "pattern": pattern,
+            "key": key,
+            "value": value,
+            "revision": file.revision,
+            "place": file.places.get((pattern, key), ""),
+        }
+        for pattern, values in file.values.items()
+        for key, value in values.items()
+    ]
 
 
 def _from(origin: Origin) -> str:

@@ -23,6 +23,7 @@ from holdfast.cli.ports import taken_ports
 from holdfast.cli.signals import stray_signals_told
 from holdfast.cli.variables import UnknownVariable, unknown_variables
 from holdfast.config.node import NodeConfig
+from holdfast.model.policies import moot_notice
 
 # The writer thread comes back from each sync and needs the interpreter at once; the default of 5 ms
 # would be longer than the sync itself.
@@ -86,6 +87,8 @@ def _introduce(settings: NodeConfig) -> None:
             copies=settings.sections.replication.copies or "as the members allow",
             sites=settings.sections.replication.sites,
         )
+    if settings.policies.moot:
+        log.warning("policies in the file", notice=moot_notice(settings.policies.moot))
     if settings.secret_file is not None:
         mode = settings.secret_file.stat().st_mode
         if mode & (stat.S_IRGRP | stat.S_IROTH):

@@ -22,12 +22,14 @@ from holdfast.config.node_settings import NodeSettings
 from holdfast.config.reading import SHOWN_MAX, read_value, shown_key
 from holdfast.config.sources import (
     DEFAULT,
+    FileWords,
     Origin,
     Word,
     words_of_environment,
     words_of_file,
     words_of_flags,
 )
+from holdfast.model.policies import NO_POLICIES, FilePolicies
 
 PROBLEMS_MAX: Final = 50
 """Of one source so many unknown and doubled keys are told; then how many more there are."""
@@ -48,6 +50,9 @@ class Draft:
     """Names of settings that are right by themselves and do not fit others."""
 
     problems: list[str] = field(default_factory=list)
+
+    policies: FilePolicies = NO_POLICIES
+    """What the file says of destinations."""
 
     def value(self, path: str) -> Any:
         """What a setting is set to."""
@@ -101,8 +106,9 @@ def draft(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path |
     """Read all that is given; mistakes in single values are reported in the draft."""
     made = Draft({setting.path: setting.default for setting in CATALOGUE.values()})
     given: dict[str, Word] = {}
-    of_file = words_of_file(file, made.problems) if file is not None else ()
-    for words in (of_file, words_of_environment(environment), words_of_flags(flags)):
+    of_file = words_of_file(file, made.problems) if file is not None else FileWords()
+    made.policies = of_file.policies
+    for words in (of_file.settings, words_of_environment(environment), words_of_flags(flags)):
         given |= _known(words, made)
     for path, word in given.items():
         made.origins[path] = word.origin

@@ -27,6 +27,7 @@ from holdfast.config.relations import check_relations, own_member, place_own
 from holdfast.config.sections import DEFAULTS, Sections
 from holdfast.config.sources import Origin, read_secret
 from holdfast.errors import ConfigError
+from holdfast.model.policies import NO_POLICIES, FilePolicies
 
 _WILDCARD_HOSTS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared with, not bound to
 
@@ -37,6 +38,9 @@ class NodeConfig(NodeSettings):
 
     sections: Sections = DEFAULTS
     """The settings of every package."""
+
+    policies: FilePolicies = NO_POLICIES
+    """What the file says of destinations."""
 
     secret: bytes = field(default=b"", repr=False)
     """What the members of a cluster know of each other; empty if there is none."""
@@ -82,7 +86,13 @@ class NodeConfig(NodeSettings):
             site=given.site or (own.site if own else ""),
         )
         values = {each.name: getattr(settings, each.name) for each in fields(settings)}
-        return cls(**values, sections=sections, secret=secret, origins=made.origins)
+        return cls(
+            **values,
+            sections=sections,
+            secret=secret,
+            origins=made.origins,
+            policies=made.policies,
+        )
 
     def value(self, path: str) -> Any:
         """What a setting is set to, or was worked out to be."""
@@ -124,7 +134,17 @@ def _checked(made: Draft) -> tuple[Sections, bytes]:
     secret = read_secret(made.value("secret_file"), made.problems)
     check_relations(made, has_secret=bool(secret))
     check_proportions(made)
+    _check_policies(made)
     return _build(made), secret
+
+
+def _check_policies(made: Draft) -> None:
+    count, count_max = len(made.policies.values), made.value("broker.policy_count_max")
+    made.require(
+        count <= count_max,
+        "broker.policy_count_max",
+        f"broker.policy_count_max: {count_max:,} is less than the {count:,} patterns in [policies]",
+    )
 
 
 def _build(made: Draft) -> Sections:

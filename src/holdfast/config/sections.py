@@ -6,8 +6,8 @@ classes there are, and which of their fields have a short name at the top of the
 and an environment variable. Both spellings mean the same, and may not be given together.
 
 What is to come has its place: `[store]` will choose the kind of store beside `[journal]`,
-`[policies]`, `[security]` and `[networks]` will compose the settings of those packages, each by one
-line here.
+`[security]` and `[networks]` will compose the settings of those packages, each by one line here.
+`[policies]` is no such section: it holds no settings of the node, see `policies`.
 """
 
 from __future__ import annotations

@@ -14,9 +14,12 @@ from typing import Any, Final, Literal
 
 from holdfast.config.catalogue import CATALOGUE, SECTIONS
 from holdfast.config.lines import KeyPath, key_lines
+from holdfast.config.policies import TABLE as POLICIES
+from holdfast.config.policies import read_policies
 from holdfast.config.reading import shown_key, shown_path
 from holdfast.config.regular_files import TooLargeError, read_regular
 from holdfast.model.limits import KiB, MiB
+from holdfast.model.policies import NO_POLICIES, FilePolicies
 
 SECRET_BYTES_MIN: Final = 16
 SECRET_BYTES_MAX: Final = 64 * KiB
@@ -65,8 +68,16 @@ def words_of_environment(environment: Mapping[str, str]) -> Iterator[Word]:
             yield Word(setting.name, value, Origin("variable", setting.variable))
 
 
-def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
-    """What stands in a TOML file; what is wrong with the file itself is one problem."""
+@dataclass(frozen=True, slots=True)
+class FileWords:
+    """What stands in a file: settings, and what it says of destinations."""
+
+    settings: tuple[Word, ...] = ()
+    policies: FilePolicies = NO_POLICIES
+
+
+def words_of_file(file: Path, problems: list[str]) -> FileWords:
+    """Read a TOML file; what is wrong with the file itself is one problem."""
     try:
         text = _read_text(file)
         table = tomllib.loads(text)
@@ -82,14 +93,26 @@ def words_of_file(file: Path, problems: list[str]) -> Iterator[Word]:
         problems.append(f"config: {file} is not TOML: {error}")
     else:
         lines = key_lines(text) if table else {}
-        for path, value in _flattened(table):
-            spelling = ".".join(path)
-            line = lines.get(path) or lines.get(path[:1])  # A table in braces stands on its line.
-            place = file.name if line is None else f"{file.name} line {line}"
-            if _is_deep(value):
-                problems.append(f"{shown_key(spelling)}: is nested too deeply ({place})")
-                continue
-            yield Word(spelling, value, Origin("file", place))
+        said = table.pop(POLICIES, None)
+        words = tuple(_settings(file, table, lines, problems))
+        if said is None:
+            return FileWords(words)
+        return FileWords(words, read_policies(said, lines, file.name, problems))
+    return FileWords()
+
+
+def _settings(
+    file: Path, table: Mapping[str, Any], lines: Mapping[KeyPath, int], problems: list[str]
+) -> Iterator[Word]:
+    """Give the settings, each with where it stands."""
+    for path, value in _flattened(table):
+        spelling = ".".join(path)
+        line = lines.get(path) or lines.get(path[:1])  # A table in braces stands on its line.
+        place = file.name if line is None else f"{file.name} line {line}"
+        if _is_deep(value):
+            problems.append(f"{shown_key(spelling)}: is nested too deeply ({place})")
+            continue
+        yield Word(spelling, value, Origin("file", place))
 
 
 def _read_text(file: Path) -> str:

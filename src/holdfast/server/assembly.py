@@ -104,6 +104,7 @@ def assemble(config: NodeConfig, hearer: Hearer) -> Parts:
         clock=clock,
         settings=replace(config.sections.server, connection_count_max=shares.clients),
         protocols=served(config.sections.stomp),
+        policies=config.policies,
         on_role_change=hearer.role_changed,
         on_damage=hearer.damaged,
         on_failure=hearer.fail,

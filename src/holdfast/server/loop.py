@@ -40,6 +40,7 @@ from holdfast.errors import (
     NotLeaderError,
 )
 from holdfast.model.limits import KiB
+from holdfast.model.policies import NO_POLICIES, FilePolicies
 from holdfast.server.cleaning import Cleaner
 from holdfast.server.clients import Clients
 from holdfast.server.confirming import Confirming
@@ -51,6 +52,7 @@ from holdfast.server.format_gate import FormatGate
 from holdfast.server.heart_beats import HeartBeats
 from holdfast.server.held_memory import HeldMemory
 from holdfast.server.loop_attributes import LOOP_ATTRIBUTES
+from holdfast.server.policy_file import PolicyFile
 from holdfast.server.releasing import Releasing
 from holdfast.server.resuming import Resuming
 from holdfast.server.role import Role
@@ -87,6 +89,7 @@ class Conductor:
         clock: Clock,
         settings: ServerSettings,
         protocols: tuple[Registration, ...],
+        policies: FilePolicies = NO_POLICIES,
         on_role_change: Callable[[], None],
         on_damage: Callable[[CorruptEntryError], None],
         on_failure: Callable[[Exception], None],
@@ -104,6 +107,7 @@ class Conductor:
         self.releasing = Releasing(broker, self.containment, self.record_step_count)
         self.cleaner = Cleaner(broker, store, settings)
         self.format_gate = FormatGate(broker, store)
+        self.policy_file = PolicyFile(broker, policies)
         self.departures = Departures(broker, self.containment)
         self.held_memory = HeldMemory(broker, settings, self.containment, self.departures)
         self.slow_consumers = self.held_memory.slow_consumers
@@ -178,6 +182,7 @@ class Conductor:
             self.withheld.offer_again(now - self.settings.damaged_retry_seconds)
         is_leading = self.role.is_serving and not self.store.is_handing_over
         self.format_gate.step(is_leading=is_leading)
+        self.policy_file.step(is_leading=is_leading)
         if is_leading:
             self.budget.begin()
             self.cleaner.step(now, self.budget.is_spent)
@@ -398,6 +403,7 @@ class Conductor:
         self.broker.follow()
         self.cleaner.stop()
         self.format_gate.stop()
+        self.policy_file.stop()
         self.clients.attend(self.turned_at)
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ LOOP_ATTRIBUTES: Final = (
     "departures",
     "flushing",
     "format_gate",
+    "policy_file",
     "has_failed",
     "heart_beats",
     "heart_beats_at",
