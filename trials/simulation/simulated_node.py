@@ -36,6 +36,7 @@ from holdfast.journal.journal import Journal
 from holdfast.journal.scrub import Scrubber
 from holdfast.journal.writer import ROOM_RETRY_SECONDS, JournalWriter
 from holdfast.model.format_level import NEWEST_LEVEL
+from holdfast.model.policies import NO_POLICIES
 from holdfast.protocols.stomp.settings import StompSettings
 from holdfast.replication.driver import Driver
 from holdfast.replication.format_levels import KNOWN
@@ -154,6 +155,8 @@ class SimulatedNode:
         """The disk it was started on once more although it was shut out on it."""
         self.site = ""
         self.known_format_level = NEWEST_LEVEL
+        self.file_policies = NO_POLICIES
+        """What its configuration file says of destinations, read at each start."""
         """What its processes know of the log's format: those of an older version know less."""
         self.life = 0
         self.mistaken_settings: ReplicationSettings | None = None
@@ -393,6 +396,7 @@ class SimulatedNode:
             clock=clock,
             settings=world.server_settings,
             protocols=served(_STOMP),
+            policies=self.file_policies,
             on_role_change=self._on_role_change,
             on_damage=self._on_damage,
             on_failure=self._end,

@@ -36,6 +36,7 @@ from trials.simulation.endings import ENDINGS
 from trials.simulation.faults import OPERATORS, KiB, Nemesis, Plan, plan
 from trials.simulation.greedy_clients import Crowd
 from trials.simulation.history import History, ViolationError
+from trials.simulation.policy_books import PolicyBooks
 from trials.simulation.simulated_clock import Timeline
 from trials.simulation.simulated_network import VERY_LATE_SECONDS, PeerNetwork
 from trials.simulation.simulated_node import SimulatedNode
@@ -115,6 +116,8 @@ class Simulation:
         self.acts: Counter[str] = Counter()
         """What clients did that is worth telling, by name."""
         self.volatile = VolatileLedger()
+        self.policies: PolicyBooks | None = None
+        """What is said of destinations, if anything is."""
         self.mended_count = 0
         self.transcript: list[str] | None = [] if is_watched else None
         self._wire = hashlib.blake2b(digest_size=16)
@@ -247,6 +250,8 @@ class Simulation:
             return
         self._check_liveness()
         self.checkers.check_end()
+        if self.policies is not None:
+            self.policies.check_end()
         self.volatile.check_topics()
 
     def _check_stalls(self, elections: int) -> None:
