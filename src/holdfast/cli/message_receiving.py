@@ -14,15 +14,19 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.cli.message_patience import FIRST_SECONDS_DEFAULT, Patience
 from holdfast.cli.message_progress import Tally, connected, progress_shown
+from holdfast.cli.output import write_error
 from holdfast.client import Message, Subscription
 from holdfast.client.wire import AcknowledgeMode
+from holdfast.errors import SelectorError
 
 BATCH_COUNT_MAX = 500
 NAME_CHARACTERS_MAX = 100
+POINTED_CHARACTERS = 72
 
 PATIENCE_SECONDS_MIN = 3.0
 """A shorter silence may be asked for; a broker, or the next one, is given so long to answer."""
@@ -87,6 +91,23 @@ def json_document(message: Message) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
+def pointed_at(text: str, column: int) -> str:
+    """A text in one line, or what of it stands around a column, and a mark under that."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    start = max(0, column - 1 - POINTED_CHARACTERS // 2)
+    return f"  {shown[start : start + POINTED_CHARACTERS]}\n  {'^':>{column - start}}"
+
+
+@contextlib.contextmanager
+def showing_where(selector: str | None) -> Iterator[None]:
+    """Show where a selector is wrong, if it is refused."""
+    try:
+        yield
+    except SelectorError as error:
+        write_error(pointed_at(selector or "", error.column))
+        raise
+
+
 class Receiving:
     """One `holdfast receive`."""
 
@@ -101,6 +122,7 @@ class Receiving:
         is_endless: bool,
         acknowledge: AcknowledgeMode | None,
         prefetch: int | None,
+        selector: str | None,
         headers: dict[str, str],
         is_quiet: bool,
     ) -> None:
@@ -112,6 +134,7 @@ class Receiving:
         self._is_endless = is_endless
         self._acknowledge = acknowledge
         self._prefetch = prefetch
+        self._selector = selector
         self._headers = headers
         self._is_quiet = is_quiet
         self.tally = Tally()
@@ -137,7 +160,7 @@ class Receiving:
                 "receiving", self._count_max, lambda: self.tally.count, is_quiet=self._is_quiet
             ),
         ):
-            with patience.answer():
+            with patience.answer(), showing_where(self._selector):
                 subscription = await stack.enter_async_context(
                     connection.subscribe(
                         self._destination,
@@ -146,6 +169,7 @@ class Receiving:
                             "client" if self._acknowledge == "client" else "client-individual"
                         ),
                         prefetch=self._prefetch,
+                        selector=self._selector,
                         headers=self._headers,
                     )
                 )

@@ -44,6 +44,14 @@ Header = Annotated[
 Rate = Annotated[
     float | None, typer.Option("--rate", min=0.001, help="At most so many per second.")
 ]
+Selector = Annotated[
+    str | None,
+    typer.Option(
+        "--selector",
+        metavar="CONDITION",
+        help="Only a topic's messages that are so: \"price > 2 AND region = 'north'\".",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="For programs, on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
@@ -160,6 +168,7 @@ def receive(
     prefetch: Annotated[
         int | None, typer.Option("--prefetch", min=1, help="Most messages under way.")
     ] = None,
+    selector: Selector = None,
     header: Header = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="DIR|-", help="A file each, or all on stdout.")
@@ -183,6 +192,7 @@ def receive(
         is_endless=follow,
         acknowledge=WIRE_MODES[acknowledge],
         prefetch=prefetch,
+        selector=selector,
         headers=parse_headers(header),
         is_quiet=quiet,
     )

@@ -238,7 +238,9 @@ class Connection:
             acknowledge: "client-individual": each message by its own; "client": with all taken
                 before it; "auto": by asking for the next one.
             prefetch: Most messages delivered and not acknowledged; None takes the setting.
-            selector: A condition on headers, in SQL-92's way.
+            selector: A condition on headers, in SQL-92's way: `price > 2 AND region = 'north'`.
+                Holdfast serves it on topics; entering a subscription raises SelectorError, with
+                the column, if it cannot be read.
             headers: More headers of SUBSCRIBE, as `activemq.priority`.
 
         Raises:

@@ -17,6 +17,7 @@ from holdfast.errors import (
     ProducerFinishedError,
     ProducerForgottenError,
     RefusedError,
+    SelectorError,
     SequenceGapError,
     StoreFullError,
     TransactionError,
@@ -41,6 +42,7 @@ _GAP = re.compile(
     r"(?P<expected>[0-9]{1,19}), found (?P<found>[0-9]{1,19})",
     re.DOTALL,
 )
+_COLUMN = re.compile(r"selector, column ([0-9]{1,3}(?:,[0-9]{3})?): (.+)", re.DOTALL)
 
 
 def refusal(frame: Frame) -> RefusedError:
@@ -48,17 +50,21 @@ def refusal(frame: Frame) -> RefusedError:
     code = frame.headers.get("code", RefusedError.code)
     text = frame.headers.get("message") or frame.body.decode(errors="replace").strip()
     text = text or "refused without a word"
-    found = _GAP.search(text) if code in _GAPS else None
-    error: RefusedError
-    if found is not None:
-        expected, number = int(found["expected"]), int(found["found"])
-        error = _GAPS[code](found["id"], expected=expected, found=number)
-        # The broker's own words, whatever they add.
-        error.args = (text,)
-    else:
-        error = _KINDS.get(code, RefusedError)(text)
+    error = _with_fields(code, text) or _KINDS.get(code, RefusedError)(text)
+    # The broker's own words, whatever they add.
+    error.args = (text,)
     error.code = code
     return error
+
+
+def _with_fields(code: str, text: str) -> RefusedError | None:
+    """Give an error that has more than a sentence, if all of it is in that."""
+    if code in _GAPS and (found := _GAP.search(text)):
+        expected, number = int(found["expected"]), int(found["found"])
+        return _GAPS[code](found["id"], expected=expected, found=number)
+    if code == SelectorError.code and (found := _COLUMN.fullmatch(text)):
+        return SelectorError(found[2], column=int(found[1].replace(",", "")))
+    return None
 
 
 def anew(error: ErrorType) -> ErrorType:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.cli.message_receiving import Output, json_document
+from holdfast.cli.message_receiving import Output, json_document, pointed_at
 
 
 def message(body: bytes, id: str = "ID:c-1-1") -> SimpleNamespace:
@@ -44,3 +44,19 @@ def test_standard_output_gets_a_line_each(capsysbinary: pytest.CaptureFixture[by
     """Bytes as they are, flushed before anything is acknowledged."""
     Output(None, is_json=False).write([message(b"\xff\0"), message(b"2")])
     assert capsysbinary.readouterr().out == b"\xff\0\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "expected"),
+    [
+        ("a = b c", 7, "  a = b c\n        ^"),
+        ("a =", 4, "  a =\n     ^"),
+        ("", 1, "  \n  ^"),
+        ("a\n= \x1b[0m b", 10, "  a =  [0m b\n           ^"),
+        ("x" * 500 + "!" + "y" * 500, 501, f"  {'x' * 36}!{'y' * 35}\n  {' ' * 36}^"),
+        ("x" * 500, 501, f"  {'x' * 36}\n  {' ' * 36}^"),
+    ],
+)
+def test_a_mark_stands_under_a_column(text: str, column: int, expected: str) -> None:
+    """In one line, whatever the text is; of a long one the part around it."""
+    assert pointed_at(text, column) == expected

@@ -17,10 +17,18 @@ import pytest
 import typer
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
+from scripted_broker import Served
 from threaded_broker import Threaded
 
 from holdfast.cli import message_patience, message_receiving, message_sending, messages
-from holdfast.errors import ConfigError, HoldfastError, LinkLostError, RefusedError
+from holdfast.errors import (
+    ConfigError,
+    HoldfastError,
+    LinkLostError,
+    RefusedError,
+    SelectorError,
+)
+from holdfast.protocols.stomp.frames import Frame
 
 
 @dataclass
@@ -204,17 +212,28 @@ def test_what_cannot_be_written_is_not_acknowledged(shell: Shell, tmp_path: Path
 
 
 def test_subscription_options_reach_the_broker(shell: Shell) -> None:
-    """Prefetch and headers."""
+    """Prefetch, headers and a selector."""
     shell.fill("1")
-    shell.run(*("receive", "q", "-n", "1", "--prefetch", "7", "-H", "a.b:c"))
+    shell.run(*("receive", "q", "-n", "1", "--prefetch", "7", "-H", "a.b:c", "--selector", "n > 1"))
     headers = shell.broker.frames("SUBSCRIBE")[0].headers
     assert (headers["activemq.prefetchSize"], headers["a.b"]) == ("7", "c")
+    assert headers["selector"] == "n > 1"
 
 
-def test_what_is_not_served_is_not_offered(shell: Shell) -> None:
-    """Selectors: the broker refuses them, so the command line does not have them."""
-    assert shell.run("receive", "q", "--selector", "n > 1").code == 2
-    assert not shell.broker.events
+def test_a_selector_that_is_refused_is_shown_with_a_mark(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the character that the broker names; `main` writes the sentence below."""
+    sentence = "selector, column 7: unexpected 'AN'; expected AND, OR or the end"
+
+    def refuse(served: Served, frame: Frame) -> None:
+        served.error(frame.receipt, "invalid-selector", sentence)
+
+    monkeypatch.setattr(Served, "serve_subscribe", refuse)
+    outcome = shell.run("receive", "/topic/t", "--selector", "a = 1 AN\tb = 2")
+    assert isinstance(outcome.error, SelectorError)
+    assert (str(outcome.error), outcome.error.column) == (sentence, 7)
+    assert outcome.err.splitlines() == ["  a = 1 AN b = 2", "        ^"]
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic", "temp-queue", "temp-topic"])

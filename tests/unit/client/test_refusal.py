@@ -14,6 +14,7 @@ from holdfast.errors import (
     DestinationError,
     ProducerForgottenError,
     RefusedError,
+    SelectorError,
     SequenceGapError,
     StoreFullError,
     TransactionError,
@@ -43,6 +44,19 @@ def test_a_gap_has_its_fields(kind: type[SequenceGapError]) -> None:
     assert isinstance(error, kind)
     assert (str(error), error.code) == (str(theirs), kind.code)
     assert (error.producer_id, error.expected, error.found) == ("p:1", 3, 7)
+
+
+def test_a_selector_has_its_column() -> None:
+    """As the broker's own error would; of a sentence without one it is a refusal like another."""
+    theirs = SelectorError("unexpected 'AN'; expected AND", column=1234)
+    error = said(SelectorError.code, str(theirs))
+    assert isinstance(error, SelectorError)
+    assert (str(error), error.column, error.code) == (str(theirs), 1234, theirs.code)
+    assert isinstance(again := anew(error), SelectorError)
+    assert (str(again), again.column) == (str(theirs), 1234)
+    for sentence in ("it is wrong", "selector, column 99999: x", "selector, column : x"):
+        error = said(SelectorError.code, sentence)
+        assert (type(error), str(error), error.code) == (RefusedError, sentence, theirs.code)
 
 
 def test_what_nobody_knows_is_a_refusal() -> None:
