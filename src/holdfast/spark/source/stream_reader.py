@@ -2,7 +2,7 @@
 `spark.readStream.format("holdfast")`: the log as it grows.
 
 An offset is the last entry taken, and of which log it is: that is proven before a query goes on,
-when it starts and whenever the cluster was promoted by force meanwhile. With a hold the cluster
+when it starts, whenever the cluster was promoted by force meanwhile, and with each batch. With a hold the cluster
 keeps the log from the first entry that Spark has not reported done, across restarts of either;
 without one a reader that is away for long may find that entries were cleaned away, and is told so
 by an error, or with failOnDataLoss=false by a warning and a number in its progress.
@@ -143,6 +143,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 last = min(last, self.source.reach(first, options.bytes_per_trigger_max))
         if last <= begin.index:
             return start
+        # Also where nobody was promoted: nodes that are put back to older copies, and the files of
+        # one, tell of nothing. What they took in since stands where other entries were taken.
+        check_continues(self.source, position, begin)
         end = taken_at(self.source, position, last)
         self._reached = last
         self._proven = {(begin, position.generation), (end, position.generation)}
