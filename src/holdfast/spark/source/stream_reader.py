@@ -2,10 +2,11 @@
 `spark.readStream.format("holdfast")`: the log as it grows.
 
 An offset is the last entry taken, and of which log it is: that is proven before a query goes on,
-when it starts, whenever the cluster was promoted by force meanwhile, and with each batch. With a hold the cluster
-keeps the log from the first entry that Spark has not reported done, across restarts of either;
-without one a reader that is away for long may find that entries were cleaned away, and is told so
-by an error, or with failOnDataLoss=false by a warning and a number in its progress.
+when it starts, with each batch, and whenever the cluster was promoted by force meanwhile. With a
+hold the cluster keeps the log from the first entry that Spark has not reported done, across
+restarts of either; without one a reader that is away for long may find that entries were cleaned
+away, and is told so by an error, or with failOnDataLoss=false by a warning and a number in its
+progress.
 
 Invariants:
     A query never goes on in another log than the one it has read.
