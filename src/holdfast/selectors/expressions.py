@@ -38,7 +38,7 @@ Evaluate: TypeAlias = Callable[[Values], Value]
 DEPTH_MAX: Final = 64
 """How deep parentheses, NOT and signs may stand in each other."""
 
-SEARCH_COUNT_MAX: Final = 32
+SEARCH_COUNT_MAX: Final = 16
 """How often one selector looks through a text, which takes up to 0.2 ms for the longest header."""
 
 SCATTERED_SEARCH_COUNT: Final = 8
