@@ -232,7 +232,10 @@ class BlockingSubscription:
             taken.append(first)
         size_bytes = sum(message.size_bytes for message in taken)
         while self._subscription.buffered_count and len(taken) < count and size_bytes < BATCH_BYTES:
-            taken.append(await anext(self._subscription))
+            try:
+                taken.append(await anext(self._subscription))
+            except OSError:
+                return  # As in `Subscription.fetch`.
             size_bytes += taken[-1].size_bytes
 
     def _acknowledge_last(self) -> None:

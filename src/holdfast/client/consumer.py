@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import MutableMapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
@@ -198,18 +199,18 @@ class Subscription:
         """
         Up to `count` messages: waits for the first as `receive` does, and takes what else is here.
 
-        None at all if none comes in time or the subscription is closed; never more than take
-        `received_bytes_max` of memory, but one. In mode "auto" they are acknowledged when the next
-        ones are asked for. Cancelling takes none. Raises as iterating does, and ConfigError for a
-        count below 1.
+        None at all if none comes in time or the subscription is closed; more than one as far as
+        `received_bytes_max` holds. In mode "auto" they are acknowledged when more are asked for.
+        Cancelling takes none. Raises as iterating does; ConfigError for a count below 1.
         """
         check_count(count)
         first = await self.receive(seconds)
         messages = [] if first is None else [first]
         room = self._session.settings.received_bytes_max
-        while self._buffer and 0 < len(messages) < count and room > messages[-1].size_bytes:
-            room -= messages[-1].size_bytes
-            messages.append(self._take())
+        with suppress(OSError):  # Of a file that cannot be read: who asks for it next is told.
+            while self._buffer and 0 < len(messages) < count and room > messages[-1].size_bytes:
+                room -= messages[-1].size_bytes
+                messages.append(self._take())
         self._last = messages[:]
         return messages
 
@@ -247,12 +248,13 @@ class Subscription:
             self._arrival = None
 
     def _take(self) -> Message:
-        message = self._buffer.popleft()
+        message = self._buffer[0]
         if isinstance(message, Overflowed):
-            frame = self._session.overflow.take(message)
+            frame = self._session.overflow.take(message)  # Or an OSError: then it stays the first.
             message = Message(frame, self, self._session.generation)
         else:
             self._session.message_taken(message.size_bytes)
+        self._buffer.popleft()
         if self._again:
             self._again.pop(message.id, None)
         self._taken_count += 1
@@ -327,8 +329,6 @@ class Subscription:
         """What the broker counts with a message after it, and what it does not."""
         present = self._session.generation
         counted = [m for m in messages if m.generation == present and not m.is_out_of_order]
-        if len(counted) == len(messages):
-            return counted, []
         return counted, [m for m in messages if m.generation != present or m.is_out_of_order]
 
     def _confirm(self, message: Message) -> asyncio.Future[None] | None:

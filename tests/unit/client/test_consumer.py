@@ -14,6 +14,7 @@ from scripted_broker import ScriptedBroker, Store
 from two_leaders import QUEUE, filled, take, two_leaders
 
 from holdfast.client import Interrupted, Subscription, connect
+from holdfast.client.overflow import OverflowFile
 from holdfast.errors import (
     ConfigError,
     LinkLostError,
@@ -699,6 +700,41 @@ async def test_fetching_takes_no_more_than_memory_is_allowed() -> None:
             assert 1 <= len(batch) <= 2
             fetched += batch
         assert [message.text[0] for message in fetched] == list("xyz")
+
+
+async def test_a_file_that_cannot_be_read_acknowledges_nothing_that_nobody_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    What was taken before it was handed to nobody, and acknowledged with the next call all the same.
+    """
+    read = OverflowFile.read
+
+    def fails(self: OverflowFile, place: int, size_bytes: int) -> bytes:
+        if place and broken:
+            raise OSError(5, "Input/output error")
+        return read(self, place, size_bytes)
+
+    monkeypatch.setattr(OverflowFile, "read", fails)
+    broken = [True]
+    async with (
+        ScriptedBroker(filled("x" * 600, *"1234")) as broker,
+        connect(broker.uri, received_bytes_max=500) as connection,
+        connection.subscribe(QUEUE, acknowledge="auto") as subscription,
+    ):
+        broker.is_holding = True
+        sending = asyncio.create_task(connection.send("/queue/b", b""))
+        await _until_buffered(subscription, 5)
+        (large,) = await subscription.fetch(10)
+        (first,) = await subscription.fetch(10)
+        with pytest.raises(OSError, match="Input/output"):
+            await subscription.fetch(10)
+        broken.clear()
+        rest = await subscription.fetch(10)
+        assert [message.text for message in (first, *rest)] == list("1234")
+        broker.release()
+        await sending
+        assert broker.store.settled == [large.id, first.id]
 
 
 async def test_the_end_of_a_block_settles_its_message() -> None:

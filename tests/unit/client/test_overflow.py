@@ -81,5 +81,8 @@ def test_a_file_that_was_cut_is_an_error() -> None:
     kept_in = Overflow()
     kept = put(kept_in, 1)
     kept.file._file.truncate(10)
-    with pytest.raises(OSError, match="shorter"):
-        kept_in.take(kept)
+    for _ in range(2):
+        with pytest.raises(OSError, match="shorter"):
+            kept_in.take(kept)
+    assert kept_in.count == 1
+    kept_in.drop(kept)
