@@ -54,9 +54,7 @@ MESSAGES = {"log-format-1": 12, "node-of-level-1": 6, "log-format-2": 12}
 MESSAGES |= {"node-of-level-2": 6, "log-format-3": 3}
 DEAD = {"log-format-1": 0, "node-of-level-1": 0, "log-format-2": 3}
 DEAD |= {"node-of-level-2": 1, "log-format-3": 1}
-BACKLOG = {"log-format-1": 12, "node-of-level-1": 4, "log-format-2": 10}
-BACKLOG |= {"node-of-level-2": 4, "log-format-3": 2}
-"""Message records, those that say why they are dead letters, and rows of the backlog."""
+"""Message records, and those that say why they are dead letters."""
 
 LEVEL = {"log-format-1": 1, "node-of-level-1": 1, "log-format-2": 2}
 LEVEL |= {"node-of-level-2": 2, "log-format-3": 3}
@@ -124,7 +122,10 @@ def test_spark_reads_it(name: str, folder: Path) -> None:
     """
     The messages as the codec reads them, their facts as columns; and what is live.
     """
-    for view, column in (("messages", "index, queue_number, cause, body"), ("backlog", "index")):
+    for view, column in (
+        ("messages", "index, queue_number, cause, body"),
+        ("backlog", "index, queue_number"),
+    ):
         options = read_options({"path": str(folder), "view": view, "columns": column})
         reader = BatchReader(options)
         rows = [
@@ -137,7 +138,7 @@ def test_spark_reads_it(name: str, folder: Path) -> None:
             assert len(rows) == MESSAGES[name]
             assert sum(row["cause"] is not None for row in rows) == DEAD[name]
         else:
-            assert len(rows) == BACKLOG[name]
+            assert Counter(row["queue_number"] for row in rows) == LIVE[name]
 
 
 def test_the_one_of_level_2_has_every_fact(tmp_path: Path) -> None:

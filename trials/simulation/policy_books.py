@@ -147,6 +147,7 @@ class PolicyBooks:
             for node in self.world.nodes
             if node.is_alive
             and node.is_built
+            and not node.driver.is_witness
             and node.name not in checkers.distrusted
             and not checkers.generations.is_past(node)
             and not node.conductor.is_within_entry
