@@ -16,6 +16,7 @@ from trials.safeguards import (
     limits,
     logs,
     membership,
+    policies,
     strangers,
 )
 from trials.safeguards.ablation import Ablation
@@ -32,5 +33,6 @@ ABLATIONS: list[Ablation] = [
     *limits.ABLATIONS,
     *logs.ABLATIONS,
     *membership.ABLATIONS,
+    *policies.ABLATIONS,
     *strangers.ABLATIONS,
 ]

@@ -72,6 +72,8 @@ class PolicyBooks:
         self._chance = random.Random(f"{world.seed}:policies")  # noqa: S311 - to be repeated
         self._words = {pattern: _Words() for pattern in _PATTERNS}
         self._files: dict[int, str] = {}
+        self._newest = 0
+        """The highest revision of a file that any node has applied."""
         self._count = 0
         self._began_at = 0.0
 
@@ -111,17 +113,20 @@ class PolicyBooks:
         began_at = self.world.checkers.generations.began_at
         if began_at > self._began_at:
             self._began_at = began_at
+            self._newest = 0
             for words in self._words.values():
                 words.confirmed = 0
 
     def file(self) -> bool:
         """Give one node a file of the next revision, which it reads at its next start."""
         node = self._chance.choice(self.world.nodes)
+        if node.is_paused:
+            return False  # It would go on with the file of its start.
         revision = len(self._files) + 1
         number = _FROM_FILES + revision
         self._files[revision] = f'{{"queuePrefetch":{number}}}'
         node.file_policies = FilePolicies(revision, {_FILE_PATTERN: {"queuePrefetch": number}})
-        if node.is_running and not node.is_paused:
+        if node.is_running:
             node.stop(power=False)
             self.world.timeline.after(0.05, self._start, node)
         self.world.count(FILED)
@@ -134,9 +139,11 @@ class PolicyBooks:
 
     def look(self) -> None:
         """Look whether a leader has a file that does not count, and at all that files say."""
+        self._forget_the_lost()
         for node in self._judged():
             self._check_file(node)
             revision = node.broker.state.policies.revision
+            self._newest = max(self._newest, revision)
             if node.is_listening and 0 < node.file_policies.revision < revision:
                 self.world.count(STAYED)
 
@@ -172,6 +179,11 @@ class PolicyBooks:
         seen: dict[str, dict[tuple[bool, str], str]] = {}
         for node in self._judged():
             self._check_file(node)
+            revision = node.broker.state.policies.revision
+            if revision < self._newest:
+                raise ViolationError(
+                    "Q64", f"{node.name} has a file of revision {revision}, not {self._newest}"
+                )
             by_key = node.broker.state.policies.by_key
             seen[node.name] = {
                 (key.is_of_file, key.pattern): record.values for key, record in by_key.items()

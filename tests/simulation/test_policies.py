@@ -1,0 +1,38 @@
+"""
+Policies in simulated worlds: changed under crashes and hand-overs, the same on all nodes, obeyed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from trials.safeguards.ablation import catch
+from trials.safeguards.policies import ABLATIONS
+from trials.simulation.faults import focused
+from trials.simulation.policy_books import FILED, SAID, STAYED
+from trials.simulation.simulator import simulate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", ["one", "two", "three", "witness", "learner"])
+def test_what_was_said_holds_whatever_happens(topology: str) -> None:
+    """Also where a leader has a file of before, and where a copy is forced to go on."""
+    found: Counter[str] = Counter()
+    for seed in range(1, 7):
+        kinds = [SAID, FILED, "crash", "power cut", "transfer", "partition", "heal network"]
+        result = simulate(seed, focused(seed, kinds, topology=topology))
+        assert result.violation == "", f"seed {seed}"
+        found += result.faults
+
+    assert found[SAID]
+    assert found[FILED]
+    assert found[STAYED] or topology not in {"three", "witness"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda it: it.name)
+def test_a_safeguard_that_is_missing_is_noticed(ablation) -> None:
+    """Each by the first seeds: else the checker would prove nothing."""
+    assert catch(ablation, range(1, 12)) is not None
