@@ -703,10 +703,9 @@ class Checkers:
         if found != token:
             raise ViolationError("S5", f"{token} was delivered; in its place stands {found}")
 
-    def _check_settled(self, queue: str, sequence: int) -> None:
-        for number, name in self.log.names.items():
-            if name == queue and (number, sequence) in self.log.live:
-                raise ViolationError("S5", f"{sequence} of {queue} was settled and still lives")
+    def _check_settled(self, place: tuple[int, int], queue: str) -> None:
+        if place in self.log.live:
+            raise ViolationError("S5", f"{place[1]} of {queue} was settled and still lives")
 
     # At the end -----------------------------------------------------------------------------------
 
@@ -726,6 +725,8 @@ class Checkers:
 
     def _has_arrived(self, token: str) -> bool:
         note = self.history.sent[token]
+        if any(place in self.log.removed for place in self.log.identities.get(token, ())):
+            return True
         return token in self.history.received or note.queue in self.history.settled_queues
 
     def _check_platters(self, node: SimulatedNode) -> None:

@@ -21,10 +21,12 @@ from holdfast.model.records import (
     AcknowledgeRecord,
     CleanedRecord,
     DeadLetterRecord,
+    DeleteQueueRecord,
     DispatchMarkRecord,
     ForgetProducerRecord,
     MessageRecord,
     ProducerRecord,
+    PurgeRecord,
     QueueRecord,
     Record,
 )
@@ -53,6 +55,8 @@ class CommittedLog:
         self.live: dict[tuple[int, int], int] = {}
         """Queue number and sequence of every live message, and the entry of its newest copy."""
         self.settled: dict[tuple[int, int], str] = {}
+        self.removed: dict[tuple[int, int], str] = {}
+        """What operators took off its queue, by the token."""
         self.identities: dict[str, list[tuple[int, int]]] = {}
         """By token: where the message was put; several only for producers without numbers."""
         self.names: dict[int, str] = {}
@@ -111,8 +115,9 @@ class CommittedLog:
         if record.rewritten:
             if self.tokens.get(place) != token:
                 raise ViolationError("S18", f"{token} was written again as another message")
-            if place in self.live:
-                self.live[place] = index
+            if place not in self.live:
+                raise ViolationError("S18", f"{token} was written again after it had ended")
+            self.live[place] = index
             return
         if place in self.tokens:
             raise ViolationError("S9", f"{token} has the place {place} of {self.tokens[place]}")
@@ -189,6 +194,20 @@ class CommittedLog:
             self._history.check_settled(name, place, self.tokens[place])
             self.settled[place] = self.tokens[place]
 
+    def _purge(self, record: PurgeRecord) -> None:
+        self._remove(record.queue_number, record.through_sequence)
+
+    def _delete(self, record: DeleteQueueRecord) -> None:
+        self._remove(record.queue_number, None)
+
+    def _remove(self, queue_number: int, through: int | None) -> None:
+        """Take what stands up to a sequence off a queue, if an operator has asked for it."""
+        self._history.check_removed(queue_number, through, self.names.get(queue_number, ""))
+        for place in [it for it in self.live if it[0] == queue_number]:
+            if through is None or place[1] <= through:
+                del self.live[place]
+                self.removed[place] = self.tokens[place]
+
     def _producer(self, record: ProducerRecord) -> None:
         if record.producer_id.startswith(FLOOR_ID):
             name = record.producer_id.removeprefix(FLOOR_ID)
@@ -203,9 +222,11 @@ class CommittedLog:
     _TAKERS: dict[type, Callable[..., None]] = {  # noqa: RUF012 - a table, never changed
         AcknowledgeRecord: _settle,
         DeadLetterRecord: _settle,
+        DeleteQueueRecord: _delete,
         QueueRecord: _queue,
         ForgetProducerRecord: _forget,
         ProducerRecord: _producer,
+        PurgeRecord: _purge,
     }
 
     def is_committed(self, token: str) -> bool:

@@ -119,6 +119,7 @@ class Generations:
         for message_id in [it for it in history.settled_at if place_of(it) not in log.settled]:
             del history.settled_at[message_id]
             faults[UNDONE] += 1
+        history.removals.clear()  # Whatever the copy says of them, or not, holds.
 
     def is_fenced(self, node: SimulatedNode) -> bool:
         """

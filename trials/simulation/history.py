@@ -39,6 +39,20 @@ class Sent:
         self.is_aborted = False
 
 
+class Removal:
+    """What an operator wants off a queue: all up to a sequence, or the queue itself (None)."""
+
+    __slots__ = ("confirmed_at", "through")
+
+    def __init__(self, through: int | None) -> None:
+        self.through = through
+        self.confirmed_at: float | None = None
+
+    def covers(self, sequence: int) -> bool:
+        """Whether a message is among what is to be removed."""
+        return self.through is None or sequence <= self.through
+
+
 class History:
     """The books of all clients together."""
 
@@ -57,6 +71,8 @@ class History:
         self.settling: set[tuple[str, int, str]] = set()
         """Queue name, sequence and token of everything a client tried to settle."""
         self.settled_at: dict[bytes, float] = {}
+        self.removals: dict[int, list[Removal]] = {}
+        """By queue number: what operators asked to be removed."""
         self.short_lived: set[str] = set()
         """Producers that are carried on without a message of theirs in this log."""
         self.doubtful: set[str] = set()
@@ -73,7 +89,7 @@ class History:
         self.operation_count = 0
         self.confirm_checks: list[Callable[[str], None]] = []
         self.delivery_checks: list[Callable[[bytes, str, float], None]] = []
-        self.settle_checks: list[Callable[[str, int], None]] = []
+        self.settle_checks: list[Callable[[tuple[int, int], str], None]] = []
 
     # Producers ------------------------------------------------------------------------------------
 
@@ -115,6 +131,11 @@ class History:
         settled_at = self.settled_at.get(message_id)
         if settled_at is not None and sent_at > settled_at:
             raise ViolationError("S7", f"{token} came to {consumer} after it was settled")
+        number, sequence = place_of(message_id)
+        for removal in self.removals.get(number, ()):
+            removed_at = removal.confirmed_at
+            if removed_at is not None and sent_at > removed_at and removal.covers(sequence):
+                raise ViolationError("S7", f"{token} came to {consumer} after it was removed")
         earlier = self.delivered.get(message_id)
         if earlier is None:
             self.delivered[message_id] = (sent_at, flagged, token)
@@ -147,7 +168,7 @@ class History:
         for message_id in message_ids:
             self.settled_at.setdefault(message_id, now)
             for check in self.settle_checks:
-                check(queue, sequence_of(message_id))
+                check(place_of(message_id), queue)
 
     def check_settled(self, queue: str, place: tuple[int, int], token: str) -> None:
         """Hold a settled message of the log against what clients asked for."""
@@ -156,6 +177,20 @@ class History:
         raise ViolationError(
             "S6", f"{token}, message {place[1]} of {queue}, was settled by nobody who had it"
         )
+
+    # Operators ------------------------------------------------------------------------------------
+
+    def remove(self, queue_number: int, through: int | None) -> Removal:
+        """Note that an operator asks for what stands on a queue up to a sequence, or it, to go."""
+        removal = Removal(through)
+        self.removals.setdefault(queue_number, []).append(removal)
+        return removal
+
+    def check_removed(self, queue_number: int, through: int | None, name: str) -> None:
+        """Hold what the log says that is removed against what operators asked for."""
+        if all(removal.through != through for removal in self.removals.get(queue_number, ())):
+            what = name if through is None else f"up to {through} of {name}"
+            raise ViolationError("S6", f"{what} was removed, and nobody asked")
 
 
 def sequence_of(message_id: bytes) -> int:

@@ -33,6 +33,7 @@ from trials.troubles import (
     other_copies,
     policies,
     promoted_together,
+    queue_operators,
     refused_removals,
     rot_alone,
     sealing,
@@ -40,6 +41,7 @@ from trials.troubles import (
     strangers,
     taken_in_twice,
     vanished_files,
+    wavering,
     wrong_lists,
 )
 
@@ -68,6 +70,7 @@ _ALL: tuple[RareTrouble, ...] = (
     *other_copies.TROUBLES,
     *policies.TROUBLES,
     *promoted_together.TROUBLES,
+    *queue_operators.TROUBLES,
     *refused_removals.TROUBLES,
     *rot_alone.TROUBLES,
     *sealing.TROUBLES,
@@ -75,6 +78,7 @@ _ALL: tuple[RareTrouble, ...] = (
     *strangers.TROUBLES,
     *taken_in_twice.TROUBLES,
     *vanished_files.TROUBLES,
+    *wavering.TROUBLES,
     *wrong_lists.TROUBLES,
 )
 RARE: dict[str, RareTrouble] = {trouble.name: trouble for trouble in _ALL}
