@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from holdfast.broker.lasting.discards import Discards
+from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.errors import DestinationError, TransactionError
 from holdfast.model.records import MessageRecord
@@ -62,16 +63,14 @@ class FlowControl:
         """Whether one more non-persistent message may go to a queue now."""
         return self.volatile_bytes <= self.settings.memory_bytes
 
-    def keep(
-        self, cache: dict[int, MessageRecord], first: int, records: list[MessageRecord]
-    ) -> None:
+    def keep(self, cache: Shelves[MessageRecord], first: int, records: list[MessageRecord]) -> None:
         """Keep contents of messages of one queue, from this number on, as far as there is room."""
         overhead = self.overhead
         room = before = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
         cost = sum([record.size for record in records]) + overhead * len(records)
         if cost <= room and records[0].body is not None and records[-1].body is not None:
             # Those of one entry have bodies or have none, so all of these have.
-            cache.update(zip(range(first, first + len(records)), records, strict=True))
+            cache.put_next(first, records)
             self.cached_bytes += cost
             return
         for sequence, record in enumerate(records, first):
@@ -81,14 +80,11 @@ class FlowControl:
                 room -= cost
         self.cached_bytes += before - room
 
-    def forget(self, cache: dict[int, MessageRecord], sequences: list[int]) -> None:
+    def forget(self, cache: Shelves[MessageRecord], sequences: list[int]) -> None:
         """Drop contents from memory, as far as they are there."""
-        freed = 0
-        for sequence in sequences:
-            content = cache.pop(sequence, None)
-            if content is not None:
-                freed += content.size + self.overhead
-        self.cached_bytes -= freed
+        gone = cache.take_all(sequences)
+        freed = sum([content.size for content in gone])
+        self.cached_bytes -= freed + self.overhead * len(gone)
 
     def let_go(self) -> None:
         """Free one step of what is gone."""

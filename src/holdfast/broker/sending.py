@@ -23,6 +23,7 @@ from holdfast.broker.serving.message import TransientMessage
 from holdfast.broker.serving.numbers_taken import Verdict
 from holdfast.broker.serving.publishing import Publishing
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.shelves import SHELF_SHIFT
 from holdfast.broker.serving.topic import Topic
 from holdfast.model.records import MESSAGE_OVERHEAD_BYTES, MessageRecord
 
@@ -145,7 +146,7 @@ class Sending:
         if order <= queue.newest_before:
             order = queue.lasting.next_sequence - 1
         message = TransientMessage(key, headers, body, order, self.now_microseconds)
-        queue.transients[key] = message
+        queue.transients.shelves[key >> SHELF_SHIFT][key] = message
         queue.choice.add_transient(key)
         queue.lasting.enqueued_total += 1
         queue.transient_bytes += message.size

@@ -237,7 +237,7 @@ class Holdings:
         is_held = key > 0 and key in subscription.unacknowledged
         if queue is not None and is_held and not queue.has_ended(key):
             message_id = f"ID:{self.context.cluster}-{queue.number}-{key}"
-            record = queue.cache.get(key)
+            record = queue.cache.find(key)
             if record is None:
                 try:
                     record = self._read_message(queue.index.record_number(key))

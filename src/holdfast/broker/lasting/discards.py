@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Protocol
 
 
@@ -99,8 +99,10 @@ class Discards:
             return self._empty(self._contents, count), 0
         if self._piles:
             pile = self._piles[0]
-            pop = pile.popitem if isinstance(pile, dict) else pile.pop
-            for _ in range(min(count, len(pile))):
+            pop = pile.popitem if isinstance(pile, MutableMapping) else pile.pop
+            for _ in range(count):
+                if not pile:
+                    break
                 pop()
             if not pile:
                 self._piles.popleft()
@@ -115,7 +117,9 @@ class Discards:
     def _empty(self, places: deque[Any], count: int) -> int:
         contents = places[0]
         size = 0
-        for _ in range(min(count, len(contents))):
+        for _ in range(count):
+            if not contents:
+                break
             size += contents.popitem()[1].size + self._overhead
         if not contents:
             places.popleft()

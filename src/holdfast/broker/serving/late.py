@@ -57,7 +57,7 @@ def find_late(
     if _is_at_hand(queue, key):
         if not queue.is_flagged(key):
             raise _never_delivered(key)
-        _require_same(key, custody.had_by.get(key, ""), client)
+        _require_same(key, custody.had_by.find(key) or "", client)
         return queue
     if len(queue.subscriptions) > _LOOKED_AT_MAX:
         # To ask 200,000 takes 15 ms: `queue_of_late` finds out whether it is on its way instead.

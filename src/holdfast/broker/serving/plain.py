@@ -26,6 +26,7 @@ from holdfast.broker.serving.choice import Settle
 from holdfast.broker.serving.consumer import AcknowledgeMode, Consumer
 from holdfast.broker.serving.delivery import EFFORT_SHIFT, Delivery
 from holdfast.broker.serving.queue import Queue
+from holdfast.broker.serving.shelves import NO_SHELF, SHELF_SHIFT, ShelvedSet
 
 _UNREAD_BYTES: Final = 1024
 """What a message that must be read first is taken to have."""
@@ -57,7 +58,7 @@ class Plain:
         self.cursor = max(first, queue.purging_through + 1)
         self.returned: list[tuple[int, int, int]] = []
         """Heap of (order, serial, key): what goes out again, before anything new."""
-        self.returned_keys: set[int] = set()
+        self.returned_keys = ShelvedSet()
         """The keys in `returned`, each there once."""
         self.waiting: deque[int] = deque()
         """Non-persistent messages that were never assigned."""
@@ -115,19 +116,19 @@ class Plain:
     def empty(self) -> tuple[Collection[object], ...]:
         """Forget what was given back and what waits."""
         known = (self.waiting, self.returned, self.returned_keys)
-        self.waiting, self.returned, self.returned_keys = deque(), [], set()
+        self.waiting, self.returned, self.returned_keys = deque(), [], ShelvedSet()
         return known
 
     def assign(self, settle: Settle, step: list[Delivery], count_max: int) -> bool:
         """Put deliveries into a step; whether there is none after it. Large ones count more."""
         queue = self._queue
         ready = self.ready
-        cache = queue.cache
-        transients = queue.transients
+        cache = queue.cache.shelves
+        transients = queue.transients.shelves
         next_key = self.next_key
         flag_through = queue.flag_through
-        redelivered = self._custody.redelivered
-        returned, withheld = self.returned, self._custody.withheld
+        redelivered = self._custody.redelivered.shelves
+        returned, withheld = self.returned, self._custody.withheld.shelves
         passed_over = 0
         left = count_max
         while ready:
@@ -150,7 +151,8 @@ class Plain:
             key = next_key()
             if not key:
                 return True
-            record = cache.get(key) if key > 0 else transients[key]
+            shelf = key >> SHELF_SHIFT
+            record = cache.get(shelf, NO_SHELF).get(key) if key > 0 else transients[shelf][key]
             number = 0
             if record is not None:
                 receiver.room_bytes -= record.size
@@ -159,7 +161,9 @@ class Plain:
                 receiver.room_bytes -= _UNREAD_BYTES
                 number = self._index.record_number(key)
             # As `Queue.is_flagged` says it, without a call for each message.
-            flagged = 0 < key <= flag_through or key in redelivered
+            flagged = 0 < key <= flag_through
+            if redelivered and not flagged:
+                flagged = key in redelivered.get(shelf, NO_SHELF)
             step.append((consumer, key, record, number, flagged))
             if flagged:
                 queue.redelivered_total += 1
@@ -186,7 +190,7 @@ class Plain:
             index = self._index
             sequence = index.next_live(sequence, end)
             withheld = self._custody.withheld
-            if withheld:
+            if withheld.shelves:
                 while sequence in withheld:
                     sequence = index.next_live(sequence + 1, end)
             self.cursor = sequence
@@ -213,12 +217,13 @@ class Plain:
 
     def _next_waiting(self, sequence: int) -> int:
         """Take the first non-persistent message sent before a stored one, 0 if there is none."""
-        waiting, transients = self.waiting, self._queue.transients
+        waiting, transients = self.waiting, self._queue.transients.shelves
         while waiting:
-            transient = transients.get(waiting[0])
+            key = waiting[0]
+            transient = transients.get(key >> SHELF_SHIFT, NO_SHELF).get(key)
             if transient is not None and transient.order >= sequence:
                 break
-            key = waiting.popleft()
+            waiting.popleft()
             if transient is not None:
                 return key
         return 0

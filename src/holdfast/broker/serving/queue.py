@@ -26,6 +26,7 @@ from holdfast.broker.serving.consumer import Consumer
 from holdfast.broker.serving.custody import Custody
 from holdfast.broker.serving.effective import Effective
 from holdfast.broker.serving.message import TransientMessage
+from holdfast.broker.serving.shelves import Shelves
 from holdfast.broker.settings import BrokerSettings
 from holdfast.model.numbering import Numbering
 from holdfast.model.records import MessageRecord
@@ -108,9 +109,9 @@ class Queue:
         """Whether it stands in the leadership's `touched`, which alone says so."""
         self.subscriptions: dict[Consumer, None] = {}
         """In the order they came; a dictionary, because any of ten thousand may leave."""
-        self.cache: dict[int, MessageRecord] = {}
+        self.cache: Shelves[MessageRecord] = Shelves()
         """Contents of stored messages, as many as are held in memory."""
-        self.transients: dict[int, TransientMessage] = {}
+        self.transients: Shelves[TransientMessage] = Shelves()
         self.transient_bytes = 0
         self._custody: Custody | None = None
         self._choice: Choice | None = None
@@ -149,7 +150,7 @@ class Queue:
 
     def gone(self, sequences: list[int]) -> None:
         """Forget what is known of messages that are settled for good."""
-        if self.cache:
+        if self.cache.shelves:
             self.leadership.flow.forget(self.cache, sequences)
         self.forget(sequences)
 
@@ -160,11 +161,12 @@ class Queue:
         What is known of each beside its content was dropped when the operator asked (`operating`),
         before this was in the log.
         """
-        contents, self.cache = self.cache, {}
+        contents, self.cache = self.cache, Shelves()
         if contents and self.index.live_count:
             for sequence in self.index.sequences(self.index.first(), self.index.last() + 1):
-                if sequence in contents:
-                    self.cache[sequence] = contents.pop(sequence)
+                content = contents.take(sequence)
+                if content is not None:
+                    self.cache[sequence] = content
         self.leadership.flow.discards.add_contents(contents)
 
     def mark_moved(self) -> None:
@@ -175,7 +177,7 @@ class Queue:
         """Forget the queue: its deletion is in the log."""
         self.is_deleted = True
         self.leadership.deleted(self)
-        contents, self.cache = self.cache, {}
+        contents, self.cache = self.cache, Shelves()
         self.leadership.flow.discards.add_contents(contents)
 
     def touch(self) -> None:
@@ -191,7 +193,7 @@ class Queue:
         Nothing of what is on the queue may be dispatched after this.
         """
         discards = self.leadership.flow.discards
-        messages, self.transients = self.transients, {}
+        messages, self.transients = self.transients, Shelves()
         self.transient_bytes = 0
         self.lasting.acknowledged_total += len(messages)
         discards.add_volatile(messages)
@@ -224,7 +226,7 @@ class Queue:
                 if self.has_ended(key):
                     continue
             else:
-                transient = self.transients.get(key)
+                transient = self.transients.find(key)
                 if transient is None:
                     continue
                 # Sent behind the persistent message of the same order, and behind older serials.
@@ -234,7 +236,7 @@ class Queue:
             if client:
                 custody.had_by[key] = client
             elif client is not None and custody.had_by:
-                custody.had_by.pop(key, None)
+                custody.had_by.take(key)
             choice.give_back(order, serial, key)
 
     def release(
@@ -251,8 +253,7 @@ class Queue:
             some = keys[start : start + step_count]
             custody = self.custody  # Each time: this half may have been built anew.
             custody.unreserve(some)
-            for key in some:
-                custody.withheld.discard(key)
+            custody.withheld.difference_update(some)
             self.give_back(some, redelivered=True, client=client)
             if start + step_count < len(keys):
                 yield
@@ -302,7 +303,7 @@ class Queue:
 
         What is on its way to the log stays so: numbers, marks, `leaving` acknowledgements.
         """
-        reserved = self._custody.reserved if self._custody is not None else set()
+        reserved = self._custody.reserved if self._custody is not None else ()
         if self._custody is not None:
             self._custody.returning.clear()  # Who gives back goes on no more.
         for consumer in self.subscriptions:
@@ -310,14 +311,16 @@ class Queue:
             consumer.is_ready = False
             consumer.unacknowledged = {}
         self.subscriptions.clear()
-        contents, self.cache = self.cache, {}
+        contents, self.cache = self.cache, Shelves()
         self.leadership.flow.discards.add_contents(contents)
-        self.transients = {}
+        self.transients = Shelves()
         self.transient_bytes = 0
         self.flag_through = self.lasting.next_sequence - 1
         custody = self._custody = Custody()
-        custody.reserved = {key for key in reserved if key > 0}
-        custody.withheld = custody.reserved | leaving
+        stored = [key for key in reserved if key > 0]
+        custody.reserved.update(stored)
+        custody.withheld.update(stored)
+        custody.withheld.update(leaving)
         self._choice = None
 
     @property

@@ -13,7 +13,7 @@ def test_what_is_settled_is_forgotten_but_for_what_is_reserved() -> None:
     """
     custody = Custody()
     custody.redelivered |= {1, 2}
-    custody.had_by = {1: "a", 2: "b"}
+    custody.had_by.put_next(1, ["a", "b"])
     custody.reserve(1)
     custody.forget([1])
     assert (custody.redelivered, custody.had_by, custody.withheld) == ({2}, {2: "b"}, set())

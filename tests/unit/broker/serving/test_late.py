@@ -39,7 +39,7 @@ def state(leadership: Leadership) -> BrokerState:
     holder = Subscription(None, "s", mode=AcknowledgeMode.INDIVIDUAL, prefetch=9)  # type: ignore[arg-type]
     holder.unacknowledged = {1: None}
     queue.subscriptions[holder] = None
-    queue.transients = {-1: TransientMessage(-1, b"", b"", 6)}
+    queue.transients[-1] = TransientMessage(-1, b"", b"", 6)
     state.next_queue_number = 3
     return state
 

@@ -196,7 +196,7 @@ def test_a_renewed_queue_knows_what_is_under_way() -> None:
     subscription = Subscription(None, "s", mode=AcknowledgeMode.CLIENT, prefetch=9)  # type: ignore[arg-type]
     subscription.unacknowledged = {1: None}
     queue.subscriptions[subscription] = None
-    queue.custody.reserved = {2, -5}
+    queue.custody.reserved.update([2, -5])
     queue.renew({3})
     assert subscription.is_closed
     assert not queue.subscriptions
