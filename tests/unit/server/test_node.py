@@ -21,6 +21,8 @@ from holdfast.errors import (
     StoreLockedError,
 )
 from holdfast.model.limits import KiB
+from holdfast.selectors import grammar
+from holdfast.server import node as node_module
 from holdfast.server.node import Node
 from holdfast.testing.free_ports import free_ports
 from tests.unit.server.whole_node import WAIT_SECONDS, config, run, store, within
@@ -41,6 +43,26 @@ def test_a_node_serves_and_stops_cleanly(tmp_path) -> None:
     assert run(tmp_path, first) == (20, 0)
     (count, _), code = run(tmp_path, second)
     assert (count, code) == (20, 0)
+
+
+def test_selectors_can_be_read_before_the_node_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Their parser's tables take a tenth of a second: no SUBSCRIBE pays for them, and no turn.
+    """
+
+    class Prepared:
+        is_disk_abandoned = False
+
+        def __init__(self, config: NodeConfig) -> None:
+            grammar._parser.cache_clear()
+
+        async def run(self) -> int:
+            return grammar._parser.cache_info().currsize
+
+    monkeypatch.setattr(node_module, "Node", Prepared)
+    assert node_module.run(config(tmp_path)) == 1
 
 
 def test_a_failure_ends_the_process_with_a_code(tmp_path) -> None:

@@ -221,13 +221,13 @@ def test_what_takes_long_to_ask_is_spread(new_client) -> None:
     """
     As many of those subscribers in one step as their selectors' effort allows, but one at least.
     """
-    publishing = Publishing(BrokerSettings(step_count_max=4))
+    publishing = Publishing(BrokerSettings(step_count_max=8))
     client = new_client()
     topic = Topic("t")
-    selectors = [Odd(effort) for effort in (1, 1, 9, 0, 0)]
+    selectors = [Odd(effort) for effort in (3, 3, 9, 0, 0)]
     for number, selector in enumerate(selectors):
         topic.add_subscription(selective(client, f"s{number}", selector))
-    assert topic.effort == 16
+    assert topic.effort == 20
     publishing.publish(topic, message(1))
     assert not any(each.asked for each in selectors)
     steps = publishing.take([])
