@@ -27,6 +27,7 @@ FRAMES = (
     b"SEND\ndestination:/queue/fuzz\ntransaction:t\n\nhello\0",
     b"SUBSCRIBE\nid:0\ndestination:/queue/fuzz\nack:client\n\n\0",
     b"SUBSCRIBE\nid:1\ndestination:/topic/fuzz\nack:auto\nactivemq.prefetchSize:1\n\n\0",
+    b"SUBSCRIBE\nid:2\ndestination:/topic/fuzz\nselector:NOT (a LIKE '%x' OR b IN ('d'))\n\n\0",
     b"UNSUBSCRIBE\nid:0\n\n\0",
     b"ACK\nid:1-1\nreceipt:2\n\n\0",
     b"NACK\nid:1-1\n\n\0",
