@@ -40,7 +40,7 @@ def test_a_forced_promotion_leaves_the_queues_to_whom_they_belong(topology: str)
     What a copy lacks is declared again, although others took all the queues that were left.
     """
     found: Counter[str] = Counter()
-    for seed in (1, 4, 7, 8):
+    for seed in (3, 9, 17, 21):
         made = focused(seed, [LAGGED, QUEUES], topology=topology)
         made.kinds = {LAGGED: 2, QUEUES: 8, "crash": 1}
         result = simulate(seed, made)

@@ -253,7 +253,7 @@ def test_producers_that_are_forgotten_go_on() -> None:
 def test_a_flipped_checkpoint_costs_time_only() -> None:
     """It waits until there is one, else hardly any seed would have it; all is kept all the same."""
     kinds = (CHECKPOINT, "crash")
-    results = [simulate(seed, focused(seed, kinds)) for seed in (2, 10, 14, 19)]
+    results = [simulate(seed, focused(seed, kinds)) for seed in (2, 5, 7, 12)]
 
     assert not [result.violation for result in results if result.violation]
     assert all(result.faults[CHECKPOINT] for result in results)
