@@ -25,7 +25,7 @@ LOWEST := var/lowest
 PYTHON ?= python3
 # Tests start a thousand processes: where this is set each of them compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests run side by side, each file in one process: most of their time is waiting.
+# Tests run side by side, each file in one process; how they are shared out: tests/side_by_side.py.
 SIDE_BY_SIDE ?= 2
 ARGS ?=
 
@@ -73,6 +73,8 @@ test-covered: setup ## the same, and what the unit tests cover, which the floor 
 	$(PYTEST) $(BESIDE) --cov --cov-report= $(call existing,tests/unit) $(ARGS)
 	$(PYTEST) $(BESIDE) $(call existing,$(filter-out tests/unit,$(QUICK))) $(ARGS)
 
+# Most of these wait, for brokers and for time.
+test-whole: SIDE_BY_SIDE = 3
 test-whole: setup ## conformance, transcripts, integration with real processes
 	$(if $(call existing,$(WHOLE)),$(PYTEST) $(BESIDE) $(call existing,$(WHOLE)) $(ARGS),@true)
 

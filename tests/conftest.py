@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Iterator
 from itertools import chain, zip_longest
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,6 +40,16 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, si
     if signal.getsignal(_number) is signal.SIG_IGN:
         is_interrupt = _number == signal.SIGINT
         signal.signal(_number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the files out among processes, those of Spark among two; see there."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.side_by_side import FilesInTurn
+
+    return FilesInTurn(config, log)
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,0 +1,65 @@
+"""
+Which test process gets which tests: files as they stand in the order, with two exceptions.
+
+Spark is one process of Java for each test process, which takes a gigabyte and more and both cores
+of a small machine: so tests of Spark go to two processes, however many there are, and the others
+run what mostly waits, real brokers, beside them. And a few long files of tests that share nothing
+are given out test by test: at the end no process has minutes of work while the others have none.
+
+Invariants:
+    At most `SPARK_PROCESSES` of the processes that are there ever get a test of Spark.
+    The tests of any other file run in one process, in their order: they share servers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+SPARK: Final = "tests/spark/"
+SPARK_PROCESSES: Final = 2
+TEST_BY_TEST: Final = (
+    "tests/simulation/test_forced_promotions.py",
+    "tests/simulation/test_promised_faults.py",
+    "tests/simulation/test_simulator.py",
+)
+"""Long ones whose tests share nothing, and whose evidence is kept test by test if there is any."""
+
+
+class FilesInTurn(LoadFileScheduling):
+    """Gives out the files in their order, those of Spark to few."""
+
+    def __init__(self, config: Any, log: Any = None) -> None:
+        super().__init__(config, log)
+        self._with_spark: set[WorkerController] = set()
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Forget a process that has ended; another may have Spark in its place."""
+        self._with_spark.discard(node)
+        return super().remove_node(node)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(TEST_BY_TEST) else super()._split_scope(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if self.workqueue and self._next_for(node) is None and not node.shutting_down:
+            node.shutdown()  # It ends what it has; the rest is for those that have Spark.
+            return
+        super()._reschedule(node)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        scope = self._next_for(node)
+        if scope is None:
+            return
+        if scope.startswith(SPARK):
+            self._with_spark.add(node)
+        self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
+
+    def _next_for(self, node: WorkerController) -> str | None:
+        may_spark = node in self._with_spark or len(self._with_spark) < SPARK_PROCESSES
+        return next(
+            (scope for scope in self.workqueue if may_spark or not scope.startswith(SPARK)), None
+        )

@@ -1,0 +1,108 @@
+"""
+How the tests are shared out among processes: what `make test` runs side by side.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from tests.side_by_side import SPARK, TEST_BY_TEST, FilesInTurn
+
+
+class PaperProcess:
+    """A process that does what it is given when it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self.gateway = SimpleNamespace(id=name)
+        self.shutting_down = False
+        self.ahead: list[int] = []
+        self.done: list[str] = []
+
+    def send_runtest_some(self, indexes: list[int]) -> None:
+        assert not self.shutting_down
+        self.ahead += indexes
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def shared_out(names: list[str], count: int) -> tuple[Any, list[PaperProcess]]:
+    config: Any = SimpleNamespace(
+        getvalue=lambda _: [f"{count}*popen"], option=SimpleNamespace(loadscopereorder=False)
+    )
+    scheduler: Any = FilesInTurn(config)
+    processes = [PaperProcess(f"gw{number}") for number in range(count)]
+    for process in processes:
+        scheduler.add_node(process)
+    for process in processes:
+        scheduler.add_node_collection(process, names)
+    scheduler.schedule()
+    return scheduler, processes
+
+
+def run_all(scheduler: Any, processes: list[PaperProcess], names: list[str]) -> None:
+    while any(process.ahead for process in processes):
+        for process in processes:
+            if process.ahead:
+                index = process.ahead.pop(0)
+                process.done.append(names[index])
+                scheduler.mark_test_complete(process, index)
+
+
+def named(file: str, count: int) -> list[str]:
+    return [f"{file}::test_{number}" for number in range(count)]
+
+
+def test_spark_is_in_two_processes_and_a_file_in_one() -> None:
+    """Each test runs once; what stands between is taken by who may have no Spark."""
+    names: list[str] = []
+    for number in range(6):
+        names += named(f"{SPARK}test_{number}.py", 3)
+        names += named(f"tests/integration/test_{number}.py", 2)
+    scheduler, processes = shared_out(names, 4)
+    run_all(scheduler, processes, names)
+
+    assert sorted(names) == sorted(name for process in processes for name in process.done)
+    with_spark = [process for process in processes if any(SPARK in it for it in process.done)]
+    assert len(with_spark) == 2
+    assert all(process.done and process.shutting_down for process in processes)
+    for file in {name.partition("::")[0] for name in names}:
+        runs = [[it for it in process.done if it.startswith(file)] for process in processes]
+        assert [run for run in runs if run] == [[it for it in names if it.startswith(file)]]
+
+
+def test_where_all_is_spark_the_others_end() -> None:
+    """Nobody waits for what is not given to it."""
+    names = [name for number in range(5) for name in named(f"{SPARK}test_{number}.py", 2)]
+    scheduler, processes = shared_out(names, 3)
+    assert processes[2].shutting_down
+    run_all(scheduler, processes, names)
+
+    assert len(names) == sum(len(process.done) for process in processes[:2])
+
+
+def test_who_follows_one_that_crashed_has_spark_in_its_place() -> None:
+    """What it had is run again, though two have had Spark already."""
+    names = [name for number in range(6) for name in named(f"{SPARK}test_{number}.py", 4)]
+    scheduler, processes = shared_out(names, 2)
+    crashed = processes.pop(0)
+    assert scheduler.remove_node(crashed) == names[0]
+    successor = PaperProcess("gw2")
+    processes.append(successor)
+    scheduler.add_node(successor)
+    scheduler.add_node_collection(successor, names)
+    scheduler.schedule()
+    run_all(scheduler, processes, names)
+
+    assert successor.done
+    assert sorted(names) == sorted(name for process in processes for name in process.done)
+
+
+def test_a_long_file_is_given_out_test_by_test() -> None:
+    """At the end of the run no process has minutes of work while the others have none."""
+    names = named(TEST_BY_TEST[0], 12)
+    scheduler, processes = shared_out(names, 3)
+    run_all(scheduler, processes, names)
+
+    assert [4, 4, 4] == [len(process.done) for process in processes]
