@@ -288,6 +288,7 @@ class CorruptArchiveError(ArchiveError):
 
     def __init__(self, reason: str, *, path: str, index: int = 0) -> None:
         which = f", entry {index:,}" if index else ""
+        reason = " ".join(reason.split())  # the libraries that read Parquet write several lines
         super().__init__(f"{path}{which}: {reason}")
         self.reason = reason
         self.path = path

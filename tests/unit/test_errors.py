@@ -11,6 +11,7 @@ import pytest
 from holdfast import errors
 from holdfast.errors import (
     ConfigError,
+    CorruptArchiveError,
     CorruptEntryError,
     HoldfastError,
     NotLeaderError,
@@ -59,3 +60,12 @@ def test_sentences_carry_their_fields() -> None:
     assert "the leader is b" in str(NotLeaderError("b"))
     assert "no leader is known" in str(NotLeaderError())
     assert ConfigError(["one", "two"]).problems == ["one", "two"]
+
+
+def test_the_reason_of_a_library_is_one_line() -> None:
+    """
+    What reads Parquet says it in several, which one by one would say nothing in a log.
+    """
+    error = CorruptArchiveError("cannot be read: Invalid data\n  in a header.\n", path="a/b")
+    assert str(error) == "a/b: cannot be read: Invalid data in a header."
+    assert error.reason == "cannot be read: Invalid data in a header."
