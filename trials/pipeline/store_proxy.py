@@ -22,6 +22,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from trials.pipeline.s3_server import S3Server
 
 _HOP_BY_HOP: Final = ("connection", "transfer-encoding", "content-length", "keep-alive")
+_POLL_SECONDS: Final = 0.02
+"""How long it takes to notice that it is to stop."""
 _CODES: Final = {
     403: "ExpiredToken",
     404: "NoSuchKey",
@@ -102,7 +104,9 @@ class StoreProxy:
         handler = type("_Passing", (_Passing,), {"proxy": self, "server_port": server.port})
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(_POLL_SECONDS,), daemon=True
+        )
 
     @property
     def options(self) -> dict[str, str]:
@@ -146,6 +150,12 @@ class _Passing(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self._tell(answer)
+
+    def handle_expect_100(self) -> bool:
+        """Say at once that the body may come: AWS's client waits for that, for a second at most."""
+        super().handle_expect_100()
+        self.wfile.flush()
+        return True
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve  # noqa: N815 - the module's names
 
