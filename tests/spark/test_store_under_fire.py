@@ -17,7 +17,7 @@ from random import Random
 import pytest
 
 from holdfast.cli.archive_run import ArchiveRun
-from holdfast.errors import HoldfastError
+from holdfast.errors import CorruptArchiveError, HoldfastError
 from holdfast.spark.archive.places import place_options
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
@@ -169,13 +169,15 @@ FIRES: dict[str, Callable[[], Fire]] = {
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """Whatever goes wrong is an error of ours, or of the store's, which is one line."""
-    said = ""
+    """Whatever goes wrong is an error of one line, and does not say that a file is damaged."""
+    said: HoldfastError | OSError | None = None
     try:
         yield
     except (HoldfastError, OSError) as error:
-        said = str(error).strip()
-    assert "\n" not in said
+        said = error
+    assert "\n" not in str(said).strip()
+    assert type(said) is not CorruptArchiveError
+    assert "was changed after it was written" not in str(said)
 
 
 def run_of(log: LogDirectory, archive: Archive) -> ArchiveRun:

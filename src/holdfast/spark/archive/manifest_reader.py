@@ -159,7 +159,7 @@ class ManifestReader:
                 stamp, span = stamps[file], spans[file]
                 assert span is not None, "it has a stamp"
                 try:
-                    known[stamp] = decode_manifest(content, stamp[0])
+                    known[stamp] = decoded_manifest(self._place, file.path, content)
                 except LaterArchiveError:
                     raise
                 except ArchiveError as error:
@@ -199,12 +199,31 @@ class ManifestReader:
     def _read(self, stamp: Stamp) -> Manifest:
         known = self._known if self._known is not None else {}
         if stamp not in known:
-            content = self._place.read(f"{MANIFESTS}/{stamp[0]}")
-            known[stamp] = decode_manifest(content, stamp[0])
+            path = f"{MANIFESTS}/{stamp[0]}"
+            known[stamp] = decoded_manifest(self._place, path, self._place.read(path))
         return known[stamp]
 
     def _never_still(self) -> ArchiveError:
         return ArchiveError(f"the manifests of {self._place} vanish while they are read; try again")
+
+
+def decoded_manifest(place: Place, path: str, content: bytes) -> Manifest:
+    """
+    Give the manifest that was read; one that makes no sense is read once more.
+
+    A store may err once, and an archive that is not whole ends who archives.
+
+    Raises:
+        LaterArchiveError: It is of a format that only a later program knows.
+        ArchiveError: It is not as it was written.
+    """
+    name = posixpath.basename(path)
+    try:
+        return decode_manifest(content, name)
+    except LaterArchiveError:
+        raise
+    except ArchiveError:
+        return decode_manifest(place.read(path), name)
 
 
 def _stamp(file: FoundFile) -> Stamp:

@@ -103,6 +103,10 @@ class Place:
         """What is behind `s3://`, to the letter: `?` and `#` are characters like any other."""
         return self.uri.partition("://")[2].rstrip("/")
 
+    def anew(self) -> Place:
+        """Give the same place to who wants to read what is there, and nothing that was held."""
+        return Place(self.uri, self.options)
+
     def write_durable(self, path: str) -> DurableFile:
         """Open a new file for writing, folders made as needed; durable once it is closed."""
         system, root = _opened(self)

@@ -30,12 +30,11 @@ from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchive
 from holdfast.journal.entry import Entry
 from holdfast.spark.archive.entries import entries_of
 from holdfast.spark.archive.file_digest import NEW, DigestKind, FileDigest, kind_of
-from holdfast.spark.archive.manifest_reader import MANIFESTS, ManifestReader
+from holdfast.spark.archive.manifest_reader import MANIFESTS, ManifestReader, decoded_manifest
 from holdfast.spark.archive.manifests import (
     ArchivedFile,
     Catalogue,
     Manifest,
-    decode_manifest,
     encode_manifest,
 )
 from holdfast.spark.archive.places import Options, Place, absolute
@@ -99,7 +98,7 @@ class Archive:
         """
         path = f"{MANIFESTS}/{manifest.name}"
         try:
-            found = decode_manifest(self.place.read(path), manifest.name)
+            found = decoded_manifest(self.place, path, self.place.read(path))
         except ArchiveError as error:
             raise CorruptArchiveError(f"it is not as it was written: {error}", path=path) from error
         if found != manifest:
@@ -135,9 +134,9 @@ class Archive:
 
         Raises:
             CorruptArchiveError: It is missing or differs.
-            UnreadableArchiveError: The store does not give it.
+            UnreadableArchiveError: The store does not give it, or gave it otherwise just once.
         """
-        _compare(file, *self._digest_of(file))
+        self._compare(file, *self._digest_of(file))
 
     def _digest_of(self, file: ArchivedFile) -> tuple[int, str]:
         try:
@@ -222,10 +221,10 @@ class Archive:
                 whole = asked_again(source.read_buffer)
                 digest = FileDigest(kind_of(file.digest))
                 digest.update(whole)
-                _compare(file, digest.size, digest.text)
+                self._compare(file, digest.size, digest.text)
                 data = pa.BufferReader(whole)
             else:
-                _compare(file, *_size_and_digest(source, kind_of(file.digest)))
+                self._compare(file, *_size_and_digest(source, kind_of(file.digest)))
                 source.seek(0)
             # A large file is fetched again: what comes then has been compared with nothing yet.
             wanted = partial(_may_hold, first_index=first_index, last_index=last_index)
@@ -241,18 +240,31 @@ class Archive:
         except FileNotFoundError:
             raise missing(file) from None
         except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
-            raise self._fault(file, error) from error
+            reason = f"cannot be read: {error}"
+            raise self._fault(file, reason, reason) from error
 
-    def _fault(self, file: ArchivedFile, error: Exception) -> CorruptArchiveError:
-        """Tell a damaged file from a store that fails: the latter's bytes are right, or none."""
-        reason = f"cannot be read: {error}"
+    def _compare(self, file: ArchivedFile, size: int, digest: str) -> None:
+        """Make sure that what was read is what was archived."""
+        if (size, digest) != (file.bytes, file.digest):
+            found = (
+                f"{size:,} bytes with digest {digest}, the manifest says {file.bytes:,}"
+                f" with {file.digest}"
+            )
+            raise self._fault(
+                file,
+                f"the file is not what was archived: {found}",
+                f"it came otherwise than it stands there: {found}; read again it was right",
+            )
+
+    def _fault(self, file: ArchivedFile, lasting: str, passing: str) -> CorruptArchiveError:
+        """Tell a damaged file from a store that fails: read again, the latter's bytes are right."""
         try:
-            found = self._digest_of(file)
+            found = Archive(self.place.anew())._digest_of(file)  # noqa: SLF001 - our own kind
         except CorruptArchiveError as other:
             return other
         if found == (file.bytes, file.digest):
-            return UnreadableArchiveError(reason, path=file.path)
-        return CorruptArchiveError(reason, path=file.path)
+            return UnreadableArchiveError(passing, path=file.path)
+        return CorruptArchiveError(lasting, path=file.path)
 
     def entries(
         self, file: ArchivedFile, first_index: int = 0, last_index: int | None = None
@@ -300,15 +312,6 @@ def _size_and_digest(source: pa.NativeFile, kind: DigestKind) -> tuple[int, str]
     while chunk := asked_again(partial(source.read, _READ_BYTES)):
         digest.update(chunk)
     return digest.size, digest.text
-
-
-def _compare(file: ArchivedFile, size: int, digest: str) -> None:
-    if (size, digest) != (file.bytes, file.digest):
-        reason = (
-            f"the file is not what was archived: {size:,} bytes with digest {digest}, the"
-            f" manifest says {file.bytes:,} with {file.digest}"
-        )
-        raise CorruptArchiveError(reason, path=file.path)
 
 
 def _may_hold(group: Any, first_index: int, last_index: int) -> bool:

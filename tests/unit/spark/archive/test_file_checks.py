@@ -93,7 +93,7 @@ def test_a_damaged_file_is_named_and_few_are_read_behind_it(
         CorruptArchiveError, match=r"^1\.parquet: the file is not what was archived"
     ):
         check_files(archive, files)
-    assert len(read) <= FILES_AT_ONCE + 1
+    assert len(set(read)) <= FILES_AT_ONCE + 1
 
 
 def test_what_is_gone_or_not_given_is_told_as_such(

@@ -16,7 +16,6 @@ import pytest
 from holdfast.errors import CorruptArchiveError, CorruptRecordError, MissingEntriesError
 from holdfast.journal.entry import KIND_NOOP, KIND_RECORDS
 from holdfast.model.records import AcknowledgeRecord, MessageRecord, QueueRecord, Record
-from holdfast.spark.archive import store as archive_store
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.columns.schema import COLUMNS
@@ -271,13 +270,13 @@ def test_a_large_file_is_not_believed_when_it_is_read_again(
     path = Path(str(archive)) / file.path
     good = path.read_bytes()
     place = good.index(HEADERS)
-    compare = archive_store._compare
+    compare = Archive._compare
 
     def rots(*told: Any) -> None:
         compare(*told)
         path.write_bytes(good[:place] + b"d" + good[place + 1 :])
 
-    monkeypatch.setattr(archive_store, "_compare", rots)
+    monkeypatch.setattr(Archive, "_compare", rots)
     with pytest.raises(CorruptArchiveError, match="cannot be read"):
         by_columns(archive, 1, 4, "body, headers")
 

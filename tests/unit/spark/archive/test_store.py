@@ -5,11 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from holdfast.errors import CorruptArchiveError, UnreadableArchiveError
 from holdfast.model.records import QueueRecord
+from holdfast.spark.archive import store
+from holdfast.spark.archive.fetched_place import FetchedPlace
 from holdfast.spark.archive.manifests import ArchivedFile
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
@@ -112,3 +115,30 @@ def test_what_a_store_does_not_give_is_not_called_damaged(
         left += [OSError("AWS Error SLOW_DOWN")]
         with pytest.raises(UnreadableArchiveError, match="SLOW_DOWN"):
             look(file)
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("kind", [Place, FetchedPlace])
+def test_what_came_otherwise_once_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Place], is_small: bool
+) -> None:
+    """
+    A store that errs once is asked again, and is no reason to end an archiver or to restore a file.
+    """
+    archive = Archive(kind(str(tmp_path)))
+    file = written(archive)
+    data = (tmp_path / file.path).read_bytes()
+    open_input = Place.open_input
+    spoilt: list[bytes] = []
+    monkeypatch.setattr(
+        Place,
+        "open_input",
+        lambda self, path: pa.BufferReader(spoilt.pop()) if spoilt else open_input(self, path),
+    )
+    monkeypatch.setattr(store, "WHOLE_BYTES_MAX", 1 << 20 if is_small else 0)
+
+    for look in (Archive.check, lambda it, of: list(it.proven_batches(of, ["index"], 0, 9))):
+        spoilt.append(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+        with pytest.raises(UnreadableArchiveError, match="read again it was right"):
+            look(Archive(kind(str(tmp_path))), file)
+        assert not spoilt
