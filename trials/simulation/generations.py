@@ -18,6 +18,7 @@ Invariants (each violation is raised with its name):
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CorruptEntryError
@@ -119,7 +120,8 @@ class Generations:
         for message_id in [it for it in history.settled_at if place_of(it) not in log.settled]:
             del history.settled_at[message_id]
             faults[UNDONE] += 1
-        history.removals.clear()  # Whatever the copy says of them, or not, holds.
+        for removal in chain.from_iterable(history.removals.values()):
+            removal.confirmed_at = None  # Whatever the copy says of it, or not, holds.
 
     def is_fenced(self, node: SimulatedNode) -> bool:
         """

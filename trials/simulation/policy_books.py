@@ -178,6 +178,8 @@ class PolicyBooks:
         self._forget_the_lost()
         seen: dict[str, dict[tuple[bool, str], str]] = {}
         for node in self._judged():
+            if node.driver.taken_index < self.world.checkers.commit_index:
+                continue  # No member, or none any more: L4 is about those that are.
             self._check_file(node)
             revision = node.broker.state.policies.revision
             if revision < self._newest:

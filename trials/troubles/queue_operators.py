@@ -32,10 +32,13 @@ class _Asked:
     def __init__(self, world: Simulation, removal: Removal) -> None:
         self._world = world
         self._removal = removal
+        self._asked_at = world.timeline.now
 
     def reply(self, receipt: bytes) -> None:
-        """Note that it is done."""
+        """Note that it is done, unless a copy was forced to go on since it was asked."""
         del receipt
+        if self._asked_at <= self._world.checkers.generations.began_at:
+            return
         self._removal.confirmed_at = self._world.timeline.now
         self._world.count(REMOVED)
         self._world.count(DELETED if self._removal.through is None else PURGED)
