@@ -169,6 +169,8 @@ def test_a_node_serves_it(name: str, folder: Path) -> None:
     node = LocalNode("holdfast", folder.parent)
     node.start()
     try:
+        # A log of the newest level tells it before its node leads: its port may still be closed.
+        node.wait_until(lambda status: status["serving"], "serving")
         node.wait_until(lambda status: status["format_level"] == NEWEST_LEVEL, "at the newest")
         with StompSocket(node.stomp_port) as client:
             client.connect()

@@ -177,5 +177,6 @@ def test_below_the_level_policies_wait(start_cluster, tmp_path) -> None:
     assert node.stop() == 0
     node.environment = {}
     node.start()
+    node.wait_until(lambda status: status["serving"], "serving")
     node.wait_until(lambda status: status["format_level"] >= 3, "at the level of policies")
     assert taken_at_once(node, "a") == 2
