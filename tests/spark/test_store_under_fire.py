@@ -7,6 +7,7 @@ archive has every entry once, byte for byte.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -180,8 +181,8 @@ def told_in_one_line() -> Iterator[None]:
     assert "was changed after it was written" not in str(said)
 
 
-def run_of(log: LogDirectory, archive: Archive) -> ArchiveRun:
-    return ArchiveRun(PaperSpark(), log, archive, SETTINGS, None)
+def run_of(log: LogDirectory, archive: Archive, settings: ArchiveSettings = SETTINGS) -> ArchiveRun:
+    return ArchiveRun(PaperSpark(), log, archive, settings, None)
 
 
 def run_under_fire(log: LogDirectory, archive: Archive) -> None:
@@ -253,6 +254,71 @@ def test_a_reader_gets_what_was_archived_or_is_told(
         assert rule.hits
 
 
+def hiding(number: int) -> Rule:
+    """In a listing's answer the name of one file has another bit: it is no manifest's any more."""
+
+    def rule(_: Request, ask: Ask) -> Answer:
+        answer = ask()
+        names = [found.end() - 1 for found in re.finditer(rb"\.json", answer.body)]
+        return flipped(answer, names[number]) if number < len(names) else answer
+
+    return rule
+
+
+def test_a_manifest_that_one_answer_hides_is_not_missed(
+    log: LogDirectory, store: StoreProxy
+) -> None:
+    """
+    Without it an archive would be a shorter one that looks whole, or have a gap that is none.
+    """
+    archive = Archive.open("s3a://backup/hidden-to-readers", place_options(store.options))
+    run = run_of(log, archive, ArchiveSettings())
+    for _ in range(3):
+        run._turn()
+        grow(log)
+    whole = archive.catalogue()
+    assert (3, ()) == (len(whole.ranges), whole.breaks)
+    for number, of_all in product(range(3), (1, 2)):
+        listings = count(1)
+        rule = Fire(
+            lambda it: it.kind == "list" and next(listings) == of_all,  # noqa: B023 - met at once
+            hiding(number),
+        )
+        store.rule = rule
+        assert whole == archive.catalogue()
+        assert rule.hits
+
+
+def test_an_archiver_takes_no_hidden_manifest_for_a_rival_or_a_gap(
+    log: LogDirectory, store: StoreProxy
+) -> None:
+    """
+    It would end over it for good, with a sentence that is not true.
+    """
+    archive = Archive.open("s3a://backup/hidden-to-archivers", place_options(store.options))
+    run = run_of(log, archive, ArchiveSettings())
+    for _ in range(3):
+        run._turn()
+        grow(log)
+    hits = 0
+    for of_turn, number in product(range(1, 4), range(4)):
+        listings = count(1)
+        rule = Fire(
+            lambda it: it.kind == "list" and next(listings) == of_turn,  # noqa: B023 - met at once
+            hiding(-1 - number),
+        )
+        store.rule = rule
+        run._turn()
+        hits += len(rule.hits)
+        grow(log)
+    store.rule = lambda _, ask: ask()
+    assert 12 == hits
+    run._turn()
+    catalogue = archive.catalogue()
+    assert () == catalogue.breaks
+    assert chains(log) == chains(ArchivedSource(archive, catalogue))
+
+
 def test_a_table_knows_its_own_commit_whose_answer_was_lost(
     log: LogDirectory, store: StoreProxy
 ) -> None:
@@ -270,4 +336,4 @@ def test_a_table_knows_its_own_commit_whose_answer_was_lost(
         assert (version, version + 1) == (state.version, state.files)
         assert table_files(archive) == {file.path for file in archive.catalogue().files()}
         grow(log)
-        ArchiveRun(PaperSpark(), log, archive, ArchiveSettings(), None)._turn()
+        run_of(log, archive, ArchiveSettings())._turn()

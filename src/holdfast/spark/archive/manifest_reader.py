@@ -6,6 +6,10 @@ that are new: a file of the same name, size and time as before is the file that 
 at an archive of any length costs a request or two. The first look is spared most of them by the
 snapshot (`manifest_snapshot.py`); who proves, or lets something go, reads all of them.
 
+A manifest that a listing lacks makes an archive that looks whole and is shorter. So the first
+listing is not believed until another one lacks nothing of it, and a later one not at once if it
+lacks what was there before.
+
 Owned by one thread.
 """
 
@@ -17,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.errors import ArchiveError, LaterArchiveError
+from holdfast.errors import ArchiveError, LaterArchiveError, UnreadableArchiveError
 from holdfast.spark.archive.manifest_snapshot import (
     SNAPSHOT_NAME,
     Known,
@@ -42,6 +46,9 @@ from holdfast.spark.log.source import NO_CHAIN
 MANIFESTS: Final = "_holdfast"
 _READERS: Final = 16
 """So many manifests are asked for at once: an object store answers each in some 10 ms."""
+
+READS_AGAIN_MAX: Final = 4
+"""How often a file that makes no sense is read again, as long as other bytes come each time."""
 
 _LOOKS_MAX: Final = 10
 """How often the manifests are listed again when one is merged while they are read."""
@@ -69,6 +76,9 @@ class ManifestReader:
         self._known: Known | None = None
         """What was read; None: nothing yet."""
 
+        self._seen: frozenset[str] | None = None
+        """The paths of what was there last; None: nobody has looked yet."""
+
         self._snapshot: frozenset[Stamp] = frozenset()
         """What the archive's snapshot has, as far as it was seen."""
 
@@ -83,6 +93,7 @@ class ManifestReader:
 
         Raises:
             LaterArchiveError: One is of a later version of Holdfast.
+            UnreadableArchiveError: The store gives one otherwise each time.
             ArchiveError: They change faster than they can be read.
         """
         for _ in range(_LOOKS_MAX):
@@ -105,7 +116,7 @@ class ManifestReader:
                 or they change too fast.
         """
         for _ in range(_LOOKS_MAX):
-            stamps = [_stamp(it) for it in self._place.files_at_once(MANIFESTS)]
+            stamps = [_stamp(it) for it in self._listed()]
             spans = {it: span for it in stamps if (span := range_of_name(it[0])) is not None}
             if not spans:
                 return 0, NO_CHAIN
@@ -113,6 +124,11 @@ class ManifestReader:
             with suppress(FileNotFoundError):  # merged meanwhile
                 return self._end_of([it for it, span in spans.items() if span[1] == end])
         raise self._never_still()
+
+    def expect(self, manifest: Manifest) -> None:
+        """Know of a manifest that was just published: a listing without it is not believed."""
+        if self._seen is not None:
+            self._seen |= {f"{MANIFESTS}/{manifest.name}"}
 
     def renew_snapshot(self) -> bool:
         """
@@ -145,8 +161,13 @@ class ManifestReader:
             self._snapshot = frozenset(self._known)
         return self._known
 
+    def _listed(self) -> list[FoundFile]:
+        found = self._place.files_at_once(MANIFESTS, self._seen)
+        self._seen = frozenset(it.path for it in found)
+        return found
+
     def _look(self, spared: Known) -> Look:
-        listed = self._place.files_at_once(MANIFESTS)
+        listed = self._listed()
         self._check_otherwise_named(listed)
         spans = {it: range_of_name(_stamp(it)[0]) for it in listed}
         stamps = {it: _stamp(it) for it, span in spans.items() if span is not None}
@@ -160,7 +181,7 @@ class ManifestReader:
                 assert span is not None, "it has a stamp"
                 try:
                     known[stamp] = decoded_manifest(self._place, file.path, content)
-                except LaterArchiveError:
+                except (LaterArchiveError, UnreadableArchiveError):
                     raise
                 except ArchiveError as error:
                     unreadable.append(Break("manifest", *span, str(error)))
@@ -211,19 +232,26 @@ def decoded_manifest(place: Place, path: str, content: bytes) -> Manifest:
     """
     Give the manifest that was read; one that makes no sense is read once more.
 
-    A store may err once, and an archive that is not whole ends who archives.
+    A store may err, and an archive that is not whole ends who archives. So a manifest is called
+    damaged only if the same bytes come again.
 
     Raises:
         LaterArchiveError: It is of a format that only a later program knows.
+        UnreadableArchiveError: It comes otherwise each time it is read.
         ArchiveError: It is not as it was written.
     """
     name = posixpath.basename(path)
-    try:
-        return decode_manifest(content, name)
-    except LaterArchiveError:
-        raise
-    except ArchiveError:
-        return decode_manifest(place.read(path), name)
+    for _ in range(READS_AGAIN_MAX):
+        try:
+            return decode_manifest(content, name)
+        except LaterArchiveError:
+            raise
+        except ArchiveError:
+            again = place.read(path)
+            if again == content:
+                raise
+            content = again
+    raise UnreadableArchiveError("it comes otherwise each time it is read", path=path)
 
 
 def _stamp(file: FoundFile) -> Stamp:

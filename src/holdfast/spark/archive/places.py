@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -208,18 +209,26 @@ class Place:
             if self.has(path):
                 raise
 
-    def files_at_once(self, folder: str) -> list[FoundFile]:
+    def files_at_once(
+        self, folder: str, expected: AbstractSet[str] | None = None
+    ) -> list[FoundFile]:
         """
         Give the files below a folder as of one moment, if none goes before what replaces it comes.
 
-        A listing takes a while, so what comes and what goes meanwhile may both be missing in it.
-        Then the next one lacks something that this one has; what lacks nothing is whole.
+        A listing takes a while, so what comes and what goes meanwhile may both be missing in it;
+        and a bit that flips in a store's answer hides a file. Then the next one lacks something
+        that this one has; what lacks nothing is whole.
+
+        Args:
+            expected: Paths that were there before. A store's answer that has them all is believed
+                at once; without them none is.
 
         Raises:
             OSError: The folder cannot be listed, or files go all the time.
         """
         found = list(self.files(folder))
-        if self.local_folder is None and len(found) < _LISTED_AT_ONCE:
+        is_of_one_answer = self.local_folder is None and len(found) < _LISTED_AT_ONCE
+        if is_of_one_answer and expected is not None and expected <= {it.path for it in found}:
             return found
         for _ in range(_LISTINGS_MAX):
             before = {it.path for it in found}

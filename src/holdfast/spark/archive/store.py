@@ -30,7 +30,12 @@ from holdfast.errors import ArchiveError, CorruptArchiveError, UnreadableArchive
 from holdfast.journal.entry import Entry
 from holdfast.spark.archive.entries import entries_of
 from holdfast.spark.archive.file_digest import NEW, DigestKind, FileDigest, kind_of
-from holdfast.spark.archive.manifest_reader import MANIFESTS, ManifestReader, decoded_manifest
+from holdfast.spark.archive.manifest_reader import (
+    MANIFESTS,
+    READS_AGAIN_MAX,
+    ManifestReader,
+    decoded_manifest,
+)
 from holdfast.spark.archive.manifests import (
     ArchivedFile,
     Catalogue,
@@ -94,11 +99,14 @@ class Archive:
 
         Raises:
             CorruptArchiveError: The file says something else, or makes no sense.
+            UnreadableArchiveError: The store gives it otherwise each time.
             FileNotFoundError: It is gone.
         """
         path = f"{MANIFESTS}/{manifest.name}"
         try:
             found = decoded_manifest(self.place, path, self.place.read(path))
+        except UnreadableArchiveError:
+            raise
         except ArchiveError as error:
             raise CorruptArchiveError(f"it is not as it was written: {error}", path=path) from error
         if found != manifest:
@@ -134,7 +142,7 @@ class Archive:
 
         Raises:
             CorruptArchiveError: It is missing or differs.
-            UnreadableArchiveError: The store does not give it, or gave it otherwise just once.
+            UnreadableArchiveError: The store does not give it, or not the same each time.
         """
         self._compare(file, *self._digest_of(file))
 
@@ -241,7 +249,7 @@ class Archive:
             raise missing(file) from None
         except (OSError, ValueError, LookupError, TypeError, pa.ArrowException) as error:
             reason = f"cannot be read: {error}"
-            raise self._fault(file, reason, reason) from error
+            raise self._fault(file, reason, reason, None) from error
 
     def _compare(self, file: ArchivedFile, size: int, digest: str) -> None:
         """Make sure that what was read is what was archived."""
@@ -254,17 +262,28 @@ class Archive:
                 file,
                 f"the file is not what was archived: {found}",
                 f"it came otherwise than it stands there: {found}; read again it was right",
+                (size, digest),
             )
 
-    def _fault(self, file: ArchivedFile, lasting: str, passing: str) -> CorruptArchiveError:
-        """Tell a damaged file from a store that fails: read again, the latter's bytes are right."""
-        try:
-            found = Archive(self.place.anew())._digest_of(file)  # noqa: SLF001 - our own kind
-        except CorruptArchiveError as other:
-            return other
-        if found == (file.bytes, file.digest):
-            return UnreadableArchiveError(passing, path=file.path)
-        return CorruptArchiveError(lasting, path=file.path)
+    def _fault(
+        self, file: ArchivedFile, lasting: str, passing: str, found: tuple[int, str] | None
+    ) -> CorruptArchiveError:
+        """
+        Tell a damaged file from a store that fails: of what is damaged the same bytes come again.
+
+        `found` is the size and digest that came, if all was read.
+        """
+        for _ in range(READS_AGAIN_MAX):
+            before = found
+            try:
+                found = Archive(self.place.anew())._digest_of(file)  # noqa: SLF001 - our own kind
+            except CorruptArchiveError as other:
+                return other
+            if found == (file.bytes, file.digest):
+                return UnreadableArchiveError(passing, path=file.path)
+            if found == before:
+                return CorruptArchiveError(lasting, path=file.path)
+        return UnreadableArchiveError("it comes otherwise each time it is read", path=file.path)
 
     def entries(
         self, file: ArchivedFile, first_index: int = 0, last_index: int | None = None

@@ -314,6 +314,7 @@ def _publish(
     manifest = joined(written, position.cluster_id)
     _check_seam(work.reader, catalogue, manifest)
     work.archive.publish(manifest)
+    work.reader.expect(manifest)
     return manifest
 
 
@@ -433,7 +434,9 @@ def compact(
     task = partial(merge_range, archive=archive, compression=settings.compression)
     merged = _written(spark, archive, task, groups, groups[0][0].files[0].day)
     for group, written in zip(groups, merged, strict=True):
-        archive.publish(joined([written], group[-1].cluster_id))
+        manifest = joined([written], group[-1].cluster_id)
+        archive.publish(manifest)
+        reader.expect(manifest)
     now = (clock or SystemClock()).wall_microseconds()
     retire(archive, now_microseconds=now, reader=reader)
     return sum(len(group) - 1 for group in groups)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from holdfast.errors import ArchiveError
+from holdfast.errors import ArchiveError, UnreadableArchiveError
 from holdfast.spark.archive.manifest_reader import MANIFESTS, ManifestReader
 from holdfast.spark.archive.places import Place
 from holdfast.spark.archive.store import Archive
@@ -121,6 +122,25 @@ def test_what_came_otherwise_once_is_read_once_more(
     for manifest in archive.catalogue().ranges:
         seen.clear()
         archive.check_manifest(manifest)
+
+
+def test_what_comes_otherwise_each_time_is_a_store_that_errs(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Nothing is known of the manifest then: it is neither damaged nor passed over.
+    """
+    before, numbers = Place.read, count(1)
+
+    def errs(place: Place, path: str) -> bytes:
+        content = before(place, path)
+        return content.replace(b'"messages": 3', b'"messages": %d' % (3 + next(numbers)))
+
+    manifest = archive.catalogue().ranges[1]
+    monkeypatch.setattr(Place, "read", errs)
+    for ask in (archive.catalogue, archive.end, lambda: archive.check_manifest(manifest)):
+        with pytest.raises(UnreadableArchiveError, match="otherwise each time"):
+            ask()
 
 
 def test_a_snapshot_is_written_when_it_lacks_many(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -142,3 +143,30 @@ def test_what_came_otherwise_once_is_not_called_damaged(
         with pytest.raises(UnreadableArchiveError, match="read again it was right"):
             look(Archive(kind(str(tmp_path))), file)
         assert not spoilt
+
+
+def test_what_comes_otherwise_each_time_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Of a file that is damaged the same bytes come again; of one that is not a store may err twice.
+    """
+    archive = Archive.open(str(tmp_path))
+    file = written(archive)
+    data = (tmp_path / file.path).read_bytes()
+    places = count(40)
+
+    def spoilt(_: Place, __: str) -> pa.BufferReader:
+        place = next(places)
+        return pa.BufferReader(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+
+    monkeypatch.setattr(Place, "open_input", spoilt)
+    for look in (archive.check, lambda it: list(archive.batches(it))):
+        with pytest.raises(UnreadableArchiveError, match="otherwise each time"):
+            look(file)
+
+    monkeypatch.setattr(Place, "open_input", lambda *_: pa.BufferReader(data[:-1] + b"2"))
+    for look in (archive.check, lambda it: list(archive.batches(it))):
+        with pytest.raises(CorruptArchiveError) as caught:
+            look(file)
+        assert CorruptArchiveError is caught.type
