@@ -35,11 +35,13 @@ _CROWD = 200
 
 def shake_hands(
     dialer: SimulatedNode, acceptor: SimulatedNode, number: int
-) -> tuple[Hello, Hello] | None:
+) -> tuple[Hello | None, Hello] | None:
     """
     Let one node dial another; what each then knows of the other, or None if there is no link.
 
-    The dialer is told why the acceptor refuses it, as PeerLink tells it; not the other way round.
+    The dialer is told why the acceptor refuses it, as PeerLink tells it; not the other way round:
+    who refuses whom it has dialed closes, and the acceptor, which had its word, took it for a link.
+    Then what the dialer knows is None.
 
     Args:
         number: Of the attempt; makes its random bytes.
@@ -59,9 +61,7 @@ def shake_hands(
         return None
     out.receive(*_frame(into.welcome()))
     assert out.peer is not None
-    if dialer.driver.judge(out.peer) is not None:
-        return None
-    return out.peer, into.peer
+    return out.peer if dialer.driver.judge(out.peer) is None else None, into.peer
 
 
 def _frame(data: bytes) -> tuple[int, bytes]:

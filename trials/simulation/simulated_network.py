@@ -29,6 +29,8 @@ _DIAL_SECONDS = 0.08
 _DELAYED_SECONDS = 0.005
 """A message that takes longer was delayed; so much is normal at most."""
 VERY_LATE_SECONDS = 20.0
+_CLOSED_SECONDS = 0.0005
+"""After which an acceptor learns that who dialed it wants no link."""
 _SILENCE_SECONDS = 2.5
 """A link that is cut for so long is given up by both ends."""
 
@@ -258,11 +260,15 @@ class PeerNetwork:
         hellos = shake_hands(one, other, self._dial_count)
         if hellos is None:
             return
-        self._link_count += 1
-        self._linked[min(pairs)] = self._link_count
-        one.driver.link_up(other.name, hellos[0])
-        other.driver.link_up(one.name, hellos[1])
-        one.conductor.schedule()
+        acceptor, dialer = hellos
+        if acceptor is not None:
+            self._link_count += 1
+            self._linked[min(pairs)] = self._link_count
+            one.driver.link_up(other.name, acceptor)
+            one.conductor.schedule()
+        else:
+            other.post(_CLOSED_SECONDS, self._told, other, one.name, True)
+        other.driver.link_up(one.name, dialer)
         other.conductor.schedule()
 
     def unlink_all(self, node: SimulatedNode, *, closed: bool) -> None:
