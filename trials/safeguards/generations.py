@@ -26,6 +26,7 @@ from trials.simulation.faults import Plan
 from trials.simulation.generations import LAGGED
 from trials.troubles.heard_since_asked import HEARD_SINCE
 from trials.troubles.joined_behind import JOINED_BEHIND
+from trials.troubles.lost_promotions import LOST_PROMOTION
 from trials.troubles.promoted_together import TOGETHER
 from trials.troubles.shut_out_together import OUT_TOGETHER
 from trials.troubles.taken_in_twice import TAKEN_IN_TWICE
@@ -142,8 +143,7 @@ ABLATIONS = [
     Ablation(
         "nobody is shut out by a promotion that is not durable",
         _shut_out_at_once,
-        (LAGGED, "slow disk"),
-        _slow_disks,
+        (LOST_PROMOTION,),
     ),
     Ablation(
         "who does not know whom it takes along shuts out nobody",

@@ -128,15 +128,17 @@ class Generations:
         Whether this node may be shut out for the sake of another generation.
 
         A later one than its own stands in a ballot on somebody's platter; or one that its own
-        ballot has said since it was told, maybe before a power cut that nobody could judge.
+        ballot said when its process began, maybe before a power cut that nobody could judge. What
+        it wrote into that ballot as it was told proves nothing of who told it.
         """
         own, ballot = node.driver.generation, newest_ballot(node)
         is_told = ballot is not None and ballot.is_shut_out
         if is_told and (node.name, node.disk_number) in self._fenced:
             return True
+        was_told = ballot is not None and ballot.is_shut_out and ballot.generation == own
         others = self._checkers.world.network.nodes.values()
         found = (newest_ballot(other) for other in others if other is not node)
-        least = own if is_told else own + 1
+        least = own if was_told else own + 1
         return any(it is not None and it.generation >= least for it in found)
 
     def note_fenced(self, node: SimulatedNode) -> None:

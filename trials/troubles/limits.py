@@ -26,6 +26,7 @@ from trials.simulation.rare_trouble import RareTrouble, joined
 from trials.troubles.forced_promotions import HALF_FILLED
 from trials.troubles.heard_since_asked import HEARD_SINCE
 from trials.troubles.joined_behind import JOINED_BEHIND
+from trials.troubles.lost_promotions import LOST_PROMOTION
 from trials.troubles.promoted_together import SITE_BACK, TOGETHER
 from trials.troubles.shut_out_together import OUT_TOGETHER
 from trials.troubles.taken_in_twice import TAKEN_IN_TWICE
@@ -39,6 +40,7 @@ PROMOTIONS = frozenset(
         HEARD_SINCE,
         JOINED_BEHIND,
         LAGGED,
+        LOST_PROMOTION,
         OUT_TOGETHER,
         SITE_BACK,
         TAKEN_IN_TWICE,
