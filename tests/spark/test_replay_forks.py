@@ -118,7 +118,7 @@ def test_two_that_send_the_same_at_once_store_it_once(
     with WrittenLog(tmp_path) as written:
         for queue in (1, 2):
             written.put(QueueRecord(queue, f"q{queue}"))
-        for start in range(1, 4001, 100):
+        for start in range(1, 1501, 100):
             written.put(
                 *(
                     message(queue, n, b"%d-%d" % (queue, n))
@@ -133,9 +133,9 @@ def test_two_that_send_the_same_at_once_store_it_once(
         return replay(spark, source, Choice(), target, cluster.uri, senders=senders)
 
     with ThreadPoolExecutor(3) as pool:
-        assert [done.confirmed for done in pool.map(run, (1, 1, 2))] == [8000] * 3
-    expected = Counter(b"%d-%d" % (queue, n) for queue in (1, 2) for n in range(1, 4001))
-    assert bodies(cluster.uri, target, 8000) == expected
+        assert [done.confirmed for done in pool.map(run, (1, 1, 2))] == [3000] * 3
+    expected = Counter(b"%d-%d" % (queue, n) for queue in (1, 2) for n in range(1, 1501))
+    assert bodies(cluster.uri, target, 3000) == expected
 
 
 def test_a_gap_that_comes_behind_what_was_sent_doubles_nothing(
