@@ -22,7 +22,15 @@ from holdfast.model.records import QueueRecord
 from trials.pipeline.standalone_spark import StandaloneSpark
 from trials.pipeline.written_log import WrittenLog, message
 
-pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(
+        "SPARK_CLUSTER" not in os.environ,
+        reason="a minute, and test_other_network has executors, too: make spark-cluster",
+    ),
+]
 
 MESSAGES = 6000
 COMMAND_SECONDS = 240.0
@@ -68,10 +76,6 @@ def run(cluster: StandaloneSpark, *arguments: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.skipif(
-    "SPARK_CLUSTER" not in os.environ,
-    reason="a minute for what test_other_network shows, too: make spark-cluster",
-)
 def test_a_log_is_read_by_two_workers(standalone: StandaloneSpark, log: Path) -> None:
     """What is counted is what the log holds."""
     where = ("--where", "sequence > 1000 and body_size = 100")
