@@ -181,7 +181,8 @@ class Journal:
     @property
     def stored_index(self) -> int:
         """Everything through here is durable, truncations under way taken into account."""
-        return self.tail.stored_index
+        tail = self.tail  # Asked in every turn; mostly nothing is being cut.
+        return tail.stored_index if tail.truncations else tail.durable_index
 
     @property
     def memory(self) -> EntryMemory:

@@ -133,6 +133,7 @@ class Driver(DriverView):
         self._trim_deadline = ALWAYS
         self._failure: JournalFailedError | None = None
         self._is_started = False
+        self._told: tuple[object, ...] | None = None  # What was last acted on, if all was said.
 
     def start(self, now: float, process_started_at: float | None = None) -> None:
         """Begin to take part; who knows when the process started says so, by the same clock."""
@@ -320,7 +321,8 @@ class Driver(DriverView):
         if not state.cluster_id:
             self._found()
         consensus.tick(state)
-        if (state.log.damaged or self._repairs.is_busy) and not state.is_disk_hanging:
+        is_repairing = state.log.damaged.members or self._repairs.is_busy
+        if is_repairing and not state.is_disk_hanging:
             state.log.forget_dropped()
             self._repairs.work(state)
             self._repairs.ask(state)
@@ -332,7 +334,7 @@ class Driver(DriverView):
         self._persist()
         if state.outbox or outgoing.held:
             outgoing.send()
-        if self._journal.memory.bytes > self._journal.settings.tail_cache_bytes:
+        if self._journal.tail.memory.bytes > self._journal.settings.tail_cache_bytes:
             trimming.keep_at_hand(state, self._journal, state.taken_index)
         if now >= self._trim_deadline:
             self._trim()
@@ -371,14 +373,19 @@ class Driver(DriverView):
     def _persist(self) -> None:
         """Give the writer the ballot if it changed, then what was staged."""
         state = self._state
-        job = self._ballot.take_changed()
-        if job is not None:
-            self._submit(job)
+        facts = state.told_facts()
+        is_news = facts != self._told
+        if is_news:
+            job = self._ballot.take_changed()
+            if job is not None:
+                self._submit(job)
         # After the ballot: it is never of a lower term than the log.
         if state.log.jobs:
             self._write_staged()
-        self._outgoing.renew_hello()
-        self._linked_members.update(state)
+        if is_news:
+            is_said = self._outgoing.renew_hello()
+            self._linked_members.update(state)
+            self._told = facts if is_said else None
 
     def _write_staged(self) -> None:
         for job in self._state.log.take_jobs():

@@ -170,7 +170,7 @@ class DriverView:
         What is confirmed now is delivered a few turns later at most: it must be ours still.
         """
         state = self._state
-        spare = _LEASE_SPARE * state.settings.lease_seconds
+        spare = _LEASE_SPARE * state.lease_seconds
         return state.role is Role.LEADER and now < state.lease_until - spare
 
     def is_lease_awaited(self, now: float) -> bool:

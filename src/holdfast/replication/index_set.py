@@ -22,11 +22,12 @@ _STALE_MAX: Final = 1024
 class IndexSet(MutableSet[int]):
     """A set of indexes."""
 
-    __slots__ = ("_members", "_ordered", "_start", "passed_count")
+    __slots__ = ("_ordered", "_start", "members", "passed_count")
 
     def __init__(self, indexes: Iterable[int] = ()) -> None:
-        self._members = set(indexes)
-        self._ordered = sorted(self._members)
+        self.members = set(indexes)
+        """The same without an order: who asks in every turn whether there are any saves a call."""
+        self._ordered = sorted(self.members)
         self._start = 0
         self.passed_count = 0
         """Discarded indexes that were passed by on the way to the first ones."""
@@ -40,7 +41,7 @@ class IndexSet(MutableSet[int]):
     def last(self) -> int:
         """The highest index; 0 if there is none."""
         ordered = self._ordered
-        while len(ordered) > self._start and ordered[-1] not in self._members:
+        while len(ordered) > self._start and ordered[-1] not in self.members:
             ordered.pop()
         return ordered[-1] if len(ordered) > self._start else 0
 
@@ -52,13 +53,13 @@ class IndexSet(MutableSet[int]):
         """The lowest index above this one; 0 if there is none."""
         ordered = self._ordered
         place = bisect_left(ordered, index + 1, self._start)
-        return next((it for it in islice(ordered, place, None) if it in self._members), 0)
+        return next((it for it in islice(ordered, place, None) if it in self.members), 0)
 
     def add(self, value: int) -> None:
         """Put an index in its place."""
-        if value in self._members:
+        if value in self.members:
             return
-        self._members.add(value)
+        self.members.add(value)
         ordered = self._ordered
         if len(ordered) == self._start or value > ordered[-1]:
             ordered.append(value)
@@ -74,31 +75,31 @@ class IndexSet(MutableSet[int]):
 
     def discard(self, value: int) -> None:
         """Take an index out, if it is there."""
-        self._members.discard(value)
+        self.members.discard(value)
 
     def keep(self, first: int, last: int) -> None:
         """Take out what is not from `first` to `last`."""
         self._ordered = [index for index in self if first <= index <= last]
-        self._members = set(self._ordered)
+        self.members = set(self._ordered)
         self._start = 0
 
     def clear(self) -> None:
         """Take out all."""
-        self._members.clear()
+        self.members.clear()
         self._ordered.clear()
         self._start = 0
 
     def __iter__(self) -> Iterator[int]:
         """Give all in order; nothing may be put in meanwhile."""
         self._pass_discarded()
-        members = self._members
+        members = self.members
         return (index for index in islice(self._ordered, self._start, None) if index in members)
 
     def _pass_discarded(self) -> None:
         """Pass by those at the beginning for good: what is mended is mostly mended in order."""
         ordered = self._ordered
         start = self._start
-        while start < len(ordered) and ordered[start] not in self._members:
+        while start < len(ordered) and ordered[start] not in self.members:
             start += 1
         self.passed_count += start - self._start
         if start > _STALE_MAX and 2 * start > len(ordered):
@@ -107,7 +108,7 @@ class IndexSet(MutableSet[int]):
         self._start = start
 
     def __contains__(self, value: object) -> bool:
-        return value in self._members
+        return value in self.members
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.members)

@@ -287,7 +287,7 @@ def quorum_contact(state: State, *, linked_only: bool) -> float:
 def count_lease(state: State) -> None:
     """Set how long this leader may dispatch without hearing more."""
     contact = quorum_contact(state, linked_only=True)
-    state.lease_until = contact + state.settings.lease_seconds
+    state.lease_until = contact + state.lease_seconds
 
 
 def check_quorum(state: State) -> None:

@@ -82,17 +82,21 @@ class Outgoing:
             for peer in state.connected:
                 self._links.send(peer, [hello])
 
-    def renew_hello(self) -> None:
-        """Say what changed in this turn of what this node is."""
+    def renew_hello(self) -> bool:
+        """Say what changed of what this node is; false where it must not be said yet."""
         state = self._state
         renewed = formation.renewed(state, self.hello)
+        if renewed is self.hello:
+            return True
         # Who hears of a later generation ends, or relies on us for it: so only of one that is kept.
-        if renewed is not self.hello and self._ballot.is_generation_kept:
-            self.hello = renewed
-            news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
-            # Before all that waited for the same ballot: it is judged by what the hello says.
-            waiting = self.held or state.outbox
-            waiting[:0] = news
+        if not self._ballot.is_generation_kept:
+            return False
+        self.hello = renewed
+        news: list[tuple[str, Message]] = [(peer, self.hello) for peer in state.connected]
+        # Before all that waited for the same ballot: it is judged by what the hello says.
+        waiting = self.held or state.outbox
+        waiting[:0] = news
+        return True
 
     def send(self) -> None:
         """Send the outbox, one call per peer, unless a ballot has to become durable first."""

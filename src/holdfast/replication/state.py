@@ -74,6 +74,7 @@ class State:
         """What must be alike on all members."""
         self.log = log
         self.randomness = randomness
+        self.lease_seconds = settings.lease_seconds
         self.now = 0.0
         self.outbox: list[tuple[str, Message]] = []
 
@@ -239,6 +240,31 @@ class State:
         data_count = len(membership.data_members)
         self.copies = self.settings.copies or default_copies(data_count, len(self.voter_names))
         self.bytes_since_config = 0
+
+    def told_facts(self) -> tuple[object, ...]:
+        """
+        What the ballot, the hello and the links go by, beside what never changes.
+
+        While it is the same none of the three has anything new to say, so a turn asks for this
+        first, and once. Whoever lets one of them depend on more puts that here
+        (`test_what_is_told_depends_on_the_told_facts_alone`).
+        """
+        return (
+            self.term,
+            self.voted_for,
+            self.cluster_id,
+            self.generation,
+            self.fenced_by,
+            self.is_shut_out,
+            self.membership,
+            self.config_index,
+            self.config_index <= self.commit_index,
+            self.forced,
+            self.end,
+            self.told_along,
+            self.told_lineage,
+            self.log.unknown_index,
+        )
 
     @property
     def knows_its_generation(self) -> bool:

@@ -174,8 +174,6 @@ class ReplicatedStore:
         Raises:
             CorruptEntryError: The next one is damaged here; a peer is asked for its copy.
         """
-        if not self.has_committed():
-            return []
         return self.driver.take_committed(bytes_max)
 
     def applied(self, entry: CommittedEntry, cleaned_through: int) -> None:

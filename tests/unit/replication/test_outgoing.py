@@ -10,6 +10,8 @@ from __future__ import annotations
 from desk import Desk
 
 from holdfast.journal.jobs import BallotJob
+from holdfast.replication.ballot_keeping import BallotKeeper
+from holdfast.replication.linked_members import LinkedMembers
 from holdfast.replication.messages import (
     AppendRequest,
     AppendResponse,
@@ -19,6 +21,7 @@ from holdfast.replication.messages import (
     VoteRequest,
     VoteResponse,
 )
+from holdfast.replication.outgoing import Outgoing
 
 
 def test_a_new_generation_is_told_when_it_is_durable() -> None:
@@ -202,3 +205,38 @@ def test_what_waits_for_a_ballot_is_bounded() -> None:
     desk.turn()
 
     assert 1000 == len(desk.driver._outgoing.held)
+
+
+def test_a_turn_without_news_asks_neither_ballot_nor_hello_nor_links(monkeypatch) -> None:
+    """They are asked once something changed, and again until it may be said."""
+    desk = Desk().form()
+    desk.store()
+    asked: list[str] = []
+    for part, name in (
+        (BallotKeeper, "take_changed"),
+        (Outgoing, "renew_hello"),
+        (LinkedMembers, "update"),
+    ):
+        original = getattr(part, name)
+
+        def noted(*arguments, original=original, name=name):
+            asked.append(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(part, name, noted)
+    desk.turn()
+    assert [] == asked
+
+    desk.driver.promote_force()
+    desk.turn()
+    once = ["take_changed", "renew_hello", "update"]
+    assert once == asked
+    assert 0 == desk.driver.hello.generation, "its ballot is not stored yet"
+    desk.turn()
+    assert once * 2 == asked
+
+    desk.store()
+    assert 1 == desk.driver.hello.generation
+    asked.clear()
+    desk.turn()
+    assert [] == asked
