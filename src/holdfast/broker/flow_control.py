@@ -67,7 +67,10 @@ class FlowControl:
         """Keep contents of messages of one queue, from this number on, as far as there is room."""
         overhead = self.overhead
         room = before = self.settings.memory_bytes - self.volatile_bytes - self.cached_bytes
-        cost = sum([record.size for record in records]) + overhead * len(records)
+        count = len(records)
+        # A turn of one message is common, and has nothing to share its calls with.
+        size = records[0].size if count == 1 else sum([record.size for record in records])
+        cost = size + overhead * count
         if cost <= room and records[0].body is not None and records[-1].body is not None:
             # Those of one entry have bodies or have none, so all of these have.
             cache.put_next(first, records)
@@ -82,6 +85,11 @@ class FlowControl:
 
     def forget(self, cache: Shelves[MessageRecord], sequences: list[int]) -> None:
         """Drop contents from memory, as far as they are there."""
+        if len(sequences) == 1:
+            content = cache.take(sequences[0])
+            if content is not None:
+                self.cached_bytes -= content.size + self.overhead
+            return
         gone = cache.take_all(sequences)
         freed = sum([content.size for content in gone])
         self.cached_bytes -= freed + self.overhead * len(gone)

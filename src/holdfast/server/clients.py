@@ -78,7 +78,16 @@ class Clients:
             "_resuming",
         ),
         *("_role", "_sealer", "_store", "admission", "clock", "commit_count", "connections"),
-        *("held_memory", "paused", "protocols", "reading", "ready", "received_bytes", "schedule"),
+        *(
+            "held_memory",
+            "paused",
+            "protocols",
+            "reading",
+            "ready",
+            "receipts",
+            "received_bytes",
+            "schedule",
+        ),
         "settings",
     )
 
@@ -90,6 +99,7 @@ class Clients:
         self.schedule = loop.schedule
         """Asks for a turn soon."""
         self._broker = loop.broker
+        self.receipts = loop.broker.receipts
         self._store = loop.store
         self._context = loop.context
         self._containment = loop.containment
@@ -109,11 +119,6 @@ class Clients:
         """What all clients sent since the last commit, while something waits to be committed."""
         self._now = 0.0
         """When this turn began."""
-
-    @property
-    def is_committing(self) -> bool:
-        """Whether something waits to be committed."""
-        return self._broker.receipts.proposed_count > 0
 
     def opened(self, connection: ClientConnection) -> None:
         """Take a new client, or turn it away."""
@@ -201,7 +206,6 @@ class Clients:
         self._now = now
         ready = self.ready
         self.ready = []
-        broker = self._broker
         is_spent = self._budget.is_spent
         self._budget.begin(now)
         for place, connection in enumerate(ready, 1):
@@ -237,7 +241,7 @@ class Clients:
                 # Whoever was not read goes first next time.
                 self.ready[:0] = ready[place:]
                 break
-        if broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max:
+        if self.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             for connection in ready[:place]:
                 self.pause(connection)
         if self.ready and not all(it.session.is_spreading for it in self.ready):
@@ -294,13 +298,10 @@ class Clients:
         """
         if self._context.waiting and not is_behind:
             self._send_waiting()
-        if (
-            not self.paused
-            or self._broker.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max
-        ):
+        if not self.paused or self.receipts.uncommitted_bytes > self.settings.uncommitted_bytes_max:
             return
         self._budget.begin()
-        is_spent, is_pending = self._budget.is_spent, self._broker.receipts.proposed_count > 0
+        is_spent, is_pending = self._budget.is_spent, self.receipts.proposed_count > 0
         is_all = self.paused.resume(now, self.commit_count, is_spent, is_pending=is_pending)
         if not is_all:
             self.schedule()

@@ -21,6 +21,7 @@ from collections import deque
 from itertools import groupby
 from typing import Final, Protocol, cast
 
+from holdfast.broker.receipts import Receipts
 from holdfast.environment.clock import Clock
 from holdfast.server.keep_alive import AGAIN_SECONDS, keep_alive
 from holdfast.server.reading import Reading
@@ -48,6 +49,8 @@ class Keeper(Protocol):
     reading: Reading
     ready: list[ClientConnection]
     """Those who brought something."""
+    receipts: Receipts
+    """What waits to be committed."""
     commit_count: int
     protocols: tuple[Registration, ...]
     """What is spoken on a port that says nothing else."""
@@ -61,10 +64,6 @@ class Keeper(Protocol):
     @property
     def held_memory(self) -> Watch:
         """Who is told of what is not taken."""
-
-    @property
-    def is_committing(self) -> bool:
-        """Whether something waits to be committed."""
 
     def opened(self, connection: ClientConnection) -> None:
         """Take a new client, or turn it away."""
@@ -169,7 +168,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.uncommitted_bytes = 0
         self.uncommitted_bytes += len(data)
         self.incoming_bytes += len(data)
-        if keeper.is_committing:
+        if keeper.receipts.proposed_count:
             keeper.received_bytes += len(data)
         settings = keeper.settings
         if (

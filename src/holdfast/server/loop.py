@@ -163,7 +163,10 @@ class Conductor:
         began, cpu = clock.monotonic(), clock.thread_cpu()
         try:
             work(began)
-            self.counters.turned(clock.monotonic() - began, clock.thread_cpu() - cpu)
+            seconds = clock.monotonic() - began
+            # A shorter one cannot have worked for longer; to ask how long it did is a system call.
+            if seconds > self.counters.turn_cpu_seconds_max:
+                self.counters.turned(seconds, clock.thread_cpu() - cpu)
         except Exception as error:
             self.has_failed = True
             if not isinstance(error, HoldfastError):
@@ -217,7 +220,7 @@ class Conductor:
         is_more_committed = self._apply_committed(now)
         is_served = self.role.follow()
         if is_served:
-            if self.resuming.are_waiting:
+            if self.resuming.drained:
                 self.budget.begin()
                 if not self.resuming.step(self.connections, self.budget.is_spent):
                     self.schedule()
@@ -232,7 +235,7 @@ class Conductor:
             self.schedule()
         if self.broker.errands.under_way:
             self._run_errands()
-        if self.broker.has_to_let_go:
+        if self.broker.flow.discards.are_waiting or self.broker.state.discards.are_waiting:
             self._let_go()
         is_free = self.sealer.under_way is None and self.broker.receipts.has_batch()
         if is_served and self.role.is_serving and is_free and not self.store.is_writing:
@@ -282,8 +285,8 @@ class Conductor:
         if broker.receipts.proposed_count >= in_flight_max:
             self.sealer.close_full()  # What is dispatched to who never acknowledges goes on.
             return
-        is_certain = not (self.context.is_lease_over or broker.publishing.is_behind)
-        if not (is_certain or broker.receipts.batch.records or broker.receipts.acknowledged_queues):
+        is_to_store = broker.receipts.batch.records or broker.receipts.acknowledged_queues
+        if not is_to_store and (self.context.is_lease_over or broker.publishing.is_behind):
             return  # Nothing that a quorum must store: its replies wait until one answers.
         if self.role.is_draining or sealer.is_due(now):
             self._propose(now)

@@ -22,31 +22,26 @@ from holdfast.sessions.session import Session
 class Resuming:
     """Lets sessions have deliveries again."""
 
-    __slots__ = ("_broker", "_containment", "_drained")
+    __slots__ = ("_broker", "_containment", "drained")
 
     def __init__(self, broker: Broker, containment: Containment) -> None:
         self._broker = broker
         self._containment = containment
-        self._drained: deque[ClientConnection] = deque()
+        self.drained: deque[ClientConnection] = deque()
         """Whose sockets have caught up, and to whom nothing was given since."""
-
-    @property
-    def are_waiting(self) -> bool:
-        """Whether there is something to do in a step."""
-        return bool(self._drained)
 
     def later(self, connection: ClientConnection) -> None:
         """Resume this client in one of the next steps."""
-        self._drained.append(connection)
+        self.drained.append(connection)
 
     def step(self, served: Collection[ClientConnection], is_spent: IsSpent) -> bool:
         """Resume those that are served still; whether these were all."""
-        while self._drained:
-            connection = self._drained.popleft()
+        while self.drained:
+            connection = self.drained.popleft()
             if connection in served:
                 self.resume(connection.session)
                 if is_spent():
-                    return not self._drained
+                    return not self.drained
         return True
 
     def resume(self, session: Session) -> None:
@@ -58,4 +53,4 @@ class Resuming:
 
     def stop(self) -> None:
         """Forget them all: the clients of a leadership that is over."""
-        self._drained.clear()
+        self.drained.clear()

@@ -29,7 +29,16 @@ _FRAME_BYTES: Final = 400
 class WaitingSends:
     """What is set aside, oldest first; a DISCONNECT behind it waits as well."""
 
-    __slots__ = ("_blocks", "_context", "_frames", "_places", "_settings", "bytes", "is_refusing")
+    __slots__ = (
+        "_blocks",
+        "_context",
+        "_frames",
+        "_places",
+        "_settings",
+        "bytes",
+        "is_full",
+        "is_refusing",
+    )
 
     def __init__(self, context: SessionContext, settings: BrokerSettings) -> None:
         self._settings = settings
@@ -38,6 +47,8 @@ class WaitingSends:
         self._blocks: dict[int, int] = {}
         """By identity of the header block: how many of the frames share it."""
         self.bytes = 0
+        self.is_full = False
+        """Whether the connection is not to be read for now; said by whoever changes `bytes`."""
         self._places: set[object] = set()
         """The destinations and the producers of what waits: what is sent there, or by them, too
         goes behind it. By name: a queue may be deleted meanwhile, and be another one then."""
@@ -46,11 +57,6 @@ class WaitingSends:
 
     def __bool__(self) -> bool:
         return bool(self._frames)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the connection is not to be read for now."""
-        return self.bytes > self._settings.waiting_bytes_max
 
     @property
     def is_allowed(self) -> bool:
@@ -113,6 +119,7 @@ class WaitingSends:
 
     def _grow(self, size: int) -> None:
         self.bytes += size
+        self.is_full = self.bytes > self._settings.waiting_bytes_max
         self._context.waiting_bytes += size
 
     def _share_block(self, block: Shared, count: int) -> int:

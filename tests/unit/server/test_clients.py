@@ -96,7 +96,7 @@ def test_a_commit_lets_those_go_on_who_waited_for_it(node) -> None:
     before = clients.commit_count
     clients.committed()
     assert (clients.received_bytes, clients.commit_count) == (0, before + 1)
-    assert not clients.is_committing
+    assert not clients.receipts.proposed_count
 
 
 def test_an_answer_that_breaks_a_session_costs_that_client(node, send) -> None:

@@ -648,3 +648,34 @@ def test_cycles_are_looked_for_at_each_tick(node) -> None:
     node.conductor.tick()
     node.turn()
     assert looked == [node.clock.now]
+
+
+def test_only_of_a_turn_that_may_be_the_longest_it_is_asked_how_long_it_worked(
+    node, monkeypatch
+) -> None:
+    """
+    To ask costs a system call, and what took less time cannot have worked for longer.
+    """
+    node.serve()
+    loop, clock = node.conductor, node.clock
+    worked, asked = [0.0], [0]
+
+    def thread_cpu() -> float:
+        asked[0] += 1
+        return worked[0]
+
+    def turn_of(seconds: float, cpu_seconds: float) -> int:
+        def work(_now: float) -> None:
+            clock.now += seconds
+            worked[0] += cpu_seconds
+
+        before = asked[0]
+        loop._guarded(work)
+        return asked[0] - before
+
+    monkeypatch.setattr(type(clock), "thread_cpu", staticmethod(thread_cpu))
+    assert turn_of(2.0, 1.0) == 2
+    assert turn_of(0.5, 0.5) == 1
+    assert turn_of(1.5, 1.25) == 2
+    counters = loop.counters
+    assert (counters.turn_seconds_max, counters.turn_cpu_seconds_max) == (2.0, 1.25)

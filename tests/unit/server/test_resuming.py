@@ -37,9 +37,9 @@ def test_they_are_resumed_in_order_as_far_as_the_time_goes() -> None:
     assert ["a"] == desk.resumed
     assert not desk.resuming.step(served, lambda: True)
     assert ["a", "c"] == desk.resumed
-    assert desk.resuming.are_waiting
+    assert desk.resuming.drained
     assert desk.resuming.step(served, lambda: True)
-    assert (["a", "c", "d"], False) == (desk.resumed, desk.resuming.are_waiting)
+    assert (["a", "c", "d"], False) == (desk.resumed, bool(desk.resuming.drained))
 
 
 def test_one_that_breaks_is_ended_and_the_others_go_on() -> None:

@@ -152,7 +152,8 @@ class Queue:
         """Forget what is known of messages that are settled for good."""
         if self.cache.shelves:
             self.leadership.flow.forget(self.cache, sequences)
-        self.forget(sequences)
+        if self._custody is not None:
+            self._custody.forget(sequences)
 
     def purged(self) -> None:
         """

@@ -94,8 +94,8 @@ class StompConnection(FrameReader):
 
     def note_received(self, now: float) -> None:
         """Bytes came in; call it once per read, before or after `receive_data`."""
-        self._beats.note_received(now)
+        self._beats.received_at = now
 
     def note_sent(self, now: float) -> None:
         """Bytes went out."""
-        self._beats.note_sent(now)
+        self._beats.sent_at = now

@@ -26,7 +26,7 @@ class HeartBeat(enum.Enum):
 
     NOTHING = "nothing"
     SEND = "send"
-    """Write `HEART_BEAT` and call `note_sent`."""
+    """Write `HEART_BEAT` and note that it is sent."""
     PEER_DEAD = "peer-dead"
     """Silent for too long, or CONNECT did not come in time: close the connection."""
 
@@ -59,9 +59,9 @@ class HeartBeats:
         "_connect_by",
         "_incoming_seconds",
         "_outgoing_seconds",
-        "_received_at",
-        "_sent_at",
         "_settings",
+        "received_at",
+        "sent_at",
     )
 
     def __init__(self, settings: StompSettings, *, opened_at: float | None) -> None:
@@ -70,8 +70,10 @@ class HeartBeats:
         self._connect_by = (
             None if opened_at is None else opened_at + settings.connect_timeout_seconds
         )
-        self._sent_at = opened_at
-        self._received_at = opened_at
+        self.sent_at = opened_at
+        """When octets last went out, or it was opened; whoever sends them says so."""
+        self.received_at = opened_at
+        """When octets last came in, or it was opened; whoever takes them says so."""
         self._outgoing_seconds = 0.0
         self._incoming_seconds = 0.0
 
@@ -88,19 +90,6 @@ class HeartBeats:
     def note_connected(self) -> None:
         """The connect timeout is over."""
         self._connect_by = None
-
-    @property
-    def received_at(self) -> float | None:
-        """When octets last came in, or when it was opened."""
-        return self._received_at
-
-    def note_received(self, now: float) -> None:
-        """Octets came in."""
-        self._received_at = now
-
-    def note_sent(self, now: float) -> None:
-        """Octets went out."""
-        self._sent_at = now
 
     def negotiate(self, mine: tuple[int, int], theirs: tuple[int, int]) -> None:
         """Agree on intervals from (can send, want to receive) of either side, in milliseconds."""
@@ -129,7 +118,7 @@ class HeartBeats:
         return min(times, default=None)
 
     def handle_deadline(self, now: float) -> HeartBeat:
-        """Say what is due; changes nothing, so a beat is due until `note_sent`."""
+        """Say what is due; changes nothing, so a beat is due until one was sent."""
         for death in (self._connect_by, self._silent_at()):
             if death is not None and now >= death:
                 return HeartBeat.PEER_DEAD
@@ -139,11 +128,11 @@ class HeartBeats:
         return HeartBeat.NOTHING
 
     def _silent_at(self) -> float | None:
-        if not self._incoming_seconds or self._received_at is None:
+        if not self._incoming_seconds or self.received_at is None:
             return None
-        return self._received_at + self._incoming_seconds
+        return self.received_at + self._incoming_seconds
 
     def _beat_at(self) -> float | None:
-        if not self._outgoing_seconds or self._sent_at is None:
+        if not self._outgoing_seconds or self.sent_at is None:
             return None
-        return self._sent_at + self._outgoing_seconds * self._settings.heart_beat_send_fraction
+        return self.sent_at + self._outgoing_seconds * self._settings.heart_beat_send_fraction

@@ -82,7 +82,7 @@ def test_a_beat_is_due_before_the_promised_interval_is_over() -> None:
     assert beats.deadline == 100.5
     assert beats.handle_deadline(100.4) is HeartBeat.NOTHING
     assert beats.handle_deadline(100.5) is HeartBeat.SEND
-    beats.note_sent(100.5)
+    beats.sent_at = 100.5
     assert beats.handle_deadline(100.9) is HeartBeat.NOTHING
     assert beats.deadline == 101.0
 
@@ -95,7 +95,7 @@ def test_a_silent_peer_is_dead_after_its_grace() -> None:
 
     assert beats.deadline == 101.5
     assert beats.handle_deadline(101.4) is HeartBeat.NOTHING
-    beats.note_received(101.4)
+    beats.received_at = 101.4
     assert beats.handle_deadline(102.8) is HeartBeat.NOTHING
     assert beats.handle_deadline(102.9) is HeartBeat.PEER_DEAD
 
@@ -124,7 +124,7 @@ def test_a_client_that_does_not_connect_in_time_is_given_up() -> None:
     The connect timeout runs from the opening, octets or not, until CONNECT is complete.
     """
     beats = HeartBeats(SETTINGS, opened_at=100.0)
-    beats.note_received(129.0)
+    beats.received_at = 129.0
 
     assert beats.deadline == 130.0
     assert beats.handle_deadline(129.9) is HeartBeat.NOTHING
@@ -141,6 +141,6 @@ def test_without_an_opening_time_clocks_start_with_the_first_octets() -> None:
     beats.negotiate((1000, 1000), (1000, 1000))
 
     assert beats.deadline is None
-    beats.note_sent(10.0)
-    beats.note_received(10.0)
+    beats.sent_at = 10.0
+    beats.received_at = 10.0
     assert beats.deadline == 10.5
