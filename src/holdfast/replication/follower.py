@@ -133,14 +133,22 @@ def reply(state: State) -> None:
     leader = state.leader
     if leader is None or state.role is not Role.FOLLOWER:
         return
-    match = durable_match(state)
-    if not state.is_reply_due and match <= state.match_sent:
+    if not state.is_reply_due and durable_match(state) <= state.match_sent:
         return
-    log = state.log
-    chain = log.chain_at(match) if log.term_at(match) >= 0 else NO_CHAIN
+    match, chain = _claim(state)
     state.send(leader, AppendResponse(state.term, match, chain, state.leader_sent_at))
     state.match_sent = match
     state.is_reply_due = False
+
+
+def _claim(state: State) -> tuple[int, bytes]:
+    """How far this node claims the log, and the chain there; what proves to be rot is left out."""
+    log = state.log
+    while True:
+        match = durable_match(state)
+        chain = log.chain_at(match) if log.term_at(match) >= 0 else NO_CHAIN
+        if match == durable_match(state):  # Reading it may have shown that it is damaged.
+            return match, chain
 
 
 def durable_match(state: State) -> int:

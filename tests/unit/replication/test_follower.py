@@ -114,6 +114,24 @@ def test_a_conflict_behind_a_lost_header_waits_for_the_repair(
     assert [0] == [reply.match_index for reply in replies(bench)]
 
 
+def test_what_proves_to_be_rot_as_it_is_claimed_is_left_out(member, monkeypatch) -> None:
+    """The chain of the last entry is read for the reply, and so is that of the one before it."""
+    bench = member(terms=[2] * 5)
+    follower.on_append(bench.state, "b", request(bench, 2, 4))
+    chain_at = bench.journal.chain_at
+
+    def rotten(index):
+        if index in {3, 4}:
+            raise CorruptEntryError("flipped", index=index)
+        return chain_at(index)
+
+    monkeypatch.setattr(bench.journal, "chain_at", rotten)
+
+    assert [(2, chain_at(2))] == [(it.match_index, it.match_chain) for it in replies(bench)]
+    assert {3, 4} == bench.state.log.damaged
+    assert 2 == bench.state.match_sent
+
+
 @pytest.fixture
 def headless(member):
     """
