@@ -266,13 +266,18 @@ def test_a_client_that_breaks_the_rules_leaves_nothing_to_the_collector_of_cycle
         connection.connection_lost(None)
         node.settle()
 
-    come_and_go()
-    gc.collect()
-    gc.disable()
-    try:
+    def left() -> int:
+        gc.collect()
         for _ in range(5):
             come_and_go()
-        assert gc.collect() == 0
+        return gc.collect()
+
+    come_and_go()
+    gc.disable()
+    try:
+        # What tests before this one left may end meanwhile, once; such a client would leave it
+        # each time.
+        assert min(left() for _ in range(4)) == 0
     finally:
         gc.enable()
 
