@@ -46,12 +46,18 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def forget_answers() -> None:
     """
     Speak to Java by a new connection: a call that was broken off, as by a timeout, has its answer
-    still to come, and each call after it would be given the answer of the one before.
+    still to come, and each call after it would be given the answer of the one before. A connection
+    has a thread of its own in Java, where no session is the active one yet: without that a source
+    written in Python is not found when something is written to it.
     """
     gateway = SparkContext._gateway
     connection = gateway and gateway._gateway_client.get_thread_connection()
     if connection is not None:
         connection.close()
+    session = SparkSession._instantiatedSession
+    if session is not None and session._jvm is not None:
+        sessions = SparkSession._get_j_spark_session_class(session._jvm)
+        sessions.setActiveSession(session._jsparkSession)
 
 
 @pytest.fixture(name="forget_answers")

@@ -46,3 +46,6 @@ def test_a_call_that_is_broken_off_leaves_no_answer_behind(
     assert ended.tb is not None  # A failure that is still to be told keeps the connection alive.
     assert [5, 7] == [spark._jvm.java.lang.Math.max(1, number) for number in (5, 7)]
     assert spark.range(3).count() == 3
+    active = SparkSession.getActiveSession()
+    assert active is not None
+    assert active._jsparkSession.equals(spark._jsparkSession)
