@@ -25,6 +25,7 @@ from trials.troubles.forged_bodies import FORGED
 from trials.troubles.long_outages import OUTAGE, with_a_small_log
 from trials.troubles.other_copies import OTHER_COPY, OTHER_RUN
 from trials.troubles.rot_alone import ROT
+from trials.troubles.trimmed_rot import TRIMMED_ROT
 
 
 def _forget_at_a_hand_over() -> list[Patch]:
@@ -123,8 +124,8 @@ ABLATIONS = [
     Ablation(
         "let nobody begin with what a witness only trimmed",
         _begin_with_any_witness,
-        ("two leaders die with what only they have", "helix damage", "transfer"),
-        topology="five",
+        (TRIMMED_ROT,),
+        topology="witness",
     ),
     Ablation("pass damage in which messages live", _pass_any_damage, (ROT,), _on_a_single_node),
     Ablation(
