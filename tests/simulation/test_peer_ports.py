@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import pytest
 
+from trials.safeguards.ablation import catch
+from trials.safeguards.membership import ABLATIONS
 from trials.simulation.faults import Plan, focused
 from trials.simulation.simulator import Simulation, simulate
-from trials.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, REMOVAL
+from trials.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, MISTAKEN_LEAD, REMOVAL
 
 
 def plan(seed: int, kind: str) -> Plan:
@@ -25,6 +27,7 @@ def plan(seed: int, kind: str) -> Plan:
         (REMOVAL, "the voter to be removed leads"),
         (REMOVAL, REMOVAL),
         (MISTAKE, MISTAKE),
+        (MISTAKEN_LEAD, MISTAKEN_LEAD),
         (HARMLESS_CUT, HARMLESS_CUT),
     ],
 )
@@ -55,3 +58,12 @@ def test_nodes_that_must_not_be_linked_are_not() -> None:
 
     assert world.leader() is not None
     assert odd.driver.leader == world.leader().driver.leader
+
+
+def test_one_with_other_settings_that_is_let_in_is_noticed() -> None:
+    """It is given the lead, is cut off, and dispatches on when the others have elected another."""
+    (ablation,) = (it for it in ABLATIONS if it.kinds == (MISTAKEN_LEAD,))
+    caught = catch(ablation, range(1, 4))
+
+    assert caught is not None
+    assert "S12" in caught[1]

@@ -16,7 +16,7 @@ from holdfast.replication.state import State
 from holdfast.replication.strangers import Strangers
 from trials.safeguards.ablation import Ablation, Patch
 from trials.simulation.faults import Plan
-from trials.troubles.membership import CROWD, HARMLESS_CUT, MISTAKE, REMOVAL
+from trials.troubles.membership import CROWD, HARMLESS_CUT, MISTAKEN_LEAD, REMOVAL
 from trials.troubles.wrong_lists import WRONG_LIST
 
 
@@ -101,7 +101,7 @@ ABLATIONS = [
     Ablation(
         "settings that must be alike are not compared",
         _link_whatever_the_settings,
-        (MISTAKE, "transfer", "partition", "heal network"),
+        (MISTAKEN_LEAD,),
         _long,
     ),
     Ablation("founders do not compare their lists", _compare_no_lists, (WRONG_LIST,)),

@@ -21,8 +21,13 @@ REMOVAL = "voter removed by a leader that is cut off"
 HARMLESS_CUT = "link between the leader and one voter cut"
 CROWD = "strangers crowd a peer port"
 MISTAKE = "node started with other settings than the others"
+MISTAKEN_LEAD = "node with other settings is asked to lead"
 _SECONDS = (0.8, 2.0)
 """How long it is cut off; an election takes half a second to one."""
+_LOOK_SECONDS = 0.25
+"""How often an operator asks for the lead of a node that must not have it."""
+_ALONE_SECONDS = 2.5
+"""For so long such a node is cut off if it has it all the same: it leads on for two seconds."""
 
 
 def _remove_cut_off(nemesis: Nemesis) -> bool:
@@ -117,6 +122,43 @@ def _start_with_other_settings(nemesis: Nemesis) -> bool:
     return True
 
 
+def _let_a_mistaken_one_lead(nemesis: Nemesis) -> bool:
+    """The same, and an operator asks for it to be given the lead: nobody may be linked to it."""
+    is_started = _start_with_other_settings(nemesis)
+    if is_started:
+        (node,) = (it for it in nemesis.world.nodes if it.mistaken_settings)
+        nemesis.world.timeline.after(_LOOK_SECONDS, _ask_to_lead, nemesis, node, node.life)
+    return is_started
+
+
+def _ask_to_lead(nemesis: Nemesis, node: SimulatedNode, life: int) -> None:
+    """Ask until it is started rightly; should it lead, it is cut off and leads on in its time."""
+    world = nemesis.world
+    leader = world.leader()
+    if not nemesis.is_active or node.life != life or not node.is_alive:
+        return
+    if leader is node:
+        others = [other.name for other in world.nodes if other is not node]
+        pairs = {(node.name, it) for it in others} | {(it, node.name) for it in others}
+        pairs -= world.network.cut
+        world.network.cut |= pairs
+        world.note("network", f"parts {node.name} from all others, which leads in its own time")
+        world.timeline.after(_ALONE_SECONDS, _join_again, nemesis, pairs)
+        return
+    if leader is not None:
+        try:
+            leader.driver.transfer(node.name)
+        except HoldfastError as error:
+            world.note("operator", f"is refused: {error}")
+        else:
+            leader.conductor.schedule()
+    world.timeline.after(_LOOK_SECONDS, _ask_to_lead, nemesis, node, life)
+
+
+def _join_again(nemesis: Nemesis, pairs: set[tuple[str, str]]) -> None:
+    nemesis.world.network.cut -= pairs
+
+
 def start_rightly(node: SimulatedNode) -> None:
     """Start a node again with what the others have, if it was told otherwise."""
     is_mistaken = node.mistaken_settings is not None
@@ -145,6 +187,12 @@ TROUBLES = (
         name=MISTAKE,
         act=_start_with_other_settings,
         chance=0.06,
+        topologies=("three", "learner", "witness", "five"),
+    ),
+    RareTrouble(
+        name=MISTAKEN_LEAD,
+        act=_let_a_mistaken_one_lead,
+        chance=0.03,
         topologies=("three", "learner", "witness", "five"),
     ),
     RareTrouble(
