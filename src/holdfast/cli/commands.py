@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from holdfast.cli.parameters import plain, read_plainly
+
 MODULES: Final = {
     "serve": "serve",
     "send": "messages",
@@ -37,6 +39,9 @@ MODULES: Final = {
 class Commands(TyperGroup):
     """All commands, of which only those that were asked for are there."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [plain(it) for it in super().get_params(ctx)]
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(MODULES)
 
@@ -52,4 +57,7 @@ def commands_of(module: str) -> dict[str, Any]:
     """What a module adds to the command line, by name."""
     app = typer.Typer(rich_markup_mode=None)
     importlib.import_module(f"holdfast.cli.{module}").register(app)
-    return dict(get_group(app).commands)
+    group = get_group(app)
+    for command in group.commands.values():
+        read_plainly(command)
+    return dict(group.commands)

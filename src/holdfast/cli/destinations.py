@@ -8,11 +8,9 @@ node does. Emptying and removing cannot be undone, so a person is asked; a scrip
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
-from rich.table import Table
 
 from holdfast.admin.remote import RemoteNode, queue_path
 from holdfast.admin.status import QueueStatus
@@ -28,6 +26,9 @@ from holdfast.cli.admin_port import (
     to_change,
 )
 from holdfast.cli.output import confirm, console, format_size, make_table, write_json, write_line
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 WATCH_SECONDS_DEFAULT = 1.0
 
@@ -69,6 +70,8 @@ def list_queues(
 
 def _watch(node: RemoteNode, interval_seconds: float) -> None:
     """Show the queues until interrupted, with the rates since the last look."""
+    from rich.live import Live
+
     before: dict[str, QueueStatus] = {}
     with Live(console=console(), auto_refresh=False) as live:
         try:

@@ -4,6 +4,10 @@ How the node's log lines look: structlog in front, the standard library behind.
 Lines for people on a terminal have colours; `--log-format json` gives one JSON object per line.
 Libraries that log through the standard library (uvicorn, asyncio) come out in the same form. The
 log goes to standard error, so that standard output stays for results.
+
+structlog would take rich, wherever it finds it, to draw tracebacks; ours are plain. To import that
+takes a node a twelfth of its start, so it is not to be found meanwhile: whoever logs in `cli` has
+structlog from here.
 """
 
 from __future__ import annotations
@@ -12,15 +16,27 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
-
-import structlog
-from structlog.typing import Processor
+from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.cli.log_thread import LogThread
 from holdfast.config.node_settings import LogFormat, LogLevel
 
+# What is None among the modules cannot be imported.
+_rich = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+import structlog  # noqa: E402 - as said above
+
+if _rich is None:
+    del sys.modules["rich"]
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
+
 EVENT_COLUMNS = 36
+
+
+def get_logger() -> Any:
+    """The log of the commands."""
+    return structlog.get_logger("holdfast")
 
 
 def set_up_logging(

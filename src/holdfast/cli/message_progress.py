@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING
 
 from holdfast.cli.message_patience import Patience
-from holdfast.cli.output import error_console, write_error
+from holdfast.cli.output import error_console, may_be_watched, write_error
 from holdfast.client import Connection, Interrupted, Resumed, connect
 from holdfast.environment.clock import SystemClock
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PATIENCE_SECONDS = 1.0
 """Work that is done by then needs no bar."""
@@ -103,10 +105,11 @@ async def progress_shown(
     what: str, total: int | None, count: Callable[[], int], *, is_quiet: bool
 ) -> AsyncIterator[None]:
     """Show a bar while the block takes long."""
-    console = error_console()
-    if is_quiet or not console.is_terminal:
+    if is_quiet or not may_be_watched() or not (console := error_console()).is_terminal:
         yield
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn(what),
         BarColumn(),

@@ -3,37 +3,53 @@ What the commands write: tables for people, JSON for programs.
 
 Standard output carries the result and nothing else, so that it can be piped; questions and errors
 go to standard error. A table in a pipe is as wide as it needs to be and has no colours.
+
+What draws is imported when there is something to draw: it takes longer than most commands.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 EXIT_FAILED = 1
 """The exit code of a command that has not done what it was asked for."""
 
 PIPE_COLUMNS = 240
 
+_TERMINAL_VARIABLES: Final = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""By these rich may be told that what is none is a terminal."""
+
 _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def console() -> Console:
     """Standard output, wide enough not to fold a table when nobody watches."""
+    from rich.console import Console
+
     plain = Console(highlight=False)
     return plain if plain.is_terminal else Console(highlight=False, width=PIPE_COLUMNS)
 
 
 def error_console() -> Console:
     """Standard error, for progress."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
+
+
+def may_be_watched() -> bool:
+    """Whether standard error may be a terminal; if so, its console knows."""
+    return sys.stderr.isatty() or any(map(os.environ.get, _TERMINAL_VARIABLES))
 
 
 def write_json(value: object) -> None:
@@ -75,6 +91,10 @@ def confirm(question: str, *, is_stated: bool) -> None:
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table; columns whose name ends in `#` hold numbers and are set flush right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         is_number = column.endswith("#")

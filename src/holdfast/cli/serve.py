@@ -12,11 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import structlog
 import typer
 
 from holdfast import __version__
-from holdfast.cli.logging import logging_flushed, set_up_logging
+from holdfast.cli.logging import get_logger, logging_flushed, set_up_logging
 from holdfast.cli.node_flags import load_config, with_node_flags
 from holdfast.cli.output import EXIT_FAILED, format_size, write_error
 from holdfast.cli.ports import taken_ports
@@ -62,7 +61,7 @@ def _run(settings: NodeConfig, unknown: list[UnknownVariable]) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     with logging_flushed(), stray_signals_told():
         _introduce(settings)
-        log = structlog.get_logger("holdfast")
+        log = get_logger()
         for it in unknown:
             log.warning("unknown environment variable", name=it.name, near=it.near or "none")
         from holdfast.server.node import run
@@ -72,7 +71,7 @@ def _run(settings: NodeConfig, unknown: list[UnknownVariable]) -> int:
 
 def _introduce(settings: NodeConfig) -> None:
     """What this node is, in one line each."""
-    log = structlog.get_logger("holdfast")
+    log = get_logger()
     log.info(
         "starting",
         node=settings.name,

@@ -22,9 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import structlog
-
-from holdfast.cli.logging import logging_flushed
+from holdfast.cli.logging import get_logger, logging_flushed
 
 STRAY: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 _TERMINAL: Final = "/dev/tty"
@@ -58,7 +56,7 @@ def _tell_all(arrived: queue.SimpleQueue[signal.Signals | None], had_terminal: b
 
 
 def _tell(number: signal.Signals, *, is_end: bool) -> None:
-    log = structlog.get_logger("holdfast")
+    log = get_logger()
     if not is_end:
         log.warning(
             "signal ignored: settings are read when the node starts, SIGTERM stops it",

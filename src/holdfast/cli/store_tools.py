@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast.cli.log_files import LogFiles, Verification, Visit
 from holdfast.cli.log_rows import ROW_HEADER, Row, queue_names, row_text, rows_of
@@ -24,6 +23,7 @@ from holdfast.cli.output import (
     error_console,
     format_size,
     json_line,
+    may_be_watched,
     write_error,
     write_json,
     write_line,
@@ -170,9 +170,18 @@ def _queue_of(destination: str | None) -> str | None:
         raise ConfigError([f"destination: {error}"]) from error
 
 
+def _untold(done: int, total: int) -> None:
+    """How far it is, where nobody watches."""
+
+
 @contextmanager
 def _progress(title: str) -> Iterator[Visit]:
     """A bar on standard error, where somebody watches."""
+    if not may_be_watched():
+        yield _untold
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
     terminal = error_console()
     columns = (TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(

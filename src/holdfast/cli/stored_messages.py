@@ -18,6 +18,7 @@ from holdfast.cli.output import (
     error_console,
     format_seconds,
     format_size,
+    may_be_watched,
     write_error,
     write_json,
     write_line,
@@ -313,9 +314,10 @@ class _status:  # noqa: N801 - reads as the function it is used as
     """A line that moves while the work lasts, where somebody watches."""
 
     def __init__(self, title: str, *, is_quiet: bool) -> None:
-        console = error_console()
         self._title = title
-        self._status = None if is_quiet or not console.is_terminal else console.status(title)
+        self._status = None
+        if not is_quiet and may_be_watched() and (console := error_console()).is_terminal:
+            self._status = console.status(title)
 
     def __enter__(self) -> Any:
         if self._status is not None:

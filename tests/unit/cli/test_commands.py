@@ -4,8 +4,10 @@ Commands that are imported when they are asked for.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from typing import Final
 
 import pytest
 
@@ -37,12 +39,22 @@ def test_what_may_have_been_meant_is_sought_among_all(run) -> None:
     assert "No such command 'sned'. Did you mean 'send'?" in run.err
 
 
+_NOBODY: Final = "stomp://127.0.0.1:1"
+_SEND: Final = ["send", "/queue/q", "text", "--uri", _NOBODY]
+_RECEIVE: Final = ["receive", "/queue/q", "--uri", f"failover:({_NOBODY})?maxReconnectAttempts=1"]
+
+
+UNNEEDED_BY_A_NODE: Final = ["rich", "pygments", "holdfast.client", "holdfast.spark"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "unneeded"),
     [
-        (["--version"], ["pydantic", "structlog", "asyncio", "holdfast.client"]),
+        (["--version"], ["pydantic", "structlog", "asyncio", "holdfast.client", "rich"]),
         (["send", "--help"], ["structlog", "uvicorn", "holdfast.journal", "holdfast.admin"]),
         (["serve", "--help"], ["holdfast.client", "holdfast.spark", "holdfast.cli.cluster"]),
+        ([*_SEND, "--timeout", "1"], ["pydantic", "rich", "structlog", "uvicorn"]),
+        ([*_RECEIVE, "--timeout", "0"], ["pydantic", "rich", "structlog", "uvicorn"]),
     ],
     ids=" ".join,
 )
@@ -52,11 +64,46 @@ def test_a_command_brings_nothing_that_only_others_need(
     """
     Imports are most of the time that a command takes to start.
     """
+    assert imported("", arguments, unneeded) == []
+
+
+def test_a_node_brings_nothing_that_only_others_need() -> None:
+    """
+    Nor what writes in colours: its log is plain, and its errors are told by others.
+    """
+    prepared = (
+        "import holdfast.cli.serve, holdfast.server.node\n"
+        "holdfast.server.node.run = lambda config: 0\n"
+        "holdfast.cli.serve.taken_ports = lambda config: []\n"
+    )
+    assert imported(prepared, ["serve", "--data", "."], UNNEEDED_BY_A_NODE) == []
+
+
+def imported(prepared: str, arguments: list[str], unneeded: list[str]) -> list[str]:
+    """Which of these modules a process has, when it has run a command."""
     program = (
-        "import sys, holdfast.__main__ as it\n"
-        f"try: it.main({arguments!r})\n"
-        f"except SystemExit: print([name for name in {unneeded!r} if name in sys.modules])\n"
+        f"import sys, json\nsys.argv[1:] = {arguments!r}\n"
+        f"import holdfast.__main__ as it\n{prepared}"
+        f"try: it.main({arguments!r})\nexcept SystemExit: pass\n"
+        f"print(json.dumps([name for name in {unneeded!r} if name in sys.modules]))\n"
     )
     line = [sys.executable, "-c", program]
     ended = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
-    assert ended.stdout.splitlines()[-1] == "[]"
+    found: list[str] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["--version"]], ids=" ".join)
+def test_the_end_of_a_process_looks_for_no_garbage(arguments: list[str]) -> None:
+    """
+    All of it goes anyway, and to look through what was imported took a fifth of a node's start.
+    """
+    program = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(len(gc.get_objects()) < 1000 < gc.get_freeze_count()))\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        "import holdfast.__main__\n"
+    )
+    line = [sys.executable, "-c", program]
+    ended = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout == "True\n"
