@@ -28,6 +28,7 @@ and writes its own sentence: what happened, to which thing, what was expected, w
     │   ├── SegmentsMissingError     files at the beginning of the log are gone
     │   ├── CorruptEntryError        .segment .byte .index: where the damage is
     │   ├── MissingEntriesError      entries that should be there are not
+    │   ├── DamagedManifestError     entries of an archive whose manifest cannot be read
     │   ├── TruncatedEntryError      the bytes end before the entry does
     │   ├── CorruptRecordError       a record inside a good entry makes no sense
     │   ├── JournalFailedError       a write or sync failed; nothing more is claimed
@@ -237,6 +238,16 @@ class MissingEntriesError(CorruptEntryError):
         if last_index == first_index:
             which = f"entry {first_index:,} is"
         self.args = (f"{which} missing from {where}",)
+
+
+class DamagedManifestError(CorruptEntryError):
+    """Entries that only a manifest tells of which cannot be read; `index` is the first of them."""
+
+    def __init__(self, first_index: int, last_index: int, where: str, reason: str) -> None:
+        super().__init__(reason, index=first_index)
+        self.args = (
+            f"entries {first_index:,} to {last_index:,} cannot be read from {where}: {reason}",
+        )
 
 
 class TruncatedEntryError(CorruptEntryError):

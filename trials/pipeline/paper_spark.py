@@ -1,5 +1,5 @@
 """
-A Spark on paper: what the archiver asks of a session, with the tasks run where it stands.
+A Spark on paper: what archiver and audit ask of a session, with the tasks run where it stands.
 
 For tests of what is around the tasks; a failure comes back as text, as Spark's does.
 """
@@ -32,6 +32,11 @@ class PaperSpark:
         """The context."""
         return self
 
+    @property
+    def defaultParallelism(self) -> int:  # noqa: N802 - Spark's name
+        """How many tasks would run at once."""
+        return 2
+
     def parallelize(self, work: list[Any], _: int) -> _Work:
         """Give work, one piece per task."""
         return _Work(self, work)
@@ -56,6 +61,9 @@ class _Work:
         if self._spark.failures:
             raise RuntimeError(_IN_A_TASK.format(*self._spark.failures.pop(0)))
         return _Work(self._spark, [task(each) for each in self._work])
+
+    def flatMap(self, task: Callable[[Any], list[Any]]) -> _Work:  # noqa: N802 - Spark's name
+        return _Work(self._spark, [found for each in self.map(task).collect() for found in each])
 
     def collect(self) -> list[Any]:
         return self._work

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any, Final
@@ -246,6 +246,27 @@ class Catalogue:
             if manifest.cleaned_through >= self.first_index - 1:
                 return manifest.complete_from
         return 0
+
+    @property
+    def damaged(self) -> tuple[Break, ...]:
+        """What only manifests have that cannot be read: entries that no range has which counts."""
+        return tuple(
+            Break(each.kind, first, last, each.reason)
+            for each in self.breaks
+            if each.kind == "manifest"
+            for first, last in self._lacking(each.first_index, each.last_index)
+        )
+
+    def _lacking(self, first_index: int, last_index: int) -> Iterator[Span]:
+        """Of these entries those that no range has."""
+        expected = first_index
+        for each in self.ranges:
+            if each.last_index >= expected and each.first_index <= last_index:
+                if each.first_index > expected:
+                    yield expected, each.first_index - 1
+                expected = each.last_index + 1
+        if expected <= last_index:
+            yield expected, last_index
 
     def files(self, first_index: int = 0, last_index: int | None = None) -> list[ArchivedFile]:
         """Give the data files that hold entries of a range, in order."""

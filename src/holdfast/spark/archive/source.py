@@ -9,14 +9,19 @@ Invariants:
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
-from holdfast.errors import ArchiveError, MissingEntriesError, RecordNotFoundError
+from holdfast.errors import (
+    ArchiveError,
+    DamagedManifestError,
+    MissingEntriesError,
+    RecordNotFoundError,
+)
 from holdfast.spark.archive.manifest_reader import MANIFESTS
-from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
+from holdfast.spark.archive.manifests import ArchivedFile, Break, Catalogue
 from holdfast.spark.archive.places import Options
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.entry_block import EntryBlock, cut_entries
@@ -81,14 +86,13 @@ class ArchivedSource:
             RecordNotFoundError: The archive begins later.
             CorruptArchiveError: A file is missing, or not what was archived.
         """
-        files = self.catalogue.files(first_index, last_index)
-        part = ArchivedFiles(self.archive, tuple(files), self._end())
+        (part,) = self.parts([(first_index, last_index)])
         return part.blocks(first_index, last_index)
 
     def parts(self, ranges: Sequence[tuple[int, int]]) -> list[ArchivedFiles]:
         """What a task needs of the archive to read each of these ranges: it opens no manifest."""
         position = self._end()
-        files = self.catalogue.files()
+        files, damaged = self.catalogue.files(), self.catalogue.damaged
         firsts = [file.first_index for file in files]
         lasts = [file.last_index for file in files]
         return [
@@ -96,12 +100,20 @@ class ArchivedSource:
                 self.archive,
                 tuple(files[bisect_left(lasts, first) : bisect_right(firsts, last)]),
                 position,
+                tuple(it for it in damaged if it.first_index <= last and it.last_index >= first),
             )
             for first, last in ranges
         ]
 
     def stretches(self) -> list[tuple[int, int]]:
-        """The ranges of entries that are there, as long as can be; one if nothing is missing."""
+        """
+        The ranges of entries that are there, as long as can be; one if nothing is missing.
+
+        Raises:
+            ArchiveError: A manifest cannot be read, so that it is not known what is missing.
+        """
+        for damaged in self.catalogue.damaged:
+            raise _not_whole(self.archive, damaged)
         found: list[tuple[int, int]] = []
         for each in self.catalogue.ranges:
             if found and each.first_index == found[-1][1] + 1:
@@ -147,13 +159,17 @@ def _checked(archive: Archive) -> ArchivedSource:
         is_inside = catalogue.first_index <= each.first_index <= catalogue.last_index
         is_inside = is_inside and each.last_index <= catalogue.last_index
         if each.kind == "manifest" and not is_inside:
-            raise ArchiveError(
-                f"{archive} cannot be read whole: {each}. Bring that manifest back from a copy, or"
-                f" move it away to read what is left"
-            )
+            raise _not_whole(archive, each)
     if catalogue.is_empty:
         raise ArchiveError(f"{archive} holds no archive: there is no manifest in {MANIFESTS}")
     return ArchivedSource(archive, catalogue)
+
+
+def _not_whole(archive: Archive, damaged: Break) -> ArchiveError:
+    return ArchiveError(
+        f"{archive} cannot be read whole: {damaged}. Bring that manifest back from a copy, or move"
+        f" it away to read what is left"
+    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +180,8 @@ class ArchivedFiles:
     files: tuple[ArchivedFile, ...]
     planned_at: LogPosition
     """How far the archive went when they were chosen."""
+    damaged: tuple[Break, ...] = ()
+    """Manifests that cannot be read, which had what no file of these has."""
 
     def position(self) -> LogPosition:
         """How far the archive went; only what these files hold can be read here."""
@@ -184,12 +202,40 @@ class ArchivedFiles:
                 f"entry {first_index:,} is not in {self.archive}, which begins with entry"
                 f" {begins:,}"
             )
-        for piece in _pieces(self.archive, self.files, first_index, last_index):
+        for piece in self._pieces(first_index, last_index):
             if isinstance(piece, FilePart) and not self.archive.has(piece.file):
-                files = self.archive.catalogue().files(piece.first_index, piece.last_index)
-                yield from _pieces(self.archive, files, piece.first_index, piece.last_index)
+                span = piece.first_index, piece.last_index
+                (part,) = ArchivedSource(self.archive, self.archive.catalogue()).parts([span])
+                yield from part._pieces(*span)  # noqa: SLF001 - our own kind
             else:
                 yield piece
+
+    def _pieces(self, first_index: int, last_index: int) -> Iterator[FilePart | DamagedRange]:
+        """Give the parts of a range that these files hold, and what is between them as damage."""
+        expected = first_index
+        for file in self.files:
+            first, last = max(file.first_index, first_index), min(file.last_index, last_index)
+            if first > last:
+                continue
+            yield from self._lacking(expected, first - 1)
+            yield FilePart(file, first, last)
+            expected = last + 1
+        yield from self._lacking(expected, last_index)
+
+    def _lacking(self, first_index: int, last_index: int) -> Iterator[DamagedRange]:
+        """Tell of entries that no file has why: nobody knows of them, or a manifest is damaged."""
+        expected = first_index
+        for each in sorted(self.damaged, key=lambda it: it.first_index):
+            first, last = max(each.first_index, expected), min(each.last_index, last_index)
+            if first > last:
+                continue
+            if first > expected:
+                yield _missing(self.archive, expected, first - 1)
+            error = DamagedManifestError(first, last, str(self.archive), each.reason)
+            yield DamagedRange(first, last, error)
+            expected = last + 1
+        if expected <= last_index:
+            yield _missing(self.archive, expected, last_index)
 
     def blocks(self, first_index: int, last_index: int) -> Iterator[EntryBlock | DamagedRange]:
         """
@@ -218,7 +264,12 @@ class ArchivedFiles:
             yield cut_entries(b"".join(raws), index)
 
     def queue_names(self) -> dict[int, str]:
-        """The names of all queues that the archive knows: its manifests are read, once."""
+        """
+        The names of all queues that the archive knows: its manifests are read, once.
+
+        Raises:
+            ArchiveError: One cannot be read, which may have had more.
+        """
         return _queue_names(self.archive, self.planned_at)
 
     def reach(self, from_index: int, bytes_max: int) -> int:
@@ -237,24 +288,10 @@ class ArchivedFiles:
 @lru_cache(maxsize=4)
 def _queue_names(archive: Archive, planned_at: LogPosition) -> dict[int, str]:
     """By what a task was planned on: an archive that has grown since may know more names."""
-    return archive.catalogue().queues
-
-
-def _pieces(
-    archive: Archive, files: Iterable[ArchivedFile], first_index: int, last_index: int
-) -> Iterator[FilePart | DamagedRange]:
-    """Give the parts of a range that these files hold, and what is between them as damage."""
-    expected = first_index
-    for file in files:
-        first, last = max(file.first_index, first_index), min(file.last_index, last_index)
-        if first > last:
-            continue
-        if first > expected:
-            yield _missing(archive, expected, first - 1)
-        yield FilePart(file, first, last)
-        expected = last + 1
-    if expected <= last_index:
-        yield _missing(archive, expected, last_index)
+    catalogue = archive.catalogue()
+    for damaged in catalogue.damaged:
+        raise _not_whole(archive, damaged)
+    return catalogue.queues
 
 
 def _missing(archive: Archive, first_index: int, last_index: int) -> DamagedRange:

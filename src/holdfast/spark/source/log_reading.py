@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from holdfast.errors import CorruptRecordError
+from holdfast.errors import ArchiveError, CorruptRecordError
 from holdfast.spark.archive.messages import archived_messages
 from holdfast.spark.archive.source import ArchivedFiles
 from holdfast.spark.columns.events import event_batch
@@ -131,7 +131,12 @@ class LogReading:
     def _search(self, wanted: set[int]) -> dict[int, str]:
         """Find the names of queues, from what this task reads on backwards first."""
         if isinstance(self.source, _Files):
-            return self.source.queue_names()  # all that are declared in the archive
+            try:
+                return self.source.queue_names()  # all that are declared in the archive
+            except ArchiveError:
+                if self.options.mode == "fail":
+                    raise
+                return {}
         return search_names(self.source, wanted, self._at)
 
     @property
