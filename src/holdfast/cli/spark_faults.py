@@ -47,6 +47,11 @@ _NO_DAEMON: Final = re.compile(
     r"|java\.io\.IOException: (Cannot run program [^\n]*)"
 )
 _DAEMON_SAID: Final = re.compile(r"Error from python worker:\n((?:  [^\n]*\n)+)")
+_NO_ROOM: Final = re.compile(
+    r"java\.io\.IOException: (No space left on device|Disk quota exceeded)"
+)
+"""What Java says where Spark keeps what it shuffles and what memory does not hold."""
+_LOST_ON: Final = re.compile(r"Lost task [^\n]*? \((\S+) executor (\S+)\)")
 _TRIED: Final = re.compile(r"failed (\d+) times, most recent failure")
 
 
@@ -74,13 +79,16 @@ def _of_a_store(text: str) -> OSError | None:
 
 def _of_spark(text: str) -> WorkerLostError | None:
     """Say which of Spark's processes died, and what to do about it."""
+    if refused := _NO_ROOM.search(text):
+        at = _LOST_ON.search(text)
+        return no_spark_room(refused[1], f"on {at[1]}" if at else "on the driver's machine")
     if lost := _EXECUTOR_LOST.search(text):
         return _executor_lost(*lost.groups(default="it is gone"))
     tried = _TRIED.search(text)
     count = f", and the same work was tried {tried[1]} times" if tried and tried[1] != "1" else ""
-    if refused := _NO_DAEMON.search(text):
+    if no_daemon := _NO_DAEMON.search(text):
         said = _DAEMON_SAID.search(text)
-        words = said[1].splitlines() if said else list(filter(None, refused.groups()))
+        words = said[1].splitlines() if said else list(filter(None, no_daemon.groups()))
         return NoWorkerError(
             f"Spark cannot start its Python workers ({words[-1].strip()}){count}: the"
             f" Python that they run, PYSPARK_PYTHON or spark.pyspark.python, must be there and"
@@ -92,6 +100,15 @@ def _of_spark(text: str) -> WorkerLostError | None:
         f"a Python worker of Spark's died at its work (killed from outside, often for want of"
         f" memory){count}: run the command again, with fewer at once (--master 'local[1,4]') if"
         f" memory was short"
+    )
+
+
+def no_spark_room(reason: str, where: str) -> WorkerLostError:
+    """Say that a disk has no room for what Spark itself keeps there while it works."""
+    return WorkerLostError(
+        f"Spark found no room {where} for files of its own ({reason[0].lower()}{reason[1:]}): it"
+        f" keeps them in spark.local.dir, by default /tmp. Make room there, or name another folder"
+        f" with --conf spark.local.dir=DIR, and run the command again"
     )
 
 

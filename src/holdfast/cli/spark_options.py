@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, ParamSpec, TypeVar
 import typer
 
 from holdfast.cli.output import write_error
-from holdfast.cli.spark_faults import own_error
+from holdfast.cli.spark_faults import no_spark_room, own_error
 from holdfast.cli.spark_words import SparkWords
+from holdfast.environment.disk import is_no_room
 from holdfast.errors import (
     ConfigError,
     HoldfastError,
@@ -146,8 +148,14 @@ def told_plainly() -> Iterator[None]:
     """Turn what Spark raises for a worker's fault into the fault itself."""
     try:
         yield
-    except (HoldfastError, OSError, typer.Exit):
+    except (HoldfastError, typer.Exit):
         raise
+    except OSError as error:
+        # Files of ours are named; what Spark's driver writes for its workers is not.
+        if not is_no_room(error) or error.filename is not None:
+            raise
+        reason = os.strerror(error.errno or 0)
+        raise no_spark_room(reason, "on the driver's machine") from error
     except Exception as error:
         found = own_error(str(error))
         if found is None:

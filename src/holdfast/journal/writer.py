@@ -66,7 +66,11 @@ class JournalWriter:
         clock: Clock | None = None,
         waits_for_room: bool = True,
     ) -> None:
-        """Write for this journal; without `waits_for_room` a full disk is a failure."""
+        """
+        Write for this journal; without `waits_for_room` a full disk is a failure.
+
+        Of a failure without it nothing is logged: whoever writes that way says what failed.
+        """
         self._journal = journal
         self._disk = journal.disk
         self._settings = journal.settings
@@ -313,4 +317,5 @@ class JournalWriter:
         )
         self.failure.__cause__ = error
         self._journal.failure = self.failure
-        logger.critical("writing the journal failed, nothing more is stored: %s", error)
+        if self._waits_for_room:
+            logger.critical("writing the journal failed, nothing more is stored: %s", error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from holdfast.cli.spark_faults import own_error
@@ -39,6 +41,27 @@ def test_what_can_be_waited_for_is_told_from_the_rest() -> None:
     with pytest.raises(OSError, match=r"^the body"), told_plainly():
         raise RuntimeError(unread)
     assert own_error("Traceback\nKeyError: 'x'\n") is None
+
+
+def test_a_full_disk_of_sparks_own_is_one_sentence() -> None:
+    """
+    It names the machine, by Spark's own words, and what to set; who goes on for ever waits for it.
+    """
+    words = (
+        "An error occurred while calling o69.collect.\n: org.apache.spark.SparkException: Job"
+        " aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure:"
+        " Lost task 0.0 in stage 3.0 (TID 9) (10.0.0.7 executor driver): java.io.IOException: No"
+        " space left on device\n\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)\n"
+    )
+    said = r"^Spark found no room on 10.0.0.7 for files of its own \(no space left on device\)"
+    with pytest.raises(WorkerLostError, match=said), told_plainly():
+        raise RuntimeError(words)
+    assert "--conf spark.local.dir" in str(own_error(words))
+    assert "on the driver's" in str(own_error("java.io.IOException: No space left on device\n"))
+    with pytest.raises(WorkerLostError, match="no room on the driver's machine"), told_plainly():
+        raise OSError(errno.ENOSPC, "Nothing")
+    with pytest.raises(OSError, match="'/mine'"), told_plainly():
+        raise OSError(errno.ENOSPC, "Nothing", "/mine")
 
 
 def test_an_executor_that_dies_again_and_again_is_one_sentence() -> None:

@@ -16,7 +16,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -136,7 +136,7 @@ class Place:
                 self.remove(draft)
             raise
         if isinstance(system, fs.LocalFileSystem):
-            _sync_folder(f"{root}/{folder}")
+            _sync(f"{root}/{folder}")
 
     def open_input(self, path: str) -> pa.NativeFile:
         """
@@ -287,23 +287,37 @@ class DurableFile:
         self._stream = system.open_output_stream(full)
 
     def write(self, data: bytes | pa.Buffer) -> int:
-        """Append bytes; gives how many."""
-        self._stream.write(data)
+        """
+        Append bytes; gives how many.
+
+        Raises:
+            OSError: It cannot be written; the error names the file.
+        """
+        with _named(self._full):
+            self._stream.write(data)
         return len(data)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.close()
-        if not self._is_local:
-            return
-        descriptor = os.open(self._full, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        _sync_folder(self._full.rpartition("/")[0])
+        with _named(self._full):
+            self._stream.close()
+            if self._is_local:
+                _sync(self._full)
+        if self._is_local:
+            _sync(self._full.rpartition("/")[0])
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Let an error of the system say which file it met: a full disk does not, when it is met."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), path) from error
 
 
 def _make_folder(path: Path) -> None:
@@ -312,11 +326,12 @@ def _make_folder(path: Path) -> None:
         return
     _make_folder(path.parent)
     path.mkdir(exist_ok=True)
-    _sync_folder(str(path.parent))
+    _sync(str(path.parent))
 
 
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: str) -> None:
+    """Make a local file durable, or which names stand in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

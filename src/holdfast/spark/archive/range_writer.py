@@ -112,8 +112,9 @@ class RangeWriter:
         """Remove everything written, as far as the store lets us: the job failed."""
         if self._output is not None:
             self._output.abandon()
-            with suppress(OSError):
-                self._table.close()
+            if self._table is not None:  # else the disk was full with the file's first bytes
+                with suppress(OSError):
+                    self._table.close()
             _remove(self._place, [self._path])
         _remove(self._place, [file.path for file in self.files])
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ for that long could lose files that only its manifests name."""
 
 ATTEMPTS_MAX: Final = 10
 """How often all is read anew because somebody else committed."""
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _STORE_OPTIONS: Final = {
     "access_key": "AWS_ACCESS_KEY_ID",
     "secret_key": "AWS_SECRET_ACCESS_KEY",
@@ -327,6 +329,14 @@ def _told(archive: Archive) -> Iterator[None]:
             f"the table of {archive}: {_sentence(error)}. If it stays so, remove the table's"
             f" folder {TABLE_LOG} to have it made anew"
         ) from error
+    except OSError as error:
+        # What meets a disk comes as an error of Python's own, in colours and over several lines.
+        raise OSError(f"the table of {archive}: {_in_one_line(error)}") from error
+
+
+def _in_one_line(error: OSError) -> str:
+    lines = _COLOURS.sub("", str(error)).splitlines()
+    return ": ".join(line.strip(" \u21b3") for line in lines if line.strip())
 
 
 def _sentence(error: Any) -> str:

@@ -143,7 +143,7 @@ class RestoredLog:
         reset = self._journal.stage_reset(
             start.index, start.term, bytes.fromhex(start.chain), start.record
         )
-        self._writer.turn([reset])
+        self._turn([reset])
 
     def __enter__(self) -> RestoredLog:  # noqa: PYI034 - final in practice
         return self
@@ -200,7 +200,7 @@ class RestoredLog:
             generation=membership.generation,
             cluster_id=bytes.fromhex(cluster_id),
         )
-        self._writer.turn([BallotJob(ballot)])
+        self._turn([BallotJob(ballot)])
         self._append(KIND_CONFIG, 0, [encode_membership(membership)])
 
     def add_state(
@@ -273,9 +273,15 @@ class RestoredLog:
     def _write(self) -> None:
         """Make what was staged durable: many entries in one turn."""
         jobs, self._jobs, self._waiting_bytes = self._jobs, [], 0
+        self._turn(jobs)
+
+    def _turn(self, jobs: list[WriteJob]) -> None:
         self._writer.turn(jobs)
         if self._failure is not None:
-            raise self._failure
+            raise JournalFailedError(
+                f"nothing was restored to {self._held.directory}: {self.draft} cannot be written:"
+                f" {self._failure.__cause__}; the next restore to it removes that draft"
+            ) from self._failure
 
 
 def live_by_queue(directory: Path, disk: Disk, settings: JournalSettings) -> dict[str, int]:

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final, Self
@@ -254,10 +256,12 @@ class SpooledRows:
 
         Raises:
             ConfigError: A row has no destination.
+            OSError: There is no room for them; the error says where.
         """
-        if self._writer is None:
-            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema)
-        self._writer.write_batch(batch)
+        with _place_named():
+            if self._writer is None:
+                self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema)
+            self._writer.write_batch(batch)
         for place, body, headers, persistent in rows_to_send(batch, self._destination):
             self._digest.update(repr((place, len(body), headers, persistent)).encode())
             self._digest.update(body)
@@ -269,9 +273,26 @@ class SpooledRows:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give the rows again; nothing is added any more."""
         if self._writer is not None:
-            self._writer.close()
-            self._file.seek(0)
+            with _place_named():
+                self._writer.close()
+                self._file.seek(0)
             yield from pa.ipc.open_stream(pa.PythonFile(self._file, "r"))
+
+
+@contextmanager
+def _place_named() -> Iterator[None]:
+    """Say where rows are kept on the way: of a full disk Python and Arrow do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(
+            error.errno,
+            f"{os.strerror(error.errno)}, where a partition's rows are kept until they are sent"
+            f" (TMPDIR of Spark's workers)",
+            tempfile.gettempdir(),
+        ) from error
 
 
 async def _send_all(options: WriteOptions, name: str, rows: SpooledRows) -> Written:

@@ -183,7 +183,7 @@ def test_a_file_that_cannot_be_published_leaves_no_draft(
     if step == "write":
         monkeypatch.setattr(DurableFile, "write", full)
     else:
-        monkeypatch.setattr(places, "_sync_folder", full)
+        monkeypatch.setattr(places, "_sync", full)
     with pytest.raises(OSError, match="No space"):
         place.publish("a/one", b"22")
 
