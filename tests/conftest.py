@@ -1,5 +1,6 @@
 """
-What every test shares: how hard Hypothesis tries, and what is kept of tests that show a promise.
+What every test shares: how hard Hypothesis tries, how brokers are started, and what is kept of
+tests that show a promise.
 
 `dev` is quick and random, `ci` the same every time (a failure there is a failure here), `full` is
 for the night. CI=true selects `ci`; HOLDFAST_HYPOTHESIS selects one by name.
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.forked_nodes import nodes_forked
 from trials.clients.ledger import Account
 from trials.promises.books import TestBooks, accounts_of_loads
 
@@ -40,6 +42,16 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, si
     if signal.getsignal(_number) is signal.SIG_IGN:
         is_interrupt = _number == signal.SIGINT
         signal.signal(_number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nodes_forked() -> Iterator[None]:
+    """Start brokers as `forked_nodes` tells; FORKED_NODES=0: as users do, for a second more."""
+    if os.environ.get("FORKED_NODES") == "0":
+        yield
+        return
+    with nodes_forked():
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)
