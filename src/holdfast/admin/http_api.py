@@ -22,9 +22,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -34,7 +33,7 @@ from starlette.routing import Route
 from holdfast.admin.access import PROVEN, Access, Gate
 from holdfast.admin.leader_questions import Ask, LeaderQuestions
 from holdfast.admin.log_api import LogInterface, read_number
-from holdfast.admin.metrics import CONTENT_TYPE, Metrics, Selection, read_selection
+from holdfast.admin.metrics_selection import CONTENT_TYPE, Selection, read_selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.policy_api import PolicyInterface
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX, page
@@ -47,7 +46,7 @@ from holdfast.admin.remote import (
     RemoteNode,
 )
 from holdfast.admin.slices import Desk, Slices, listed
-from holdfast.admin.status import MemberKind, as_json
+from holdfast.admin.status import as_json
 from holdfast.errors import (
     HoldfastError,
     LinkLostError,
@@ -56,54 +55,18 @@ from holdfast.errors import (
     RefusedError,
 )
 from holdfast.model.digits import read_digits
-from holdfast.replication.peer_address import split_address
-from holdfast.replication.promotion import LogEnd
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from holdfast.admin.metrics import Metrics
 
 REQUEST_BYTES_MAX = 64 * 1024
 _PIECE_BYTES = 64 * 1024
 
-_Body = TypeVar("_Body", bound=BaseModel)
+_Body = TypeVar("_Body", bound="BaseModel")
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Change = Callable[[Request, bytes], Awaitable[Response]]
-
-
-class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _NoArguments(_Request):
-    pass
-
-
-class _Transfer(_Request):
-    to: str | None = None
-
-
-class _Add(_Request):
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
-    address: str
-    kind: MemberKind = "voter"
-    site: str = ""
-
-    @field_validator("address")
-    @classmethod
-    def _has_a_port(cls, address: str) -> str:
-        host, _ = split_address(address)
-        if not host:
-            raise ValueError(f"{address!r} has no host")
-        return address
-
-
-class _Remove(_Request):
-    name: str
-
-
-class _Promote(_Request):
-    name: str
-    force: bool = False
-    peers_are_dead: bool = False
-    incomplete: bool = False
-    companions: list[LogEnd] = []
 
 
 def build_application(
@@ -168,7 +131,8 @@ class _Interface:
     def __init__(self, operations: Operations, ask: Ask) -> None:
         self._operations = operations
         self._ask = ask
-        self._metrics = Metrics(operations)
+        self._metrics: Metrics | None = None
+        """Made when they are asked for first: what makes them is imported then."""
         self._desk = Desk()
         self._leader = LeaderQuestions(ask)
 
@@ -227,30 +191,44 @@ class _Interface:
         is_proven = bool(request.scope.get(PROVEN))
 
         async def make(slices: Slices) -> list[bytes]:
-            return await self._metrics.pieces(slices, selection, is_proven=is_proven)
+            return await self._made_metrics().pieces(slices, selection, is_proven=is_proven)
 
         pieces = await self._desk.answer(("metrics", selection, is_proven), make)
         return _in_pieces(pieces, CONTENT_TYPE)
 
+    def _made_metrics(self) -> Metrics:
+        from holdfast.admin.metrics import Metrics
+
+        self._metrics = self._metrics or Metrics(self._operations)
+        return self._metrics
+
     async def transfer(self, request: Request, body: bytes) -> Response:
-        wanted = _read(body, _Transfer)
+        from holdfast.admin.bodies import Transfer
+
+        wanted = _read(body, Transfer)
         leader = await self._operations.transfer(wanted.to)
         return JSONResponse({"leader": leader})
 
     async def add(self, request: Request, body: bytes) -> Response:
-        wanted = _read(body, _Add)
+        from holdfast.admin.bodies import Add
+
+        wanted = _read(body, Add)
         await self._operations.add_member(
             wanted.name, wanted.address, kind=wanted.kind, site=wanted.site
         )
         return JSONResponse({"added": wanted.name})
 
     async def remove(self, request: Request, body: bytes) -> Response:
-        wanted = _read(body, _Remove)
+        from holdfast.admin.bodies import Remove
+
+        wanted = _read(body, Remove)
         await self._operations.remove_member(wanted.name)
         return JSONResponse({"removed": wanted.name})
 
     async def promote(self, request: Request, body: bytes) -> Response:
-        wanted = _read(body, _Promote)
+        from holdfast.admin.bodies import Promote
+
+        wanted = _read(body, Promote)
         if not wanted.force:
             await self._operations.promote(wanted.name)
             return JSONResponse({"promoted": wanted.name})
@@ -263,12 +241,12 @@ class _Interface:
         return JSONResponse({"promoted": wanted.name, "report": report.as_json()})
 
     async def purge(self, request: Request, body: bytes) -> Response:
-        _read(body, _NoArguments)
+        _require_nothing(body)
         count = await self._operations.purge(request.path_params["queue"])
         return JSONResponse({"purged": count})
 
     async def delete(self, request: Request, body: bytes) -> Response:
-        _read(body, _NoArguments)
+        _require_nothing(body)
         count = await self._operations.delete(request.path_params["queue"])
         return JSONResponse({"deleted": request.path_params["queue"], "messages": count})
 
@@ -362,14 +340,18 @@ async def _receive(request: Request) -> bytes:
 
 def _read(body: bytes, kind: type[_Body]) -> _Body:
     """The request's JSON object, checked."""
+    from holdfast.admin.bodies import BodyError, read_body
+
     try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        faults = [
-            f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg'].lower()}"
-            for fault in error.errors(include_url=False, include_input=False)
-        ]
-        raise HTTPException(HTTPStatus.BAD_REQUEST, "; ".join(faults)) from error
+        return read_body(body, kind)
+    except BodyError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
+
+
+def _require_nothing(body: bytes) -> None:
+    from holdfast.admin.bodies import NoArguments
+
+    _read(body, NoArguments)
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

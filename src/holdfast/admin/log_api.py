@@ -21,7 +21,6 @@ from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -33,7 +32,7 @@ from holdfast.admin.slices import Desk, Pace, Slices
 from holdfast.admin.status import HoldRequest, LogSlice, as_json
 from holdfast.errors import RecordNotFoundError
 from holdfast.model.digits import read_digits
-from holdfast.model.limits import HOLD_EXPIRY_SECONDS_MAX, HOLD_EXPIRY_SECONDS_MIN, HOLD_NAME
+from holdfast.model.limits import HOLD_NAME
 
 SLICE_BYTES_DEFAULT: Final = 8 * 1024 * 1024
 SLICE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -45,18 +44,6 @@ PIECE_BYTES: Final = 256 * 1024
 _INDEX_MAX: Final = 2**63 - 1
 _BASES_AT_ONCE: Final = 4096
 """So many numbers are written, and later sent, between two looks at the clock: 0.2 ms, 50 KB."""
-
-
-class _Keep(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    index: int = Field(ge=1, le=_INDEX_MAX)
-    bytes_max: int | None = Field(default=None, ge=1, le=_INDEX_MAX)
-    expiry_seconds: int | None = Field(
-        default=None, ge=HOLD_EXPIRY_SECONDS_MIN, le=HOLD_EXPIRY_SECONDS_MAX
-    )
-    or_first: bool = False
-    only_renews: bool = False
 
 
 class LogInterface:
@@ -146,13 +133,12 @@ class LogInterface:
 
     async def keep(self, request: Request, body: bytes) -> Response:
         """Set a hold."""
+        from holdfast.admin.bodies import BodyError, Keep, read_body
+
         try:
-            wanted = _Keep.model_validate_json(body)
-        except ValidationError as error:
-            faults = [
-                f"{'.'.join(map(str, it['loc']))}: {it['msg'].lower()}" for it in error.errors()
-            ]
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "; ".join(faults)) from error
+            wanted = read_body(body, Keep)
+        except BodyError as error:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
         name = request.path_params["name"]
         if not HOLD_NAME.fullmatch(name) and all(
             hold.name != name for hold in self._operations.status().holds

@@ -12,8 +12,6 @@ Called on the node's loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -25,14 +23,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from holdfast.admin.metrics_selection import NO_QUEUES, Selection
 from holdfast.admin.operations import Operations
-from holdfast.admin.queue_pages import PAGE_COUNT_MAX, Survey, matching, survey
+from holdfast.admin.queue_pages import Survey, matching, survey
 from holdfast.admin.slices import Remembered, Slices
 from holdfast.admin.status import DurationStatus, HoldStatus, MemberStatus, NodeStatus, QueueStatus
-from holdfast.model.digits import read_digits
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PATTERN_LENGTH_MAX: Final = 200
 _QUEUES_PER_PIECE = 64
 ROLES = ("leader", "follower", "candidate", "witness", "learner")
 
@@ -88,37 +84,6 @@ _HOLD_GAUGES: tuple[tuple[str, str, Callable[[HoldStatus], float]], ...] = (
     ),
     ("alarm", "1 if a reader is about to lose entries", lambda hold: hold.is_alarm),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Of which single queues samples are wanted; of none, if neither is given."""
-
-    deepest: int = 0
-    """So many with the most messages."""
-
-    pattern: str = ""
-    """Those with such names."""
-
-
-NO_QUEUES: Final = Selection()
-
-
-def read_selection(text: str) -> Selection:
-    """
-    Read what stands behind `?queues=`: `top:N`, or a pattern.
-
-    Raises:
-        ValueError: Neither; the sentence says what is expected.
-    """
-    if not text.startswith("top:"):
-        if len(text) > PATTERN_LENGTH_MAX:
-            raise ValueError(f"queues: a pattern has at most {PATTERN_LENGTH_MAX} characters")
-        return Selection(pattern=text)
-    count = read_digits(text.removeprefix("top:"))
-    if count is None or not 1 <= count <= PAGE_COUNT_MAX:
-        raise ValueError(f"queues: top:N with N from 1 to {PAGE_COUNT_MAX} is expected")
-    return Selection(deepest=count)
 
 
 class Metrics:

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -28,19 +27,14 @@ from holdfast.errors import PolicyError
 from holdfast.model.policies import moot_notice, read_values, require_option
 from holdfast.model.wildcards import Pattern, parse_pattern
 
+if TYPE_CHECKING:
+    from holdfast.admin.bodies import ChangePolicy
+
 LeadersAnswer = Callable[[Request], Awaitable[list[bytes] | None]]
 """Ask the leader the same; gives the pieces of its answer, None: it cannot be asked."""
 
 _FAULTS_MAX = 20
 """So many are told at once."""
-
-
-class _Change(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    pattern: str
-    set: dict[str, str | int | bool] | None = None
-    unset: list[str] | None = None
 
 
 class PolicyInterface:
@@ -86,19 +80,19 @@ class PolicyInterface:
         return JSONResponse({"pattern": str(pattern), "values": left, "notices": notices})
 
 
-def _read(body: bytes) -> _Change:
+def _read(body: bytes) -> ChangePolicy:
     """
     Read what is asked for.
 
     Raises:
         PolicyError: It is not of that form.
     """
+    from holdfast.admin.bodies import BodyError, ChangePolicy, read_body
+
     try:
-        wanted = _Change.model_validate_json(body)
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False)[:_FAULTS_MAX]
-        told = [f"{'.'.join(map(str, it['loc'])) or 'body'}: {it['msg'].lower()}" for it in faults]
-        raise PolicyError("; ".join(told)) from error
+        wanted = read_body(body, ChangePolicy)
+    except BodyError as error:
+        raise PolicyError(str(error)) from error
     if (wanted.set is None) == (wanted.unset is None) or wanted.set == {}:
         raise PolicyError("one of them is expected: 'set' with keys and values, or 'unset'")
     return wanted

@@ -1,9 +1,8 @@
 """
 What stands on the command line and is plain is read without pydantic.
 
-typer has pydantic read every value, also of the options that nobody gave. To import it, and to have
-it make ready for each of them, takes longer than all else that a command does before it begins: two
-fifths of `holdfast send`.
+typer has pydantic read every value, also of the options that nobody gave. Why that is too dear, and
+what is plain, stands in `config.plain_values`.
 
 Invariants:
     A value is read here as typer would have read it; `tests/unit/cli/test_parameters.py` compares.
@@ -16,10 +15,11 @@ from __future__ import annotations
 import enum
 import functools
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
+
+from holdfast.config.plain_values import UnreadError, plain_decimal, plain_text, plain_whole
 
 _NO_MATTER: Final = frozenset({
     *("default", "default_factory", "param_decls", "metavar", "envvar", "help", "hidden"),
@@ -29,14 +29,7 @@ _NO_MATTER: Final = frozenset({
 """What may be said of a parameter whose values are read here: all but the range is of other things,
 or comes after reading."""
 
-_WHOLE: Final = re.compile(r"-?[0-9]{1,15}", re.ASCII)
-_DECIMAL: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", re.ASCII)
-
 _Read = Callable[[Any], Any]
-
-
-class _Unread(Exception):  # noqa: N818 - no error: typer reads it
-    """It is not certain what this means."""
 
 
 def read_plainly(command: Any) -> None:
@@ -88,23 +81,23 @@ class _Plain:
             if not self._is_several:
                 return None if value is None else self._read(value)
             return () if value is None else self._read_all(value)
-        except _Unread:
+        except UnreadError:
             return self._typers().coerce(value, param=param, ctx=ctx)
 
     def _read_all(self, values: Any) -> list[Any]:
         if not isinstance(values, list | tuple):
-            raise _Unread
+            raise UnreadError
         return [self._read(it) for it in values]
 
 
 def _reader(kind: Any, information: Any) -> _Read:
     """Give what reads one value of a kind."""
     if kind is str:
-        return _text
+        return plain_text
     if kind is int:
-        return lambda value: _in_range(_number(value, int, _WHOLE), information)
+        return lambda value: _in_range(plain_whole(value), information)
     if kind is float:
-        return lambda value: _in_range(_number(value, float, _DECIMAL), information)
+        return lambda value: _in_range(plain_decimal(value), information)
     if kind is Path:
         return _path
     if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
@@ -113,44 +106,26 @@ def _reader(kind: Any, information: Any) -> _Read:
 
 
 def _unread(value: Any) -> Any:
-    raise _Unread
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise _Unread
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # bytes that are no text
-        raise _Unread from None
-    return value
-
-
-def _number(value: Any, kind: type, form: re.Pattern[str]) -> Any:
-    if type(value) is kind:
-        return value
-    if type(value) is not str or form.fullmatch(value) is None:
-        raise _Unread
-    return kind(value)
+    raise UnreadError
 
 
 def _in_range(number: Any, information: Any) -> Any:
     least, most = information.min, information.max
     if (least is not None and number < least) or (most is not None and number > most):
-        raise _Unread
+        raise UnreadError
     return number
 
 
 def _path(value: Any) -> Path:
-    path = value if isinstance(value, Path) else Path(_text(value))
+    path = value if isinstance(value, Path) else Path(plain_text(value))
     # One that is there must be readable; typer says so.
     if os.path.lexists(path) and not os.access(path, os.R_OK):
-        raise _Unread
+        raise UnreadError
     return path
 
 
 def _one_of(value: Any, kind: type[enum.StrEnum]) -> Any:
     found = [it for it in kind if it == value]
     if type(value) not in {str, kind} or not found:
-        raise _Unread
+        raise UnreadError
     return found[0]

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator
-
 from holdfast.config.address import Address, read_address, read_host_names
 from holdfast.config.members import MemberConfig, check_name, check_site, read_members
 from holdfast.config.paths import read_path
+from holdfast.config.read_with import ReadWith
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["human", "json"]
@@ -24,12 +23,12 @@ _CLIENTS: Final = Address("127.0.0.1", 61613)
 _OPERATORS: Final = Address("127.0.0.1", 8161)
 """ActiveMQ's usual ports, on this machine only."""
 
-_Name = Annotated[str, BeforeValidator(check_name)]
-_Site = Annotated[str, BeforeValidator(check_site)]
-_Path = Annotated[Path, BeforeValidator(read_path)]
-_Address = Annotated[Address, BeforeValidator(read_address)]
-_Names = Annotated[tuple[str, ...], BeforeValidator(read_host_names)]
-_Members = Annotated[tuple[MemberConfig, ...], BeforeValidator(read_members)]
+_Name = Annotated[str, ReadWith(check_name)]
+_Site = Annotated[str, ReadWith(check_site)]
+_Path = Annotated[Path, ReadWith(read_path)]
+_Address = Annotated[Address, ReadWith(read_address)]
+_Names = Annotated[tuple[str, ...], ReadWith(read_host_names)]
+_Members = Annotated[tuple[MemberConfig, ...], ReadWith(read_members)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

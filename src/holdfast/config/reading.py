@@ -1,8 +1,9 @@
 """
 One value as the operator wrote it, to one value of the right type and in its range.
 
-pydantic checks each value by itself; its findings are told in our words, with what is allowed. How
-values fit together is a matter of `relations` and `proportions`.
+What is plain is read at once (`plain_values`). All else pydantic checks, each value by itself; its
+findings are told in our words, with what is allowed. How values fit together is a matter of
+`relations` and `proportions`.
 
 Invariants:
     The range in a sentence is the one that was checked.
@@ -10,15 +11,20 @@ Invariants:
 
 from __future__ import annotations
 
-from functools import cache
+import functools
+import operator
+import types
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_origin
-
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
 from holdfast.config.catalogue import CATALOGUE, Setting
+from holdfast.config.plain_values import UnreadError, plain_value
+from holdfast.config.read_with import ReadWith
 from holdfast.config.sizes import read_size
 from holdfast.model.allowed import Allowed
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 SHOWN_MAX: Final = 80
 """So much of a wrong value is told again."""
@@ -34,17 +40,42 @@ def read_value(setting: Setting, value: object) -> Any:
         ValueError: It may not stand there; the sentence says why, without the setting's name.
     """
     try:
-        found = _adapter(setting.path).validate_python(value)
-    except ValidationError as error:
-        raise ValueError(_sentence(setting, dict(error.errors(include_url=False)[0]))) from None
+        found = _read_plain(setting, value)
+    except ValueError:
+        found = _read_any(setting, value)
     allowed = setting.allowed
     if allowed is not None and not _fits(found, allowed):
         raise ValueError(_out_of_range(value, setting))
     return found
 
 
-@cache
+def _read_plain(setting: Setting, value: object) -> Any:
+    """
+    Read what needs no pydantic.
+
+    Raises:
+        ValueError: It does need it, if only to be told what is wrong.
+    """
+    if isinstance(value, bool):
+        raise UnreadError
+    if setting.unit.startswith("bytes"):
+        value = read_size(value)
+    return plain_value(setting.hint, value)
+
+
+def _read_any(setting: Setting, value: object) -> Any:
+    from pydantic import ValidationError  # noqa: PLC0415 - not for what is plain
+
+    try:
+        return _adapter(setting.path).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(_sentence(setting, dict(error.errors(include_url=False)[0]))) from None
+
+
+@functools.cache
 def _adapter(path: str) -> TypeAdapter[Any]:
+    from pydantic import BeforeValidator, Field, TypeAdapter  # noqa: PLC0415 - see above
+
     setting = CATALOGUE[path]
     hint: Any = setting.hint
     if setting.unit:
@@ -53,10 +84,23 @@ def _adapter(path: str) -> TypeAdapter[Any]:
             hint = Annotated[hint, Field(allow_inf_nan=False)]
         if setting.unit.startswith("bytes"):
             hint = Annotated[hint, BeforeValidator(read_size)]
-    elif get_origin(hint) is Annotated:
-        marks = tuple(it for it in get_args(hint)[1:] if not isinstance(it, Allowed))
-        hint = Annotated[(setting.type, *marks)] if marks else setting.type
+    else:
+        hint = _with_validators(hint)
     return TypeAdapter(hint)
+
+
+def _with_validators(hint: Any) -> Any:
+    """The same hint as pydantic takes it; ranges are looked at afterwards."""
+    from pydantic import BeforeValidator  # noqa: PLC0415 - see above
+
+    if isinstance(hint, types.UnionType) or get_origin(hint) is Union:
+        return functools.reduce(operator.or_, map(_with_validators, get_args(hint)))
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind, *marks = get_args(hint)
+    readers = [BeforeValidator(it.read) for it in marks if isinstance(it, ReadWith)]
+    others = [it for it in marks if not isinstance(it, Allowed | ReadWith)]
+    return Annotated[(kind, *readers, *others)] if readers or others else kind
 
 
 def _refuse_truth(value: object) -> object:

@@ -31,7 +31,6 @@ from holdfast.config.node import NodeConfig
 from holdfast.errors import CorruptEntryError, FencedError, HoldfastError
 from holdfast.journal.scrub import Scrubber
 from holdfast.replication.peer_address import split_address
-from holdfast.selectors.grammar import prepare
 from holdfast.server.administration import Administration
 from holdfast.server.assembly import assemble
 from holdfast.server.checkpoints import Checkpoints
@@ -39,6 +38,7 @@ from holdfast.server.cycle_collector import CycleCollector
 from holdfast.server.founding import FoundingWatch, awaited
 from holdfast.server.log_access import HoldWatch
 from holdfast.server.member_watch import MemberWatch
+from holdfast.server.preparation import PREPARE_SECONDS, prepare
 from holdfast.server.restoring import place
 from holdfast.server.waiting import wait_until
 from holdfast.store.contract import WriteReport
@@ -95,11 +95,13 @@ class Node:
         self.conductor.collect_cycles = cycles.step
         self.driver.start(self.clock.monotonic(), parts.started_at)
         ticking = asyncio.create_task(self._tick())
+        preparing = self.loop.call_later(PREPARE_SECONDS, self.loop.run_in_executor, None, prepare)
         try:
             await self.stopping.wait()
             if not self.exit_code:
                 await self._drain()
         finally:
+            preparing.cancel()
             ticking.cancel()
             cycles.end()
             self.conductor.close()
@@ -290,7 +292,6 @@ def run(config: NodeConfig) -> int:
         OSError: A port could not be opened.
     """
     node = Node(config)
-    prepare()  # A tenth of a second that no client waits for.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(node.run())
         if node.is_disk_abandoned:

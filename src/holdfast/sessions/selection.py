@@ -9,11 +9,14 @@ Owned by the context of all sessions of one node.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from holdfast.broker.serving.message import TransientMessage
-from holdfast.selectors.selector import Selector
 from holdfast.sessions.stomp_values import StompValues
+
+if TYPE_CHECKING:
+    from holdfast.selectors.selector import Selector
 
 
 class Selections:
@@ -32,6 +35,9 @@ class Selections:
         Raises:
             SelectorError: The selector cannot be read.
         """
+        # With all that reads: a node that starts is asked for no selector yet.
+        from holdfast.selectors.selector import Selector  # noqa: PLC0415
+
         selector = self._selectors.get(text)
         if selector is None:
             selector = self._selectors[text] = Selector(text)

@@ -9,7 +9,8 @@ import asyncio
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast.admin.metrics import Metrics, read_selection
+from holdfast.admin.metrics import Metrics
+from holdfast.admin.metrics_selection import read_selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.queue_pages import PAGE_COUNT_MAX
 from holdfast.admin.slices import Slices

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.admin.metrics import Metrics, Selection
+from holdfast.admin.metrics import Metrics
+from holdfast.admin.metrics_selection import Selection
 from holdfast.admin.operations import Operations
 from holdfast.admin.slices import Desk, Pace, Remembered, Slices
 from holdfast.admin.status import QueueStatus

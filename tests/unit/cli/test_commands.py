@@ -44,7 +44,10 @@ _SEND: Final = ["send", "/queue/q", "text", "--uri", _NOBODY]
 _RECEIVE: Final = ["receive", "/queue/q", "--uri", f"failover:({_NOBODY})?maxReconnectAttempts=1"]
 
 
-UNNEEDED_BY_A_NODE: Final = ["rich", "pygments", "holdfast.client", "holdfast.spark"]
+UNNEEDED_BY_A_NODE: Final = [
+    *("rich", "pygments", "pydantic", "lark", "prometheus_client"),
+    *("holdfast.client", "holdfast.spark"),
+]
 
 
 @pytest.mark.parametrize(

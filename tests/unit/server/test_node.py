@@ -21,9 +21,9 @@ from holdfast.errors import (
     StoreLockedError,
 )
 from holdfast.model.limits import KiB
-from holdfast.selectors import grammar
 from holdfast.server import node as node_module
 from holdfast.server.node import Node
+from holdfast.server.waiting import wait_until
 from holdfast.testing.free_ports import free_ports
 from tests.unit.server.whole_node import WAIT_SECONDS, config, run, store, within
 
@@ -45,24 +45,23 @@ def test_a_node_serves_and_stops_cleanly(tmp_path) -> None:
     assert (count, code) == (20, 0)
 
 
-def test_selectors_can_be_read_before_the_node_runs(
+def test_what_is_needed_some_day_is_made_ready_while_the_node_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    Their parser's tables take a tenth of a second: no SUBSCRIBE pays for them, and no turn.
+    Not before: a node that starts is awaited. And in a thread: no turn pays for it.
     """
+    made: list[threading.Thread] = []
+    monkeypatch.setattr(node_module, "PREPARE_SECONDS", 0.0)
+    monkeypatch.setattr(node_module, "prepare", lambda: made.append(threading.current_thread()))
 
-    class Prepared:
-        is_disk_abandoned = False
+    async def work(node: Node) -> list[threading.Thread]:
+        await wait_until(lambda: bool(made), node.clock, node.clock.monotonic() + WAIT_SECONDS)
+        return made
 
-        def __init__(self, config: NodeConfig) -> None:
-            grammar._parser.cache_clear()
-
-        async def run(self) -> int:
-            return grammar._parser.cache_info().currsize
-
-    monkeypatch.setattr(node_module, "Node", Prepared)
-    assert node_module.run(config(tmp_path)) == 1
+    found, code = run(tmp_path, work)
+    assert [it is threading.main_thread() for it in found] == [False]
+    assert code == 0
 
 
 def test_a_failure_ends_the_process_with_a_code(tmp_path) -> None:

@@ -1,0 +1,132 @@
+"""
+Values that say by themselves what they are, read without pydantic.
+
+To import pydantic, and to have it make ready for each setting or flag, takes a node a tenth of its
+start and a command two fifths. Nearly all that is ever written needs nothing of it: `7`, `0.5`,
+`info`, a name, a path.
+
+Invariants:
+    What is read here is what pydantic would have made of it.
+    Whatever is not certain to be right is not read here: pydantic reads it, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import types
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from holdfast.config.read_with import ReadWith
+
+_WHOLE: Final = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", re.ASCII)
+_WHOLE_MAX: Final = 10**15
+
+
+class UnreadError(ValueError):
+    """It is not certain what this means."""
+
+
+def plain_text(value: object) -> str:
+    """
+    A text as it is.
+
+    Raises:
+        UnreadError: It is none, or was made of bytes that are none.
+    """
+    if type(value) is not str:
+        raise UnreadError
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UnreadError from None
+    return value
+
+
+def plain_whole(value: object) -> int:
+    """
+    A whole number, or one that is written as such.
+
+    Raises:
+        UnreadError: It is none, or is written in another way.
+    """
+    if type(value) is int:
+        return value
+    if type(value) is not str or _WHOLE.fullmatch(value) is None:
+        raise UnreadError
+    return int(value)
+
+
+def plain_decimal(value: object) -> float:
+    """
+    The same of a number with or without a fraction.
+
+    Raises:
+        UnreadError: It is none, or is written in another way.
+    """
+    if type(value) is float and math.isfinite(value):
+        return value
+    if type(value) is int and -_WHOLE_MAX < value < _WHOLE_MAX:
+        return float(value)
+    if type(value) is not str or _DECIMAL.fullmatch(value) is None:
+        raise UnreadError
+    return float(value)
+
+
+def plain_value(kind: Any, value: object) -> Any:
+    """
+    A value of a kind that a setting may have.
+
+    Raises:
+        ValueError: What it is read by refuses it, or it is not certain that it is one.
+    """
+    if kind is str:
+        return plain_text(value)
+    if kind is int:
+        return plain_whole(value)
+    if kind is float:
+        return plain_decimal(value)
+    if kind is Path:
+        return value if isinstance(value, Path) else Path(plain_text(value))
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return plain_value(parts[0], _read_with(parts[1:], value))
+    if origin in {types.UnionType, Union}:
+        return _one_or_none(parts, value)
+    if origin is Literal:
+        return _listed(parts, value)
+    if origin is tuple:
+        return _several(parts, value)
+    if isinstance(kind, type) and type(value) is kind:
+        return value
+    raise UnreadError
+
+
+def _read_with(marks: tuple[Any, ...], value: object) -> object:
+    for mark in marks:
+        if isinstance(mark, ReadWith):
+            value = mark.read(value)
+    return value
+
+
+def _one_or_none(kinds: tuple[Any, ...], value: object) -> Any:
+    others = [it for it in kinds if it is not types.NoneType]
+    if value is None and len(others) < len(kinds):
+        return None
+    if len(others) != 1:
+        raise UnreadError
+    return plain_value(others[0], value)
+
+
+def _listed(words: tuple[Any, ...], value: object) -> Any:
+    if type(value) is not str or value not in words:
+        raise UnreadError
+    return value
+
+
+def _several(kinds: tuple[Any, ...], value: object) -> Any:
+    if type(value) is not tuple or kinds[1:] != (...,):
+        raise UnreadError
+    return tuple(plain_value(kinds[0], it) for it in value)
