@@ -84,6 +84,23 @@ def test_a_new_leader_goes_on_counting_but_watches_first(node) -> None:
     assert "archive" not in node.broker.state.holds
 
 
+@pytest.mark.parametrize("ahead_seconds", [-600, 600])
+def test_a_reader_that_renews_keeps_its_hold_whatever_clock_the_next_leader_has(
+    node, ahead_seconds: int
+) -> None:
+    """Ahead, the hold seems to be over as it begins to lead; behind, log time stands still."""
+    for _ in range(3):
+        node.conductor.cleaner.stop()
+        renewed_at = node.broker.state.timestamp - ahead_seconds * 1_000_000
+        hold(node, "read", expiry_seconds=300, renewed_at=renewed_at)
+        for _ in range(4):
+            node.clock.now += 300 / 4 - 1
+            node.conductor.cleaner.reader_holds.step(node.clock.now)
+            node.settle()
+            assert "read" in node.broker.state.holds
+            hold(node, "read", expiry_seconds=300)
+
+
 def test_a_hold_ends_though_log_time_stands_still(node) -> None:
     """A leader whose clock was ahead by years leaves a log that goes on in microseconds."""
     hold(node)

@@ -34,8 +34,10 @@ logger = logging.getLogger("holdfast.spark")
 RENEWALS_PER_EXPIRY: Final = 4
 """A hold is renewed after a quarter of what it may be silent for."""
 
-READ_EXPIRY_SECONDS: Final = 300
-"""After this long without any of its tasks a single read counts as ended."""
+READ_EXPIRY_SECONDS: Final = 900
+"""After this long without any of its tasks a single read counts as ended. Half of it is for clocks
+of driver and workers that differ: a task that begins with a clock behind takes the plan for young,
+and renews the hold only a quarter later."""
 
 _PATIENCE_SECONDS: Final = 3.0
 """Without a leader nothing is cleaned, so a single read need not wait for one."""
@@ -129,7 +131,7 @@ class HeldRead:
 
 
 def wall_seconds() -> float:
-    """What time it is here; driver and workers may differ by minutes, which is little enough."""
+    """What time it is here; driver and workers may differ: see `READ_EXPIRY_SECONDS`."""
     return SystemClock().wall_microseconds() / 1_000_000
 
 

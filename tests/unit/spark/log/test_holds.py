@@ -92,7 +92,7 @@ def test_a_read_keeps_what_there_is_and_lets_go(cluster: PaperCluster) -> None:
         (name,) = cluster.names
         assert name.startswith("audit-")
     assert not cluster.names
-    assert [{"index": 1, "or_first": True, "expiry_seconds": 300}] == cluster.asked
+    assert [{"index": 1, "or_first": True, "expiry_seconds": 900}] == cluster.asked
 
 
 def test_who_cannot_hold_reads_without(cluster: PaperCluster) -> None:
@@ -138,7 +138,7 @@ def test_a_task_that_comes_late_says_so_at_once(
     monkeypatch.setattr(holds, "renewed", note)
     monkeypatch.setattr(holds, "wall_seconds", lambda: 1_000.0)
     cluster.names.add("r")
-    for planned_at, is_alone in ((990.0, False), (900.0, False), (2_000.0, False), (990.0, True)):
+    for planned_at, is_alone in ((990.0, False), (700.0, False), (2_000.0, False), (990.0, True)):
         with kept_while_reading(cluster, HeldRead("r", planned_at, is_alone), 5):
             assert "r" in cluster.names
     assert [False, True, True, True] == begun
