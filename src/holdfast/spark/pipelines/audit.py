@@ -22,7 +22,7 @@ from holdfast.errors import (
     ArchiveError,
     ConfigError,
     CorruptArchiveError,
-    HoldfastError,
+    StoreError,
     UnreadableArchiveError,
 )
 from holdfast.spark.archive.cleaning import unnamed_before
@@ -287,7 +287,7 @@ def _compared(archived: ArchivedSource, replica: Replica, position: LogPosition)
         try:
             there = chain_at(replica.source, index)
             here = chain or chain_at(archived, index)
-        except HoldfastError:
+        except StoreError:
             continue  # damaged there: a finding already
         if there == here:
             break

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import StoreError
 from holdfast.journal.ballot import SLOT_BYTES, decode_ballot
 from holdfast.journal.segment import segment_name
 from holdfast.spark.log.client import RemoteLog
@@ -166,7 +166,7 @@ def _missing_segments(replicas: list[Replica], positions: dict[str, LogPosition]
 def _has_entry(source: LogSource, index: int) -> bool:
     try:
         chain_at(source, index)
-    except HoldfastError:
+    except StoreError:
         return False
     return True
 
@@ -365,7 +365,7 @@ def _parted_from(
             if chain_at(longest.source, end) == chain_at(other.source, end):
                 return []
             at = first_difference(longest, other, low, end)
-        except HoldfastError:
+        except StoreError:
             continue  # damaged there: a finding already
         return [
             Finding(
