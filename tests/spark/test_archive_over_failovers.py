@@ -6,10 +6,8 @@ Each run ends well, or with one sentence and the next one goes on; every message
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from http.client import HTTPConnection
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,12 +18,12 @@ from holdfast.client import blocking
 from holdfast.errors import LinkError
 from holdfast.spark.archive.source import ArchivedSource
 from holdfast.spark.archive.store import Archive
-from holdfast.spark.log import client
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.holds import Hold
 from holdfast.spark.log.source import LogSource
 from holdfast.spark.pipelines.archive import ArchiveSettings
 from holdfast.testing.local_cluster import LocalCluster
+from trials.pipeline.at_request import AtRequest
 from trials.pipeline.paper_spark import PaperSpark
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -34,38 +32,11 @@ QUEUE = "archived"
 A_ROUND = 5
 
 
-class AtRequest:
-    """Something that happens just before the request of a number."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        """What was asked for since it was set."""
-
-        self._number = 0
-        self._happen: Callable[[], None] = lambda: None
-
-    def set(self, number: int, happen: Callable[[], None]) -> None:
-        """Let it happen at that request from now on; the first one is 1."""
-        self.asked, self._number, self._happen = [], number, happen
-
-    def note(self, method: str, path: str) -> None:
-        """Take note of a request that is about to be sent."""
-        self.asked.append(f"{method} {path.partition('?')[0]}")
-        if len(self.asked) == self._number:
-            self._happen()
-
-
 @pytest.fixture
-def at_request(monkeypatch: pytest.MonkeyPatch) -> AtRequest:
+def at_request() -> Iterator[AtRequest]:
     at = AtRequest()
-
-    class Noted(HTTPConnection):
-        def request(self, method: str, url: str, *rest: Any, **options: Any) -> None:
-            at.note(method, url)
-            super().request(method, url, *rest, **options)
-
-    monkeypatch.setattr(client, "HTTPConnection", Noted)
-    return at
+    with at.listening():
+        yield at
 
 
 def chains(source: LogSource) -> bytes:
@@ -107,10 +78,10 @@ def test_a_leader_that_dies_at_a_question_leaves_nothing_out(
             ArchiveRun(PaperSpark(), log, archive, ArchiveSettings(), hold).loop(None)
 
         send()
-        at_request.set(0, lambda: None)
+        at_request.set()
         run()
-        firsts = {it: at_request.asked.index(it) + 1 for it in at_request.asked}
-        assert {"GET /log", "GET /log/position", "POST /holds/archive"} <= firsts.keys()
+        firsts = at_request.firsts()
+        assert {"GET /log", "GET /log/position", "POST /holds/NAME"} <= firsts.keys()
         for number in firsts.values():
             send()
             leader = nodes.leader()
@@ -122,7 +93,7 @@ def test_a_leader_that_dies_at_a_question_leaves_nothing_out(
             leader.kill()
             leader.start()
             nodes.wait_level()
-        at_request.set(0, lambda: None)
+        at_request.set()
         run()
         source = ArchivedSource.open(str(archive))
         assert sent == archived(archive)
