@@ -7,18 +7,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from holdfast.cli.archive_run import ArchiveRun
+from holdfast.model.records import QueueRecord
 from holdfast.spark.archive.places import Place, place_options
 from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.pipelines.archive import ArchiveSettings, compact
+from holdfast.spark.pipelines.restore import restore
 from trials.pipeline.paper_spark import PaperSpark
 from trials.pipeline.s3_server import S3Server
 from trials.pipeline.store_proxy import Answer, Ask, Request, StoreProxy, refused
+from trials.pipeline.written_archive import archived_log
 from trials.pipeline.written_log import WrittenLog, message, orders_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.processes
 
@@ -96,6 +103,42 @@ def test_what_is_merged_is_fetched_once(log: LogDirectory, store: StoreProxy) ->
     assert {1} == {asked[kind, path] for kind in ("head", "get") for path in before}
     assert not archive.catalogue().breaks
     assert MESSAGES + 4 == archive.catalogue().last_index
+
+
+class NoSpark:
+    """A session that nobody may use."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"Spark is asked for {name}")
+
+
+def test_a_restore_of_ten_thousand_messages_fetches_each_file_once_and_asks_nothing_of_spark(
+    store: StoreProxy, tmp_path: Path
+) -> None:
+    """
+    A job of Spark's takes seconds where Spark is cold, and a request some 10 ms: this is what holds
+    a restore of so many to seconds, whatever machine it runs on. The file that was compared with
+    its digest is the one that is restored.
+    """
+    with WrittenLog(tmp_path / "log") as written:
+        written.put(QueueRecord(1, "orders"))
+        for first in range(1, 10_001, 100):
+            written.put(*(message(1, first + n, b"b%d" % (first + n)) for n in range(100)))
+    log, options = LogDirectory(str(tmp_path / "log")), place_options(store.options)
+    path = "s3a://backup/ten-thousand"
+    archive = archived_log(log, path, per_range=10, options=options)
+    files = {file.path for file in archive.catalogue().files()}
+    store.requests.clear()
+
+    plan = restore(cast("SparkSession", NoSpark()), archive, tmp_path / "to")
+
+    assert (10_000, 10_000) == (plan.messages, plan.restored and plan.restored.messages)
+    asked = Counter((it.kind, it.key.partition("/")[2]) for it in store.requests)
+    of_files = {it: count for it, count in asked.items() if it[1] in files}
+    assert 11 == len(files)
+    assert {(kind, file): 1 for kind in ("head", "get") for file in files} == of_files
+    rest = asked.total() - sum(of_files.values())
+    assert 2 * len(files) + 5 >= rest, "a manifest as a file, lists, and the snapshot"
 
 
 @pytest.mark.parametrize("kind", ["put", "begin-upload", "part", "complete"])

@@ -25,6 +25,7 @@ import pyarrow as pa
 from holdfast.environment.clock import Clock, SystemClock
 from holdfast.errors import ArchiveError, ConfigError, CorruptArchiveError, UnreadableArchiveError
 from holdfast.model.records import QueueRecord
+from holdfast.spark.archive.fetched_place import fetched
 from holdfast.spark.archive.manifests import ArchivedFile, Catalogue
 from holdfast.spark.archive.places import Place, absolute
 from holdfast.spark.archive.source import ArchivedSource
@@ -141,12 +142,13 @@ def restore(
     as_of = as_of_index(archive, catalogue, settings)
     rows_here_max = 0 if settings.scratch else settings.rows_here_max
     is_here = is_small(catalogue.files(last_index=as_of), rows_here_max)
-    checking = None if is_here else spark
-    files, missing = usable_files(checking, archive, catalogue, as_of, settings)
+    # What is read here is compared, applied and packed: from a store it is fetched once for that.
+    near = Archive(fetched(archive.place)) if is_here else archive
+    files, missing = usable_files(None if is_here else spark, near, catalogue, as_of, settings)
     steps.end("files checked")
     lived: AppliedArchive | QueriedArchive
     if is_here and not missing:
-        lived = AppliedArchive(archive, files, as_of)
+        lived = AppliedArchive(near, files, as_of)
     else:
         lived = QueriedArchive(spark, ArchivedSource(archive, catalogue), files, as_of)
     with lived:
