@@ -5,10 +5,11 @@ Replaying to a real cluster: what was chosen arrives in order, and never twice.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.cli.main import app
 from holdfast.client import blocking
@@ -16,7 +17,11 @@ from holdfast.errors import ConfigError, LimitReachedError, StoreError
 from holdfast.journal.entry import KIND_CONFIG
 from holdfast.model.records import QueueRecord
 from holdfast.replication.membership import Member, Membership, encode_membership
+from holdfast.spark.log.source import LogSource
+from holdfast.spark.pipelines import replay as pipeline
+from holdfast.spark.pipelines import replay_spread
 from holdfast.spark.pipelines.replay import Choice, count_chosen, replay
+from holdfast.spark.pipelines.replay_sender import ReplayProgress
 from holdfast.testing.local_cluster import LocalCluster
 from holdfast.testing.running import running_broker
 from trials.pipeline.written_log import WrittenLog, message
@@ -109,6 +114,58 @@ def test_more_producers_than_the_target_remembers_are_refused(
         replay(spark, source, Choice(), target, cluster.uri, producers_max=1)
     choice = Choice(where="sequence = 1")
     assert replay(spark, source, choice, target, cluster.uri, producers_max=2).confirmed == 2
+
+
+def test_of_the_log_only_what_is_needed_is_read(
+    spark: SparkSession, cluster: LocalCluster, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    What counts needs no bodies, and what is sent only the headers as they are: each column that is
+    read is cut out of the log, passed to Java and made part of a row there.
+    """
+    read: list[set[str]] = []
+    load = pipeline.load_stretches
+
+    def noted(spark: SparkSession, options: dict[str, str], source: LogSource) -> DataFrame:
+        read.append(set(options["columns"].split(", ")))
+        return load(spark, options, source)
+
+    monkeypatch.setattr(pipeline, "load_stretches", noted)
+    source, target = {"path": str(log)}, "/queue/replay.narrow"
+    choice = Choice(destinations=("orders",), where="priority = 4 and body_size > 1")
+    chosen = {"destination", "priority", "body_size", "producer_id", "rewritten"}
+
+    assert {"orders": 100} == count_chosen(spark, source, choice, target)
+    assert [chosen | {"queue_number", "sequence"}] == read
+    read.clear()
+    for senders in (1, 2):
+        done = replay(spark, source, choice, target, cluster.uri, senders=senders)
+        assert 100 == done.confirmed
+    numbered = {"queue_number", "sequence", "term"}
+    sent = {"index", "ordinal", "stored_at", "header_block", "body"}
+    assert [chosen | numbered, chosen | numbered | sent] * 2 == read
+
+
+def test_while_many_send_it_is_said_how_far_they_are(
+    spark: SparkSession, cluster: LocalCluster, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what a task has sent Spark hears when it is done: until then a person saw nothing move."""
+    monkeypatch.setattr(replay_spread, "TELL_SECONDS", 0.05)
+    told: list[ReplayProgress] = []
+    where, target = Choice(where="sequence <= 50"), "/queue/replay.told"
+    done = replay(
+        spark,
+        {"path": str(log)},
+        where,
+        target,
+        cluster.uri,
+        senders=3,
+        rate=60,
+        told=lambda it: told.append(replace(it)),
+    )
+    assert 100 == done.confirmed
+    assert any(it.step.endswith(" of 3 senders done") for it in told)
+    assert (100, "") == (told[-1].confirmed, told[-1].step)
 
 
 def test_what_may_not_be_committed_is_sent_only_when_asked_for(

@@ -226,8 +226,9 @@ def _again(target: str) -> str:
 def _replayed(progress: ReplayProgress) -> str:
     if progress.waits_for:
         return f"waiting for {progress.waits_for}, {progress.confirmed:,} messages confirmed"
+    step = f"{progress.step}, " if progress.step else ""
     return (
-        f"{progress.confirmed:,} messages confirmed, {format_size(progress.body_bytes)},"
+        f"{step}{progress.confirmed:,} messages confirmed, {format_size(progress.body_bytes)},"
         f" {format_seconds(progress.seconds)} ({progress.rate:,.0f} per second)"
     )
 

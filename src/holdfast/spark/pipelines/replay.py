@@ -24,7 +24,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -36,6 +36,7 @@ from holdfast.errors import ConfigError, LimitReachedError, StoreError
 from holdfast.model.destination import Kind, parse_destination
 from holdfast.spark.archive.places import HADOOP_KEYS, with_hadoop_options
 from holdfast.spark.archive.source import ArchivedSource
+from holdfast.spark.columns.schema import choose_columns, spark_schema
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.holds import held_for_a_while
 from holdfast.spark.log.proof import CommittedDirectory
@@ -50,6 +51,7 @@ from holdfast.spark.pipelines.replay_numbers import (
 from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told, first_copies
 from holdfast.spark.pipelines.replay_spread import SENDERS_MAX, Sending, send_spread
 from holdfast.spark.pipelines.stretches import load_stretches
+from holdfast.spark.source.needed_columns import query_needed
 from holdfast.spark.source.open_source import open_source
 from holdfast.spark.source.options import microseconds, read_options
 
@@ -85,6 +87,8 @@ _MEANING: Final = (
     "spark.sql.parser.escapedStringLiterals",
 )
 """Settings of Spark's by which one condition chooses this or that."""
+
+Query = Callable[["DataFrame"], "DataFrame"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +138,16 @@ class Choice:
 class Chosen:
     """The chosen messages, and what is known of where they are from."""
 
-    messages: DataFrame
+    queried: Callable[[Query], DataFrame]
+    """What a query makes of them, of the log's columns reading only what it and the choice need."""
     job: str
     """What this replay is known by: that of the same choice and target, whenever it is run."""
     stretches: Stretches
     """Of what the source has all, a copy by the cleaner has its original too."""
+
+    def to_send(self) -> DataFrame:
+        """Give them in the order of the log, with all that is sent."""
+        return self.queried(lambda messages: messages.selectExpr(*_SENT_COLUMNS))
 
 
 def read_chosen(
@@ -150,7 +159,7 @@ def read_chosen(
     has_uncertain_end: bool = False,
 ) -> Chosen:
     """
-    Return the chosen messages in the order of the log.
+    Return the chosen messages.
 
     What this very replay has stored at its target is never chosen, where that is in the source.
 
@@ -194,7 +203,7 @@ def _opened(source: dict[str, str], *, has_uncertain_end: bool) -> LogSource:
 def _read(
     spark: SparkSession, source: dict[str, str], log: LogSource, choice: Choice, target: str
 ) -> Chosen:
-    options = source | {"view": "messages", "columns": "*,header_block"}
+    options = source | {"view": "messages"}
     position = log.position()
     if position.first_index > 1 and not isinstance(log, ArchivedSource):
         raise StoreError(
@@ -210,14 +219,23 @@ def _read(
     # All that reads it reads as far, however much it grows meanwhile: what is counted is what is
     # sent, and a queue of which a source is said to have the first message has it.
     options["end_index"] = str(max(position.last_index, 1))
-    messages = load_stretches(spark, options, log)
-    if position.last_index < position.first_index:
-        messages = messages.where("false")
     meaning = [str(spark.conf.get(it)) for it in _MEANING]
     job = choice.job(position.cluster_id, str(parse_destination(target)), meaning)
     stretches = _stretches(spark, options, log, position)
-    chosen = choose(messages, choice, job, has_beginning=stretches.is_whole)
-    return Chosen(messages=chosen, job=job, stretches=stretches)
+    is_empty = position.last_index < position.first_index
+
+    def load(columns: tuple[str, ...]) -> DataFrame:
+        messages = load_stretches(spark, options | {"columns": ", ".join(columns)}, log)
+        return messages.where("false") if is_empty else messages
+
+    def queried(query: Query) -> DataFrame:
+        def of_all(messages: DataFrame) -> DataFrame:
+            return query(choose(messages, choice, job, has_beginning=stretches.is_whole))
+
+        return query_needed(spark, of_all, everything, load)
+
+    everything = spark_schema("messages", choose_columns("messages", "*,header_block"))
+    return Chosen(queried=queried, job=job, stretches=stretches)
 
 
 def _stretches(
@@ -299,7 +317,7 @@ def choose(
             )
     if has_beginning:
         messages = messages.where(~f.col("rewritten"))
-    return messages.selectExpr(*_SENT_COLUMNS)
+    return messages
 
 
 def _moment(text: str) -> int:
@@ -357,7 +375,7 @@ def replay(
     _check_senders(senders, target)
     with _held(spark, source, choice, target, has_uncertain_end=has_uncertain_end) as chosen:
         if is_lasting(target):
-            _check_producers(chosen.messages, producers_max)
+            _check_producers(chosen, producers_max)
         sending = Sending(
             job=chosen.job,
             target=target,
@@ -367,7 +385,7 @@ def replay(
             timeout=timeout,
             client_options=client_options or {},
         )
-        return _send(chosen.messages, sending, senders, told, clock or SystemClock())
+        return _send(chosen.to_send(), sending, senders, told, clock or SystemClock())
 
 
 def _check_senders(senders: int, target: str) -> None:
@@ -411,15 +429,15 @@ def _send(
     return sender.progress
 
 
-def _check_producers(messages: DataFrame, producers_max: int) -> None:
+def _check_producers(chosen: Chosen, producers_max: int) -> None:
     """
     Make sure that the target remembers every producer until the same is run again.
 
     Raises:
         LimitReachedError: It would have forgotten some, and store their messages twice then.
     """
-    block = f"sequence div {BLOCK_SEQUENCES}"
-    count = messages.selectExpr("queue_number", block, "term").distinct().count()
+    numbered = ("queue_number", f"sequence div {BLOCK_SEQUENCES}", "term")
+    count = chosen.queried(lambda messages: messages.selectExpr(*numbered).distinct()).count()
     if count > producers_max:
         raise LimitReachedError(
             f"{count:,} producers would number what is sent, one for every {BLOCK_SEQUENCES:,}"
@@ -444,9 +462,11 @@ def count_chosen(
         ConfigError: See `read_chosen`.
         StoreError: See `read_chosen`.
     """
-    chosen = read_chosen(
-        spark, source, choice, target, has_uncertain_end=has_uncertain_end
-    ).messages
-    keys = chosen.select("queue_number", "sequence", "destination").distinct()
-    rows = keys.groupBy("queue_number", "destination").count().collect()
+    chosen = read_chosen(spark, source, choice, target, has_uncertain_end=has_uncertain_end)
+
+    def counted(messages: DataFrame) -> DataFrame:
+        keys = messages.select("queue_number", "sequence", "destination").distinct()
+        return keys.groupBy("queue_number", "destination").count()
+
+    rows = chosen.queried(counted).collect()
     return dict(sorted((name or f"queue {number}", count) for number, name, count in rows))

@@ -49,6 +49,8 @@ class ReplayProgress:
     by_destination: Counter[str] = field(default_factory=Counter)
     waits_for: str = ""
     """The target's address, if it has confirmed nothing for some seconds; else nothing."""
+    step: str = ""
+    """Of several senders what they are at, and how far."""
 
     @property
     def rate(self) -> float:

@@ -16,7 +16,8 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
 
 from pyspark.accumulators import AccumulatorParam
 
@@ -28,6 +29,7 @@ from holdfast.spark.pipelines.replay_sender import ReplayProgress, Sender, Told,
 from holdfast.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
+    from pyspark.core.status import StatusTracker
     from pyspark.sql import DataFrame
 
 TELL_SECONDS: Final = 0.5
@@ -70,9 +72,9 @@ def send_spread(
     """
     Send the chosen messages by so many tasks, and wait until all are stored.
 
-    `told` hears now and then how much those senders have stored that are done; of which queues is
-    known at the end. Cancelling gives up what is not sent yet; the same call again stores nothing
-    twice.
+    `told` hears now and then how far reading and sending are, and how much those senders have
+    stored that are done: Spark hears no sooner of a task. Of which queues is known at the end.
+    Cancelling gives up what is not sent yet; the same call again stores nothing twice.
 
     Raises:
         py4j.protocol.Py4JJavaError: A task failed; its text has the HoldfastError of the worker.
@@ -95,16 +97,22 @@ def send_spread(
                 parts.add(done)
                 yield done
 
-        found: list[ReplayProgress] = placed.rdd.mapPartitions(task).collect()
+        context.setJobGroup(groups.reading, "messages of a replay are read")
+        rows = placed.rdd  # Where Spark plans as it goes, it shuffles here already.
+        context.setJobGroup(groups.sending, "messages of a replay are sent")
+        found: list[ReplayProgress] = rows.mapPartitions(task).collect()
         return found
 
+    groups = JobGroups(f"holdfast-reading-{uuid4().hex}", f"holdfast-sending-{uuid4().hex}")
     ahead = JobAhead(context, send)
     try:
         while not ahead.wait(TELL_SECONDS):
-            so_far = parts.value  # Another thread adds to it.
+            done = parts.value  # Another thread adds to it.
             if told is not None:
-                seconds = clock.monotonic() - began
-                told(ReplayProgress(sending.job, so_far.confirmed, so_far.body_bytes, seconds))
+                step, seconds = step_of(context.statusTracker(), groups), clock.monotonic() - began
+                told(
+                    ReplayProgress(sending.job, done.confirmed, done.body_bytes, seconds, step=step)
+                )
         done = ReplayProgress(job=sending.job)
         for part in ahead.take():
             _Sum().addInPlace(done, part)
@@ -114,6 +122,30 @@ def send_spread(
     if told is not None:
         told(done)
     return done
+
+
+class JobGroups(NamedTuple):
+    """The names under which Spark knows the jobs of one replay."""
+
+    reading: str
+    sending: str
+
+
+def step_of(tracker: StatusTracker, groups: JobGroups) -> str:
+    """Say what the tasks are at, and how many are done; nothing while none runs."""
+    active = set(tracker.getActiveStageIds())
+    for group in (groups.sending, groups.reading):
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = sorted({stage for job in jobs if job is not None for stage in job.stageIds})
+        for stage in stages:
+            found = tracker.getStageInfo(stage) if stage in active else None
+            if found is None:
+                continue
+            done = f"{found.numCompletedTasks:,} of {found.numTasks:,}"
+            # A job that sends has all that it waits for before its own stage, which is the newest.
+            is_sending = group == groups.sending and stage == stages[-1]
+            return f"{done} senders done" if is_sending else f"{done} parts read"
+    return ""
 
 
 def sent(rows: Iterator[Any], sending: Sending) -> Iterator[ReplayProgress]:

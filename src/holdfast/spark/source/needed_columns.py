@@ -62,14 +62,38 @@ def query_log(
     if any(name.lower() == "columns" for name in options):
         raise ConfigError(["columns: found from the query; leave it out here"])
     asked = read_options(options)
+
+    def load(columns: tuple[str, ...]) -> DataFrame:
+        reader = session.read.format("holdfast").options(**options, columns=", ".join(columns))
+        return reader.load()
+
     everything = spark_schema(asked.view, _every_column(asked))
-    needed = needed_columns(session, query, everything)
-    log = session.read.format("holdfast").options(**options, columns=", ".join(needed)).load()
+    return query_needed(session, query, everything, load)
+
+
+def query_needed(
+    session: SparkSession,
+    query: Callable[[DataFrame], DataFrame],
+    schema: StructType,
+    load: Callable[[tuple[str, ...]], DataFrame],
+) -> DataFrame:
+    """
+    Return what `query` makes of a frame with this schema, of which it loads only what is needed.
+
+    Args:
+        query: See `query_log`.
+        load: Gives the frame with the columns that it is told.
+
+    Raises:
+        ConfigError: See `needed_columns`.
+    """
+    needed = needed_columns(session, query, schema)
+    loaded = load(needed)
     return query(
-        log.select(
+        loaded.select(
             *(
                 F.col(f"`{it.name}`") if it.name in needed else _null(it.name, it.dataType)
-                for it in everything
+                for it in schema
             )
         )
     )
