@@ -17,6 +17,8 @@ latter what a killed job left goes once the archive has gone on past it.
 Invariants:
     While the manifests do not hold together nothing is set aside and nothing is removed.
     A range is replaced only by files that were read and are what was archived.
+    It goes only if one other range has all of it. So whoever else lets something go at the same
+    time, and knows of other ranges, what some range had some range has.
     No file goes that the newest version of the archive's table names, see `archive/table.py`.
 """
 
@@ -126,8 +128,7 @@ def retire(archive: Archive, *, now_microseconds: int, reader: ManifestReader | 
     if not _may_go(archive, catalogue):
         return 0
     _check_replacements(archive, catalogue)
-    _set_superseded_aside(archive, catalogue, _not_set_back(look, now_microseconds))
-    return len(catalogue.superseded)
+    return _set_superseded_aside(archive, catalogue, _not_set_back(look, now_microseconds))
 
 
 def _may_go(archive: Archive, catalogue: Catalogue) -> bool:
@@ -159,9 +160,13 @@ def _check_replacements(archive: Archive, catalogue: Catalogue) -> None:
                 archive.check(file)
 
 
-def _set_superseded_aside(archive: Archive, catalogue: Catalogue, now_microseconds: int) -> None:
+def _set_superseded_aside(archive: Archive, catalogue: Catalogue, now_microseconds: int) -> int:
+    count = 0
     for manifest in catalogue.superseded:
-        _set_aside(archive, f"{MANIFESTS}/{manifest.name}", now_microseconds)
+        if any(_holds(each, manifest) for each in catalogue.ranges):
+            count += 1
+            _set_aside(archive, f"{MANIFESTS}/{manifest.name}", now_microseconds)
+    return count
 
 
 def _still_read(archive: Archive, since: datetime) -> list[Span]:
@@ -188,6 +193,11 @@ def unnamed_before(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 def _overlap(one: Manifest, other: Manifest) -> bool:
     return one.first_index <= other.last_index and other.first_index <= one.last_index
+
+
+def _holds(one: Manifest, other: Manifest) -> bool:
+    """Whether a range has all of another one."""
+    return one.first_index <= other.first_index and other.last_index <= one.last_index
 
 
 def _set_aside(archive: Archive, path: str, now_microseconds: int) -> None:

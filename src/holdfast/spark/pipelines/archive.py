@@ -63,7 +63,7 @@ class ArchiveSettings:
     """Parquet's codec."""
 
     compact_bytes: int = 64 * MiB
-    """Neighbouring ranges are merged into files of about so many bytes; 0 leaves them alone."""
+    """Neighbouring ranges of so many bytes of the log are merged; 0 leaves them alone."""
 
     compact_count_min: int = 32
     """So many small ranges must have gathered before they are merged."""
@@ -443,16 +443,18 @@ def compact(
 
 
 def mergeable(ranges: tuple[Manifest, ...], settings: ArchiveSettings) -> list[list[Manifest]]:
-    """Find runs of at least `compact_count_min` ranges that together make one good file."""
-    groups: list[list[Manifest]] = []
-    group: list[Manifest] = []
-    size = 0
+    """
+    Find runs of at least `compact_count_min` ranges that together make one good file.
+
+    Where a run begins and ends at the latest is a place in the log, the same for whoever looks and
+    whatever is merged already. So of two merged ranges one holds all of the other, or nothing.
+    """
+    if not settings.compact_bytes:
+        return []
+    groups: dict[int, list[Manifest]] = {}
+    place = 0
     for manifest in ranges:
-        if group and size + manifest.bytes > settings.compact_bytes:
-            groups.append(group)
-            group, size = [], 0
-        if manifest.bytes < settings.compact_bytes:
-            group.append(manifest)
-            size += manifest.bytes
-    groups.append(group)
-    return [each for each in groups if len(each) >= settings.compact_count_min]
+        if manifest.log_bytes < settings.compact_bytes:
+            groups.setdefault(place // settings.compact_bytes, []).append(manifest)
+        place += manifest.log_bytes
+    return [each for each in groups.values() if len(each) >= settings.compact_count_min]

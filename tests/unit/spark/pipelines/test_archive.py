@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.errors import ArchiveError
-from holdfast.spark.archive.manifests import Catalogue, Manifest
+from holdfast.spark.archive.manifests import Catalogue, Manifest, resolve
 from holdfast.spark.log.source import LogPosition
 from holdfast.spark.pipelines.archive import RANGE_ENTRIES_MAX, ArchiveSettings, mergeable, plan
 from holdfast.spark.pipelines.written_ranges import LogRange, WrittenRange, joined
@@ -137,18 +141,48 @@ def test_small_neighbours_are_merged() -> None:
 
     def sized(first: int, size: int) -> Manifest:
         (made,) = archived((first, first)).ranges
-        file = {"path": "x", "day": "", "first_index": first, "last_index": first, "rows": 1}
-        from holdfast.spark.archive.manifests import ArchivedFile
-
-        held = ArchivedFile(
-            **file, messages=0, bytes=size, digest="", chain_before="", chain_after=""
-        )
-        return replace(made, files=(held,))
+        return replace(made, log_bytes=size)
 
     settings = ArchiveSettings(compact_bytes=100, compact_count_min=2)
     ranges = [sized(1, 40), sized(2, 40), sized(3, 40), sized(4, 500), sized(5, 10), sized(6, 10)]
 
     groups = mergeable(tuple(ranges), settings)
 
-    assert [[1, 2], [5, 6]] == [[each.first_index for each in group] for group in groups]
+    assert [[1, 2, 3], [5, 6]] == [[each.first_index for each in group] for group in groups]
+    assert [] == mergeable(tuple(ranges), replace(settings, compact_bytes=0))
     assert [] == mergeable((), settings)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 130), min_size=1, max_size=40),
+    steps=st.lists(st.tuples(st.integers(1, 40), st.randoms(use_true_random=False)), max_size=8),
+)
+def test_of_two_merged_ranges_one_holds_the_other_or_nothing_of_it(
+    sizes: list[int], steps: list[tuple[int, Random]]
+) -> None:
+    """Whoever merged, whatever was there then, and whatever of it was merged already."""
+    settings = ArchiveSettings(compact_bytes=100, compact_count_min=2)
+    (made,) = archived((1, 1)).ranges
+    there = {
+        (first, first): replace(made, first_index=first, last_index=first, log_bytes=size)
+        for first, size in enumerate(sizes, 1)
+    }
+    for end, draw in steps:
+        seen = [
+            it
+            for it in there.values()
+            if it.last_index <= end and (it.first_index == it.last_index or draw.random() < 0.7)
+        ]
+        for group in mergeable(resolve(seen).ranges, settings):
+            span = group[0].first_index, group[-1].last_index
+            size = sum(it.log_bytes for it in group)
+            there[span] = replace(made, first_index=span[0], last_index=span[1], log_bytes=size)
+    for one, other in combinations(there, 2):
+        assert (
+            one[1] < other[0]
+            or other[1] < one[0]
+            or (
+                (one[0] <= other[0] and other[1] <= one[1])
+                or (other[0] <= one[0] and one[1] <= other[1])
+            )
+        )

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread, current_thread
+from typing import Any
 
 import pytest
 
 from holdfast.errors import ArchiveError
+from holdfast.spark.archive import cleaning
 from holdfast.spark.archive.cleaning import UNNAMED_SECONDS, sweep
 from holdfast.spark.archive.manifests import Manifest
 from holdfast.spark.archive.source import ArchivedSource
@@ -17,9 +19,10 @@ from holdfast.spark.archive.store import Archive
 from holdfast.spark.log.directory import LogDirectory
 from holdfast.spark.log.entry_block import EntryBlock
 from holdfast.spark.log.source import LogSource
-from holdfast.spark.pipelines.archive import archive_once
+from holdfast.spark.pipelines.archive import ArchiveSettings, archive_once, compact
 from trials.pipeline import written_log
 from trials.pipeline.paper_spark import PaperSpark
+from trials.pipeline.written_archive import archived_log
 from trials.pipeline.written_log import orders_log
 
 SECOND = "the second archiver"
@@ -121,3 +124,57 @@ def test_one_log_archived_twice_is_there_once(
     assert archive.catalogue().ranges[0] == chosen
     source, last = ArchivedSource.open(str(tmp_path / "to")), log.position().last_index
     assert chains(source, last) == chains(log, last)
+
+
+@pytest.mark.parametrize("compact_bytes", [1_200, 60_000])
+def test_two_compactions_that_know_of_each_other_too_late_let_nothing_go(
+    compact_bytes: int, archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Each has looked before the other published, and lets go afterwards what it saw replaced: what
+    the one takes for replaced may be what the other one keeps.
+    """
+    log = orders_log(tmp_path / "log", *(b"%d" % number for number in range(16)))
+    archived_log(log, tmp_path / "to", per_range=1)
+    settings = ArchiveSettings(compact_bytes=compact_bytes, compact_count_min=4)
+    publish, set_aside = Archive.publish, cleaning._set_superseded_aside
+    half_done, looked, seen, gone = Event(), Event(), Event(), Event()
+    published: list[Manifest] = []
+
+    def half(self: Archive, manifest: Manifest) -> None:
+        if current_thread().name != SECOND:
+            if published:
+                half_done.set()
+                assert looked.wait(60)
+            published.append(manifest)
+        publish(self, manifest)
+
+    def late(*arguments: Any) -> None:
+        if current_thread().name == SECOND:
+            looked.set()
+            assert seen.wait(60)
+            set_aside(*arguments)
+            gone.set()
+        else:
+            half_done.set()  # in case that it had one range to publish
+            seen.set()
+            assert gone.wait(60)
+            set_aside(*arguments)
+
+    def second() -> None:
+        assert half_done.wait(60)
+        compact(PaperSpark(), archive, settings)
+        looked.set()  # in case that there was nothing to be merged
+        gone.set()
+
+    monkeypatch.setattr(Archive, "publish", half)
+    monkeypatch.setattr(cleaning, "_set_superseded_aside", late)
+    other = Thread(target=second, name=SECOND)
+    other.start()
+    compact(PaperSpark(), archive, settings)
+    half_done.set()
+    seen.set()
+    other.join()
+    source = ArchivedSource.open(str(tmp_path / "to"))
+    assert () == source.catalogue.breaks
+    assert chains(source, log.position().last_index) == chains(log, log.position().last_index)

@@ -174,7 +174,7 @@ def test_a_failed_merge_leaves_nothing_of_the_others(
         return merge(group, **rest)
 
     ranges = store.catalogue().ranges
-    two_groups = sum(it.bytes for it in ranges) * 2 // 3
+    two_groups = sum(it.log_bytes for it in ranges) * 2 // 3
     settings = ArchiveSettings(compact_bytes=two_groups, compact_count_min=2)
     monkeypatch.setattr(module, "merge_range", failing)
     with pytest.raises(OSError, match="the disk is full"):
