@@ -5,6 +5,9 @@ STAMP := .venv/.holdfast-setup
 PYTEST := $(BIN)/pytest
 # The quick stage: no sockets, no real time. The whole stage: real processes, or many cases.
 QUICK := tests/unit tests/property tests/test_*.py
+# What measures how much of the product it runs, and the rest of the quick stage.
+MEASURED := tests/unit
+UNMEASURED := $(filter-out $(MEASURED),$(QUICK))
 WHOLE := tests/conformance tests/transcripts tests/simulation tests/integration tests/fuzz tests/spark
 # Only the folders that hold a test: pytest calls an empty one a failure.
 existing = $(foreach place,$(1),$(if $(shell find $(place) -name 'test_*.py' 2>/dev/null),$(place)))
@@ -31,7 +34,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check check-format check-lint check-types check-imports check-spelling \
-        format test test-quick test-covered test-whole test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
+        format test test-quick test-covered test-measured test-whole test-rest test-lowest test-python simulate ablations chaos promises storm spark-cluster soak \
         demo demo-dr bench serve clean
 
 help: ## list the commands
@@ -44,7 +47,8 @@ $(STAMP): pyproject.toml constraints.txt tools/setup.sh
 	@touch $@
 
 check: setup ## format, lint, types, import contracts, spelling: changes no file
-	@$(MAKE) --no-print-directory --keep-going check-format check-lint check-types check-imports check-spelling
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync \
+		check-types check-format check-lint check-imports check-spelling
 
 # Each check runs and reports even when an earlier one failed.
 check-format:
@@ -62,21 +66,27 @@ format: setup ## format every file and fix what ruff can fix by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: check test-covered test-whole ## everything CI runs: check, all tests, and what they show of the promises
+test: check test-measured test-rest ## everything CI runs: check, all tests, and what they show of the promises
 	@$(BIN)/python -m trials.promises --check
 
 test-quick: setup ## unit and property tests, tidiness, architecture: a minute
 	$(PYTEST) $(BESIDE) $(call existing,$(QUICK)) $(ARGS)
 
+test-covered: test-measured ## the same, and what the unit tests cover, which the floor of pyproject.toml is held against
+	$(PYTEST) $(BESIDE) $(call existing,$(UNMEASURED)) $(ARGS)
+
 # Only the unit tests are measured: it doubles their time, and property tests run the same lines often.
-test-covered: setup ## the same, and what the unit tests cover, which the floor of pyproject.toml is held against
-	$(PYTEST) $(BESIDE) --cov --cov-report= $(call existing,tests/unit) $(ARGS)
-	$(PYTEST) $(BESIDE) $(call existing,$(filter-out tests/unit,$(QUICK))) $(ARGS)
+test-measured: setup
+	$(PYTEST) $(BESIDE) --cov --cov-report= $(MEASURED) $(ARGS)
 
 # Most of these wait, for brokers and for time.
-test-whole: SIDE_BY_SIDE = 3
+test-whole test-rest: SIDE_BY_SIDE = 4
 test-whole: setup ## conformance, transcripts, integration with real processes
 	$(if $(call existing,$(WHOLE)),$(PYTEST) $(BESIDE) $(call existing,$(WHOLE)) $(ARGS),@true)
+
+# In one run, so that what takes the processor stands beside what waits, and all end together.
+test-rest: setup
+	$(PYTEST) $(BESIDE) $(call existing,$(UNMEASURED) $(WHOLE)) $(ARGS)
 
 test-lowest: $(LOWEST)/.ready ## unit and property tests with the lowest versions that pyproject.toml allows
 	$(LOWEST)/bin/python -m pytest $(BESIDE) -W default tests/unit tests/property $(ARGS)

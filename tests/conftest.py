@@ -8,6 +8,7 @@ for the night. CI=true selects `ci`; HOLDFAST_HYPOTHESIS selects one by name.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from trials.promises.books import TestBooks, accounts_of_loads
 
 BOOKS = TestBooks()
 SLOW_FOLDERS = ("tests/spark/", "tests/integration/")
+LONG_FOLDERS = ("tests/simulation/", "tests/property/")
 ACCOUNTS = pytest.StashKey[list[Account]]()
 
 # No deadline: these machines are shared, and a slow moment is not a failure.
@@ -64,20 +66,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return FilesInTurn(config, log)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage while tests are collected: of all that is made nearly nothing goes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     Put the slow folders first, in turns: Spark needs the cores, and real brokers mostly wait.
 
     Side by side they take the time of one; and no long file is left for the end.
+
+    What is collected stays to the end: the collector of cycles is not to look through it again.
     """
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.nodeid.partition("::")[0], []).append(item)
     slow = [[name for name in files if name.startswith(folder)] for folder in SLOW_FOLDERS]
     first = [name for name in chain(*zip_longest(*slow)) if name is not None]
-    order = dict.fromkeys([*first, *files])
+    long = [name for name in files if name.startswith(LONG_FOLDERS)]
+    order = dict.fromkeys([*first, *long, *files])
     items[:] = chain.from_iterable(files[name] for name in order)
+    gc.collect()
+    gc.freeze()
 
 
 # What tests with the marker `promise` show goes to build/evidence, from which the promise table is

@@ -22,7 +22,10 @@ SPARK: Final = "tests/spark/"
 SPARK_PROCESSES: Final = 2
 TEST_BY_TEST: Final = (
     "tests/simulation/test_forced_promotions.py",
+    "tests/simulation/test_limits_and_outages.py",
+    "tests/simulation/test_policies.py",
     "tests/simulation/test_promised_faults.py",
+    "tests/simulation/test_promoted_together.py",
     "tests/simulation/test_simulator.py",
 )
 """Long ones whose tests share nothing, and whose evidence is kept test by test if there is any."""
