@@ -20,8 +20,10 @@ from holdfast.spark.log.naming import learn_names
 from holdfast.spark.log.record_table import RecordTable
 from holdfast.spark.log.row_filter import INDEX_MAX
 
-BLOCK_BYTES: Final = 8 * 1024 * 1024
-"""How much of the log is looked at in one go, and so about how large a batch is."""
+BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""How much of the log is looked at in one go, and so about how large a batch is. Of 8 MiB the
+memory goes back to the system after each block, and comes again page by page; of less than 2 MiB
+much is read twice, as the last entry is mostly cut off (`benches/blocks.py`)."""
 
 NO_CHAIN: Final = ""
 """The chain before the first entry of a log, or of an archive of it, where nobody knows it: what
