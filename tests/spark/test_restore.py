@@ -22,13 +22,20 @@ from holdfast.spark.pipelines.applied_archive import ROWS_MAX, AppliedArchive
 from holdfast.spark.pipelines.archive import archive_once
 from holdfast.spark.pipelines.log_state import LastingState
 from holdfast.spark.pipelines.queried_archive import QueriedArchive
+from holdfast.spark.pipelines.replica_audit import TASKS_PER_CORE
 from holdfast.spark.pipelines.restore import RestoreSettings, restore
 from holdfast.spark.pipelines.restored_log import NewMember
 from holdfast.store.record_codec import decode_records
 from holdfast.testing.local_cluster import LocalNode
 from trials.clients.stomp_socket import StompSocket
 from trials.pipeline.operation_log import Live, Moment, OperationLog
+from trials.pipeline.written_archive import archived_log
 from trials.pipeline.written_log import CLUSTER_ID
+
+CORES = 2
+JOBS = 24
+"""17 had a restore that Spark does, with one stage each, of one file and of 33; a few may be added,
+one for each file may not."""
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +140,31 @@ def _told(state: LastingState) -> tuple[Any, ...]:
     producers = [(it.producer_id, it.sequence, it.used_at) for it in state.producers]
     policies = sorted((it.revision, it.pattern, it.values) for it in state.policies)
     return queues, producers, state.next_queue_number, policies
+
+
+def test_what_is_asked_of_spark_does_not_grow_with_the_files(spark, log, tmp_path) -> None:
+    """
+    Each job, stage and task takes tenths of a second, however little it does: of an archive that
+    was written as the log grew a restore must not have one for each file.
+    """
+    context = spark.sparkContext._jsc.sc()
+
+    def jobs() -> list[Any]:
+        context.listenerBus().waitUntilEmpty()
+        found = context.statusStore().jobsList(None)
+        return [found.apply(place) for place in range(found.size())]
+
+    for per_range in (1_000, 5):
+        folder = tmp_path / f"archive-{per_range}"
+        archive = archived_log(LogDirectory(str(log.directory)), folder, per_range=per_range)
+        files = len(archive.catalogue().files())
+        assert files == 1 or files > TASKS_PER_CORE * CORES, "more than a job has tasks"
+        before = {job.jobId() for job in jobs()}
+        restore(spark, archive, tmp_path / f"to-{per_range}", RestoreSettings(rows_here_max=0))
+        mine = [job for job in jobs() if job.jobId() not in before]
+        assert JOBS >= len(mine) > 0
+        assert JOBS >= sum(job.numCompletedStages() for job in mine)
+        assert TASKS_PER_CORE * CORES >= max(job.numCompletedTasks() for job in mine)
 
 
 @pytest.mark.slow
